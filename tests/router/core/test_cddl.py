@@ -6,13 +6,14 @@ What CDDL cannot say, the decoders alone check: points, signatures, seals, and t
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
+from rigs.corruption import corrupted
 from samples import pubsub
 from samples.core import (
     ADVERTISEMENTS,
@@ -157,31 +158,6 @@ def test_we_accept_what_is_valid_and_nothing_else(stem: str, rule: str, decoder:
         else:
             assert fits(changed, stem, rule), changed.hex()
     assert refused > 10
-
-
-def corrupted(value: Any) -> Iterator[Any]:
-    """The value with one thing wrong, everywhere: another type or size, something lost, doubled or added."""
-    yield from _instead_of(value)
-    if isinstance(value, list):
-        for at, one in enumerate(value):
-            yield value[:at] + value[at + 1 :]
-            yield [*value[:at], one, *value[at:]]
-            yield from ([*value[:at], other, *value[at + 1 :]] for other in corrupted(one))
-    if isinstance(value, dict):
-        yield value | {"zz": 0}
-        for key, one in value.items():
-            rest = {name: other for name, other in value.items() if name != key}
-            yield rest
-            yield rest | {f"{key}x": one}
-            yield from (value | {key: other} for other in corrupted(one))
-
-
-def _instead_of(value: Any) -> Iterator[Any]:
-    yield from (None, True, -1, 7, 1 << 40, b"", b"x" * 31, "", "x" * 300, [], {})
-    if type(value) in (bytes, str):
-        yield from (value[:-1], value + value[:1], value + value)
-    if type(value) is int:
-        yield from (value + 1, -value - 1, value << 16, value << 32, str(value))
 
 
 def _written(value: Any) -> bytes:

@@ -1,0 +1,167 @@
+"""Whether a message is taken: the checks of dmq-node 0.7, in its order and under its names (CIP-137, "Message
+authentication mechanism").
+
+    0 known  1 expired  2 expiry too far  3 too frequent  4 id  5 KES period  6 stake  7 issue number
+    8 certificate's signature  9 KES signature
+
+`judge` makes those that cost nothing, 0 to 7; `signature_check` names the last two, which may be made elsewhere and are
+remembered there. A message that fails changes nothing. What is judged again just before it is taken, with its
+signatures known, cannot slip past another of the same pool that was taken meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+from .certificate import PoolId
+from .chain_time import MAINNET, ChainTime
+from .fault import Fault, Rejected
+from .signatures import SignatureCheck
+from .signed_message import Encoding, SignedMessage
+from .stake import StakeSet
+
+CLOCK_PERIODS = (-1, 0, 1)
+"""The KES periods around the clock's in which a message may be signed that names none (F3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """The limits of a topic. `ttl_slack_s` allows for clocks that differ; `pause_s` 0: as often as one likes."""
+
+    ttl_max_s: float = 1800.0
+    ttl_slack_s: float = 0.0
+    pause_s: float = 60.0
+    chain: ChainTime = MAINNET
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a message arrives: Unix seconds, and seconds of a clock that never steps."""
+
+    wall_s: float
+    mono_s: float
+
+
+@dataclass(slots=True)
+class PoolRecord:
+    """What was last taken of a pool: the issue number of its certificate, and when, by the clock that never steps."""
+
+    issue_number: int
+    taken_mono_s: float
+
+
+@dataclass(slots=True)
+class Authentication:
+    """The state that verdicts rest on: stake, and a record of each pool in it that has spoken."""
+
+    topic: Topic
+    encoding: Encoding
+    stake: StakeSet | None = None
+    records: dict[PoolId, PoolRecord] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Authentication of {self.encoding.name} with {self.stake!r}, {len(self.records)} pools have spoken>"
+
+    def expires_at(self, message: SignedMessage, moment: Moment) -> float:
+        """Return when the message expires, in Unix seconds; for a ttl, if it arrives now (F4)."""
+        if message.expires_at is not None:
+            return float(message.expires_at)
+        return moment.wall_s + (message.ttl_s or 0)
+
+    def judge(self, message: SignedMessage, moment: Moment, known: Container[bytes]) -> Rejected | None:
+        """Return the first of checks 0 to 7 that the message fails; None if it fails none. `known`: live ids."""
+        if message.id in known:
+            return Rejected(Fault.DUPLICATE)
+        answers = (check(self, message, moment) for check in _CHECKS)
+        return next((found for found in answers if found is not None), None)
+
+    def signature_check(self, message: SignedMessage, moment: Moment) -> SignatureCheck:
+        """Return what checks 8 and 9 verify."""
+        start = message.certificate.start_period
+        evolutions = tuple(period - start for period in self.periods(message, moment))
+        return SignatureCheck(message.certificate, message.signed, message.kes_signature, evolutions)
+
+    def take(self, message: SignedMessage, moment: Moment) -> None:
+        """Record that the message has passed all checks."""
+        certificate = message.certificate
+        self.records[certificate.pool] = PoolRecord(certificate.issue_number, moment.mono_s)
+
+    def learn(self, stake: StakeSet) -> None:
+        """Take a new stake distribution; pools that are not in it any more are forgotten."""
+        self.stake = stake
+        self.records = {pool: record for pool, record in self.records.items() if pool in stake.pools}
+
+    def periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
+        """Return the KES periods within the certificate's in which the message may be signed."""
+        start = message.certificate.start_period
+        end = start + self.topic.chain.kes_evolutions_max
+        return tuple(one for one in self._periods(message, moment) if start <= one < end)
+
+    def _periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
+        if message.kes_period is not None:
+            return (message.kes_period,)
+        now = self.topic.chain.kes_period_at(moment.wall_s)
+        return tuple(now + one for one in CLOCK_PERIODS)
+
+    def _not_expired(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        expires_at = self.expires_at(message, moment)
+        if moment.wall_s <= expires_at:
+            return None
+        return Rejected(Fault.EXPIRED, f"{moment.wall_s - expires_at:.1f} s ago")
+
+    def _not_too_far(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        most = self.topic.ttl_max_s + self.topic.ttl_slack_s
+        if message.expires_at is None:
+            if (message.ttl_s or 0) <= self.topic.ttl_max_s:
+                return None
+            return Rejected(Fault.TTL_TOO_LARGE, f"{message.ttl_s} s; at most {self.topic.ttl_max_s:g} s")
+        left = message.expires_at - moment.wall_s
+        return None if left < most else Rejected(Fault.EXPIRY_TOO_FAR, f"in {left:.1f} s; less than {most:g} s allowed")
+
+    def _not_too_frequent(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        record = self.records.get(message.certificate.pool)
+        since = moment.mono_s - record.taken_mono_s if record else self.topic.pause_s
+        if since >= self.topic.pause_s:
+            return None
+        return Rejected(Fault.TOO_FREQUENT, f"{since:.1f} s ago; at least {self.topic.pause_s:g} s are required")
+
+    def _right_id(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        right = self.encoding.right_id(message)
+        return None if right in (None, message.id) else Rejected(Fault.WRONG_ID)
+
+    def _within_certificate(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        if self.periods(message, moment):
+            return None
+        start = message.certificate.start_period
+        end = start + self.topic.chain.kes_evolutions_max
+        tried = self._periods(message, moment)
+        values = f"period {'/'.join(map(str, tried))}; the certificate holds from {start} to before {end}"
+        return Rejected(Fault.AFTER_END if tried[0] >= end else Fault.BEFORE_START, values)
+
+    def _eligible(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        if self.stake is None:
+            return Rejected(Fault.NOT_INITIALIZED)
+        pool = message.certificate.pool
+        stake = self.stake.pools.get(pool)
+        if stake:
+            return None
+        return Rejected(Fault.UNKNOWN_POOL if stake is None else Fault.NOT_ELIGIBLE, pool.hex())
+
+    def _latest_certificate(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        record, number = self.records.get(message.certificate.pool), message.certificate.issue_number
+        if record is None or number >= record.issue_number:
+            return None
+        return Rejected(Fault.OLD_CERTIFICATE, f"issue number {number} after {record.issue_number}")
+
+
+Check = Callable[[Authentication, SignedMessage, Moment], Rejected | None]
+_CHECKS: tuple[Check, ...] = (
+    Authentication._not_expired,
+    Authentication._not_too_far,
+    Authentication._not_too_frequent,
+    Authentication._right_id,
+    Authentication._within_certificate,
+    Authentication._eligible,
+    Authentication._latest_certificate,
+)

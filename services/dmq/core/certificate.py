@@ -1,0 +1,99 @@
+"""The operational certificate: a pool's cold key vouches for the KES key that signs its messages (CIP-137).
+
+The cold key signs 48 raw bytes, no CBOR: KES key, issue number, first KES period, both numbers in eight bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from router.core.wire.codec import encode
+from router.core.wire.crypto import PublicKey, Signature, SigningKey, verify
+
+from .cbor import Reader
+
+POOL_ID_BYTES = 28
+NUMBER_BITS = 64
+
+
+class PoolId(bytes):
+    """The id of a stake pool: Blake2b-224 of its cold key."""
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> PoolId:
+        if len(raw) != POOL_ID_BYTES:
+            raise ValueError(f"a pool id has {POOL_ID_BYTES} bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
+
+    def __repr__(self) -> str:
+        return f"PoolId({self.hex()[:12]}…)"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """An operational certificate with the cold key that signed it, and the pool that both stand for."""
+
+    kes_key: PublicKey
+    issue_number: int
+    start_period: int
+    signature: Signature
+    cold_key: PublicKey
+    pool: PoolId = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pool", pool_of(self.cold_key))
+
+    @property
+    def signed(self) -> bytes:
+        """Return what the cold key signs."""
+        return signed_bytes(self.kes_key, self.issue_number, self.start_period)
+
+    def is_signed(self) -> bool:
+        return verify(self.cold_key, self.signed, self.signature)
+
+    def encoded(self) -> bytes:
+        """Return `[[kes key, issue number, first period, signature], cold key]`, as in the file of cardano-cli."""
+        return encode([self.inner, bytes(self.cold_key)])
+
+    @property
+    def inner(self) -> list[bytes | int]:
+        """Return the certificate without its cold key, as it stands on the wire beside it."""
+        return [bytes(self.kes_key), self.issue_number, self.start_period, bytes(self.signature)]
+
+
+def pool_of(cold_key: bytes) -> PoolId:
+    return PoolId(blake2b(cold_key, digest_size=POOL_ID_BYTES).digest())
+
+
+def signed_bytes(kes_key: bytes, issue_number: int, start_period: int) -> bytes:
+    return kes_key + issue_number.to_bytes(8, "big") + start_period.to_bytes(8, "big")
+
+
+def issue(cold: SigningKey, kes_key: PublicKey, issue_number: int, start_period: int) -> Certificate:
+    """Return a certificate that the cold key signs."""
+    signature = cold.sign(signed_bytes(kes_key, issue_number, start_period))
+    return Certificate(kes_key, issue_number, start_period, signature, cold.public)
+
+
+def read_inner(reader: Reader) -> tuple[PublicKey, int, int, Signature]:
+    """Read `[kes key, issue number, first period, signature]`."""
+    reader.array("the operational certificate", 4)
+    kes_key = PublicKey(reader.data[reader.octets("the KES key", 32)])
+    issue_number = reader.uint("the issue number", NUMBER_BITS)
+    start_period = reader.uint("the certificate's KES period", NUMBER_BITS)
+    return kes_key, issue_number, start_period, Signature(reader.data[reader.octets("the cold signature", 64)])
+
+
+def read_cold_key(reader: Reader) -> PublicKey:
+    return PublicKey(reader.data[reader.octets("the cold key", 32)])
+
+
+def read_certificate(data: bytes) -> Certificate:
+    """Return the certificate of a file, `[[…], cold key]` (F1); raise `Malformed` for any other bytes."""
+    reader = Reader(data)
+    reader.array("the certificate", 2)
+    found = Certificate(*read_inner(reader), read_cold_key(reader))
+    reader.finish("the certificate")
+    return found

@@ -1,0 +1,79 @@
+"""Slots, KES periods and epochs of a Cardano network by the clock, without a chain (F3).
+
+Since the Byron era had longer slots, a network's slots are counted from an anchor: a slot that began an epoch of the
+Shelley era, and the time at which it began.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+GENESIS_BYTES_MAX = 16 << 20
+
+
+class BadGenesis(ValueError):
+    """Raised for a file that is not a Shelley genesis; the text says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTime:
+    """The constants of a network. Times are Unix seconds."""
+
+    anchor_slot: int
+    anchor_s: float
+    slot_s: float = 1.0
+    slots_per_kes_period: int = 129_600
+    slots_per_epoch: int = 432_000
+    kes_evolutions_max: int = 62
+
+    def slot_at(self, wall_s: float) -> int:
+        return self.anchor_slot + int((wall_s - self.anchor_s) // self.slot_s)
+
+    def kes_period_at(self, wall_s: float) -> int:
+        return self.slot_at(wall_s) // self.slots_per_kes_period
+
+    def epoch_start_s(self, wall_s: float) -> float:
+        """Return when the epoch began in which `wall_s` lies: a stake file from before then is of another epoch."""
+        epochs = (self.slot_at(wall_s) - self.anchor_slot) // self.slots_per_epoch
+        return self.anchor_s + epochs * self.slots_per_epoch * self.slot_s
+
+
+MAINNET = ChainTime(4_492_800, 1_596_059_091)
+PREPROD = ChainTime(86_400, 1_655_769_600)
+PREVIEW = ChainTime(0, 1_666_656_000, slots_per_epoch=86_400)
+NETWORKS = {"mainnet": MAINNET, "preprod": PREPROD, "preview": PREVIEW}
+_BY_CARDANO_MAGIC = {764_824_073: MAINNET, 1: PREPROD, 2: PREVIEW}
+
+
+def read_genesis(data: bytes) -> ChainTime:
+    """Return the constants of a Shelley genesis file; raise `BadGenesis` for anything else.
+
+    The anchors of the public networks are known by their magic; any other network is taken to begin with Shelley.
+    """
+    if len(data) > GENESIS_BYTES_MAX:
+        raise BadGenesis(
+            f"the genesis file is longer than {GENESIS_BYTES_MAX} bytes; name the network's Shelley genesis"
+        )
+    try:
+        found = json.loads(data)
+        known = _BY_CARDANO_MAGIC.get(_positive(found, "networkMagic"))
+        begins = datetime.fromisoformat(found["systemStart"])
+        slot_s = float(found["slotLength"])
+        anchor = (known.anchor_slot, known.anchor_s) if known else (0, begins.timestamp())
+        rest = [_positive(found, key) for key in ("slotsPerKESPeriod", "epochLength", "maxKESEvolutions")]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        cause = f"{type(error).__name__}: {error}"[:120]
+        raise BadGenesis(f"this is no Shelley genesis ({cause}); name the network's shelley-genesis.json") from None
+    if begins.tzinfo is None or not 0 < slot_s < 1e6:
+        raise BadGenesis("systemStart lacks its time zone, or slotLength is out of range; take the file as published")
+    return ChainTime(*anchor, slot_s, *rest)
+
+
+def _positive(found: Any, key: str) -> int:
+    number = found[key]
+    if type(number) is not int or not 0 < number < 1 << 53:
+        raise ValueError(f"{key} is no positive number")
+    return number

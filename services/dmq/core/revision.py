@@ -1,0 +1,31 @@
+"""What a node speaks with its clients, by the name that its configuration gives: an encoding of messages, a revision of
+notification, and whether a reject ends the connection. The wire does not say which it is, so it is never guessed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import notification
+from .notification import Notification
+from .signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding
+
+
+class Revision(NamedTuple):
+    """A revision of CIP-137. `ends_early`: a reject or the signer's MsgDone ends the connection (seed 001; F5)."""
+
+    name: str
+    encoding: Encoding
+    notification: Notification
+    ends_early: bool = False
+
+
+REVISIONS = {
+    one.name: one
+    for one in (
+        Revision("dmq-0.5", Dmq05(), notification.REVISIONS["dmq"]),
+        Revision("dmq-0.4", Dmq04(), notification.REVISIONS["dmq"]),
+        Revision("cip-29ffe0e", Cip29ffe0e(), notification.REVISIONS["cip-29ffe0e"]),
+        Revision("overview-2025-04", Cip29ffe0e(), notification.REVISIONS["overview-2025-04"], ends_early=True),
+    )
+}
+"""The first is what is deployed, and the default."""

@@ -1,0 +1,169 @@
+"""One connection between a DMQ node and a client: handshake, then submission and notification over one stream.
+
+Bytes in, messages out, whatever the pieces; `say` queues a message, `take` cuts what is queued into SDUs. Wrong bytes
+raise `RemoteProtocolError`: these protocols have no word for it, so the connection is closed. A protocol that has ended
+may begin again on the same connection, as it may on a dmq-node. What comes ahead of its turn waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from router.core.link.machine import Agency, Machine, RemoteProtocolError
+from router.core.wire.codec import Malformed, TooLarge
+from router.core.wire.reasons import Reason
+
+from . import handshake, notification, submission
+from .mux import SDU_HANDSHAKE_S, SDU_S, Demultiplexer, Inbox, Multiplexer
+from .revision import Revision
+from .signed_message import SignedMessage
+
+WAITING_BYTES_MAX = 1 << 18
+"""How many bytes of one protocol may wait for their turn at a node; at a client, as many as the longest reply more."""
+
+
+class Heard(NamedTuple):
+    """A message of the other side, in its protocol."""
+
+    number: int
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What a MsgSubmitMessage becomes at a node: the message, read."""
+
+    message: SignedMessage
+
+
+class _Talk:
+    """One protocol of the connection: who may speak, what has come of it, and its codec."""
+
+    def __init__(
+        self, machine: Machine, inbox: Inbox, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
+    ) -> None:
+        self.machine = machine
+        self.inbox = inbox
+        self.decode = decode
+        self.encode = encode
+
+
+class Session:
+    """One end of a connection: the node's, if `we` are the responder, else the client's."""
+
+    def __init__(self, we: Agency, revision: Revision) -> None:
+        self._we = we
+        self._peer = Agency.RESPONDER if we is Agency.INITIATOR else Agency.INITIATOR
+        self._revision = revision
+        longest = 0 if we is Agency.RESPONDER else notification.REPLY_BYTES_MAX
+        told = revision.notification
+        hands, hears = handshake, submission
+        self._talks = {
+            handshake.NUMBER: _Talk(
+                self._machine(handshake.TABLE), Inbox(WAITING_BYTES_MAX), hands.decode_message, hands.encode_message
+            ),
+            submission.NUMBER: _Talk(
+                self._machine(submission.TABLE), Inbox(WAITING_BYTES_MAX), hears.decode_message, hears.encode_message
+            ),
+            notification.NUMBER: _Talk(
+                self._machine(told.table), Inbox(WAITING_BYTES_MAX + longest, told.loose), told.decode, told.encode
+            ),
+        }
+        self._demultiplexer = Demultiplexer([(handshake.NUMBER, self._peer)])
+        self._multiplexer = Multiplexer()
+        self.ends = False
+        """Whether the connection is to be closed when all that is queued has been written."""
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{number} in {talk.machine.state.value}" for number, talk in self._talks.items())
+        return f"<Session of the {self._we.value}, {self._revision.name}: {states}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is done, and both ends have agreed."""
+        return len(self._demultiplexer.channels) > 1
+
+    def deadline_s(self) -> float:
+        """Return when, by the clock that `hear` is given, an SDU is overdue; never, if none is under way."""
+        return self._demultiplexer.deadline_s(SDU_S if self.is_open else SDU_HANDSHAKE_S)
+
+    def is_our_turn(self, number: int) -> bool:
+        return self._talks[number].machine.agency is self._we
+
+    def hear(self, data: bytes, now_s: float) -> list[Heard]:
+        """Return what `data` completes; raise `RemoteProtocolError`, with what was heard before it in `before`."""
+        return self._collected(self._hear(data, now_s))
+
+    def say(self, number: int, message: Any) -> list[Heard]:
+        """Queue a message, and return what was waiting for this turn to pass.
+
+        Raises `LocalProtocolError` out of turn, and `RemoteProtocolError` like `hear`.
+        """
+        talk = self._talks[number]
+        talk.machine.step(self._we, message)
+        self._multiplexer.add((number, self._we), talk.encode(message))
+        self._follow(number, message)
+        return self._collected(self._waiting(number))
+
+    def take(self, clock_us: int) -> bytes:
+        """Return the next SDU to be written, or b"" if nothing is queued; `clock_us` as in `Multiplexer.take`."""
+        return self._multiplexer.take(clock_us)
+
+    def _collected(self, heard: Iterator[Heard]) -> list[Heard]:
+        found: list[Heard] = []  # extend keeps what came before a fault
+        try:
+            found.extend(heard)
+        except Malformed as error:
+            reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.MALFORMED
+            raise _after(RemoteProtocolError(reason, str(error)), found) from None
+        except RemoteProtocolError as error:
+            raise _after(error, found) from None
+        return found
+
+    def _hear(self, data: bytes, now_s: float) -> Iterator[Heard]:
+        for (number, _), payload in self._demultiplexer.feed(data, now_s):
+            self._talks[number].inbox.add(payload)
+            yield from self._waiting(number)
+
+    def _waiting(self, number: int) -> Iterator[Heard]:
+        """Yield the messages of a protocol whose turn it is."""
+        talk = self._talks[number]
+        while talk.machine.agency is self._peer and not self.ends:
+            wire = talk.inbox.take(talk.machine.bytes_max)
+            if wire is None:
+                return
+            message = talk.decode(wire)
+            talk.machine.step(self._peer, message)
+            self._follow(number, message)
+            yield Heard(number, self._opened(message))
+
+    def _opened(self, message: Any) -> Any:
+        """Return the message with its content checked; a submitted one is read."""
+        if isinstance(message, handshake.MsgAcceptVersion):
+            handshake.check_accepted(message)
+        if isinstance(message, submission.MsgSubmitMessage):
+            return Submitted(self._revision.encoding.read(message.message))
+        return message
+
+    def _follow(self, number: int, message: Any) -> None:
+        """Do what follows from a message beside the step in its table."""
+        talk = self._talks[number]
+        if isinstance(message, handshake.MsgAcceptVersion):
+            self._demultiplexer.channels = frozenset((one, self._peer) for one in self._talks if one)
+        elif isinstance(message, handshake.MsgRefuse | handshake.MsgQueryReply) or self._ends_with(message):
+            self.ends = True
+        elif talk.machine.done and number != handshake.NUMBER:
+            talk.machine = self._machine(talk.machine.table)
+
+    def _ends_with(self, message: Any) -> bool:
+        return self._revision.ends_early and isinstance(message, submission.MsgRejectMessage | submission.MsgDone)
+
+    def _machine(self, table: Any) -> Machine:
+        return Machine(table, we=self._we)
+
+
+def _after(error: RemoteProtocolError, heard: list[Heard]) -> RemoteProtocolError:
+    error.before = heard
+    return error

@@ -1,0 +1,78 @@
+"""The two signatures of a message: the cold key's over the certificate, the KES key's over the message.
+
+Certificates and KES paths that were verified are remembered by their exact bytes, so that a pool's next message of the
+same period costs one verification of Ed25519. Only what was right is remembered: wrong ones push nothing out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from router.core.wire.crypto import SIGNATURE_BYTES, verify
+
+from .certificate import Certificate
+from .fault import Fault
+from .kes import KesPath, leaf_of, path_of
+
+CERTIFICATES_MAX = 8192
+PATHS_MAX = 8192
+"""How many certificates and KES paths are remembered: twice the pools that there are."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SignatureCheck(NamedTuple):
+    """What is to be verified of a message; `evolutions`: the KES evolutions in which it may have been signed."""
+
+    certificate: Certificate
+    signed: bytes
+    kes_signature: bytes
+    evolutions: tuple[int, ...]
+
+
+class _Verified(Generic[K, V]):
+    """Answers that were not None, the oldest forgotten first."""
+
+    def __init__(self, most: int, find: Callable[[K], V | None]) -> None:
+        self._most = most
+        self._find = find
+        self._known: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __call__(self, key: K) -> V | None:
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        found = self._find(key)
+        if found is not None:
+            if len(self._known) == self._most:
+                del self._known[next(iter(self._known))]
+            self._known[key] = found
+        return found
+
+
+class SignatureChecker:
+    """Verifies signatures, and remembers what can come again."""
+
+    def __init__(self, certificates_max: int = CERTIFICATES_MAX, paths_max: int = PATHS_MAX) -> None:
+        self._certificates = _Verified[Certificate, bool](certificates_max, lambda one: one.is_signed() or None)
+        self._leaves = _Verified[KesPath, bytes](paths_max, leaf_of)
+
+    def __repr__(self) -> str:
+        return f"<SignatureChecker that knows {len(self._certificates)} certificates, {len(self._leaves)} KES paths>"
+
+    def fault(self, check: SignatureCheck) -> Fault | None:
+        """Return which signature is wrong, the certificate's first; None if both are right."""
+        if not self._certificates(check.certificate):
+            return Fault.BAD_CERTIFICATE
+        if not any(self._signs(check, evolution) for evolution in check.evolutions):
+            return Fault.BAD_SIGNATURE
+        return None
+
+    def _signs(self, check: SignatureCheck, evolution: int) -> bool:
+        leaf = self._leaves(path_of(check.certificate.kes_key, evolution, check.kes_signature))
+        return leaf is not None and verify(leaf, check.signed, check.kes_signature[:SIGNATURE_BYTES])

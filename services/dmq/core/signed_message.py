@@ -1,0 +1,237 @@
+"""The messages of the queue, in the three encodings that exist, by name (CIP-137; docs/dmq.md).
+
+    cip-29ffe0e   the CIP of April 2025: ttl, no expiry, no KES period, the body alone is signed
+    dmq-0.4       dmq-node 0.2 to 0.4: the payload is signed and holds a free id
+    dmq-0.5       dmq-node 0.5 to 0.7: the id is the digest of the payload, and stands before it
+
+They are read with the place of each part, so that the received bytes are signed, hashed, kept and passed on. Which one
+is spoken is configured, never guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+from router.core.wire.codec import encode
+
+from .cbor import Reader, array_of, read_head
+from .certificate import Certificate, read_certificate, read_cold_key, read_inner
+from .kes import SIGNATURE_KES_BYTES, KesSigningKey
+
+ID_BYTES = 32
+FREE_ID_BYTES_MAX = 64
+CERTIFICATE_BYTES_MAX = 304
+MESSAGE_BYTES_MAX = 4096
+"""No message of any encoding is longer: a body of 2,000 bytes makes at most 2,790."""
+
+
+class BodyBounds(NamedTuple):
+    """How many bytes a body has; others are no message at all."""
+
+    least: int
+    most: int
+
+
+DEPLOYED, OLDER, SEEDS = BodyBounds(90, 2000), BodyBounds(0, 2000), BodyBounds(360, 2000)
+"""Those of dmq-node 0.7, those of nodes before it (which had none; the upper one is ours), and those of the seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedMessage:
+    """A message as received. What an encoding does not hold is None."""
+
+    wire: bytes
+    id: bytes
+    body_at: slice
+    signed_at: slice
+    kes_signature: bytes
+    certificate: Certificate
+    kes_period: int | None = None
+    expires_at: int | None = None
+    ttl_s: int | None = None
+    ttl_at: slice | None = None
+
+    @property
+    def body(self) -> bytes:
+        return self.wire[self.body_at]
+
+    @property
+    def signed(self) -> bytes:
+        """Return the bytes under the KES signature."""
+        return self.wire[self.signed_at]
+
+    def __repr__(self) -> str:
+        return f"<SignedMessage {self.id.hex()[:12]}… of {self.certificate.pool!r}, {len(self.wire)} bytes>"
+
+
+class Draft(NamedTuple):
+    """What a message is made of. `expires_at` in Unix seconds and `ttl_s`: each encoding holds one of them."""
+
+    body: bytes
+    certificate: Certificate
+    key: KesSigningKey
+    expires_at: int = 0
+    ttl_s: int = 0
+
+    @property
+    def kes_period(self) -> int:
+        return self.certificate.start_period + self.key.period
+
+
+class Encoding(Protocol):
+    """One encoding of messages."""
+
+    name: str
+
+    def read(self, wire: bytes) -> SignedMessage:
+        """Return the message that `wire` holds; raise `Malformed` for any other bytes."""
+
+    def write(self, draft: Draft) -> bytes:
+        """Return the message as its signer sends it."""
+
+    def right_id(self, message: SignedMessage) -> bytes | None:
+        """Return the id that the message must have; None: any."""
+
+    def notified(self, message: SignedMessage) -> bytes:
+        """Return the message as consumers get it."""
+
+    def read_notified(self, wire: bytes) -> SignedMessage:
+        """Return the message that a consumer got; raise `Malformed` for any other bytes."""
+
+
+class Dmq05:
+    """`[id, [body, KES period, expiry], KES signature, certificate, cold key]`."""
+
+    name = "dmq-0.5"
+
+    def __init__(self, body: BodyBounds = DEPLOYED) -> None:
+        self._body = body
+
+    def read(self, wire: bytes) -> SignedMessage:
+        reader = Reader(wire)
+        reader.array("the message", 5)
+        own_id = wire[reader.octets("the id", ID_BYTES)]
+        start = reader.at
+        reader.array("the payload", 3)
+        payload = _payload(reader, self._body)
+        return _rest(reader, own_id, slice(start, reader.at), payload)
+
+    def write(self, draft: Draft) -> bytes:
+        payload = encode([draft.body, draft.kes_period, draft.expires_at])
+        return array_of(encode(digest(payload)), payload, *_proof(draft, payload))
+
+    def right_id(self, message: SignedMessage) -> bytes | None:
+        return digest(message.signed)
+
+    def notified(self, message: SignedMessage) -> bytes:
+        return message.wire
+
+    def read_notified(self, wire: bytes) -> SignedMessage:
+        return self.read(wire)
+
+
+class Dmq04:
+    """`[[id, body, KES period, expiry], KES signature, certificate, cold key]`; the id is free, of up to 64 bytes."""
+
+    name = "dmq-0.4"
+
+    def __init__(self, body: BodyBounds = OLDER) -> None:
+        self._body = body
+
+    def read(self, wire: bytes) -> SignedMessage:
+        reader = Reader(wire)
+        reader.array("the message", 4)
+        start = reader.at
+        reader.array("the payload", 4)
+        own_id = wire[reader.octets("the id", 0, FREE_ID_BYTES_MAX)]
+        payload = _payload(reader, self._body)
+        return _rest(reader, own_id, slice(start, reader.at), payload)
+
+    def write(self, draft: Draft) -> bytes:
+        """The id is mithril's of that time: Blake2b-512 of body, KES period and expiry."""
+        numbers = draft.kes_period.to_bytes(8, "big") + draft.expires_at.to_bytes(4, "big")
+        own_id = blake2b(draft.body + numbers, digest_size=64).digest()
+        payload = encode([own_id, draft.body, draft.kes_period, draft.expires_at])
+        return array_of(payload, *_proof(draft, payload))
+
+    def right_id(self, message: SignedMessage) -> bytes | None:
+        return None
+
+    def notified(self, message: SignedMessage) -> bytes:
+        return message.wire
+
+    def read_notified(self, wire: bytes) -> SignedMessage:
+        return self.read(wire)
+
+
+class Cip29ffe0e:
+    """`[id, body, block number, ttl, KES signature, certificate]`; consumers get it without the ttl.
+
+    The certificate is a byte string, `[[KES key, issue number, first period, signature], cold key]` (F1); the id is
+    Blake2b-256 of the body (F2). The block number is carried, and not looked at: there is no chain here.
+    """
+
+    name = "cip-29ffe0e"
+
+    def __init__(self, body: BodyBounds = SEEDS) -> None:
+        self._body = body
+
+    def read(self, wire: bytes) -> SignedMessage:
+        return self._read(wire, 6)
+
+    def _read(self, wire: bytes, length: int) -> SignedMessage:
+        reader = Reader(wire)
+        reader.array("the message", length)
+        own_id = wire[reader.octets("the id", 0, FREE_ID_BYTES_MAX)]
+        body = reader.octets("the body", *self._body)
+        reader.uint("the block number", 32)
+        start = reader.at
+        ttl_s = reader.uint("the ttl", 16) if length == 6 else None
+        ttl_at = slice(start, reader.at)
+        signature = wire[reader.octets("the KES signature", SIGNATURE_KES_BYTES)]
+        certificate = read_certificate(wire[reader.octets("the operational certificate", 1, CERTIFICATE_BYTES_MAX)])
+        reader.finish("the message")
+        return SignedMessage(wire, own_id, body, body, signature, certificate, ttl_s=ttl_s, ttl_at=ttl_at)
+
+    def write(self, draft: Draft, block_number: int = 0) -> bytes:
+        parts = (digest(draft.body), draft.body, block_number, draft.ttl_s, draft.key.sign(draft.body))
+        return array_of(*map(encode, parts), encode(draft.certificate.encoded()))
+
+    def right_id(self, message: SignedMessage) -> bytes | None:
+        return digest(message.body)
+
+    def notified(self, message: SignedMessage) -> bytes:
+        """The parts before and behind the ttl are those that were received."""
+        assert message.ttl_at is not None
+        _, _, start = read_head(message.wire, 0)
+        return b"\x85" + message.wire[start : message.ttl_at.start] + message.wire[message.ttl_at.stop :]
+
+    def read_notified(self, wire: bytes) -> SignedMessage:
+        return self._read(wire, 5)
+
+
+def digest(data: bytes) -> bytes:
+    """Return Blake2b-256."""
+    return blake2b(data, digest_size=ID_BYTES).digest()
+
+
+def _payload(reader: Reader, bounds: BodyBounds) -> tuple[slice, int, int]:
+    body = reader.octets("the body", *bounds)
+    return body, reader.uint("the KES period", 64), reader.uint("the expiry", 32)
+
+
+def _rest(reader: Reader, own_id: bytes, signed: slice, payload: tuple[slice, int, int]) -> SignedMessage:
+    """Read what stands behind the payload in the deployed encodings."""
+    body, kes_period, expires_at = payload
+    signature = reader.data[reader.octets("the KES signature", SIGNATURE_KES_BYTES)]
+    certificate = Certificate(*read_inner(reader), read_cold_key(reader))
+    reader.finish("the message")
+    return SignedMessage(reader.data, own_id, body, signed, signature, certificate, kes_period, expires_at)
+
+
+def _proof(draft: Draft, payload: bytes) -> tuple[bytes, ...]:
+    """Return signature, certificate and cold key, as encoded."""
+    certificate = draft.certificate
+    return encode(draft.key.sign(payload)), encode(certificate.inner), encode(bytes(certificate.cold_key))

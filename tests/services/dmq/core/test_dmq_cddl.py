@@ -1,0 +1,90 @@
+"""The CDDL of the DMQ protocols as an oracle: what we write is valid, and what we take is, with one thing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from cddl_verifier import Validator  # type: ignore[import-untyped]
+from rigs.corruption import corrupted
+from samples.core import value_of
+from samples.dmq import POOLS, SIGNED, raw
+from samples.dmq_messages import NOTIFICATION, SUBMISSION
+
+from router.core.wire.codec import Malformed, encode
+from services.dmq.core import handshake as h
+from services.dmq.core import submission as s
+from services.dmq.core.notification import REVISIONS
+from services.dmq.core.signed_message import SEEDS, Cip29ffe0e, Dmq04, Dmq05
+
+CDDL = Path(__file__).parents[4] / "cddl"
+MAGIC = h.MAGICS["preview"]
+OFFER = h.propose(MAGIC)
+HANDSHAKE: tuple[h.Message, ...] = (
+    OFFER,
+    h.answer(OFFER, MAGIC),
+    h.answer(OFFER, 1),
+    h.answer(h.propose(MAGIC, query=True), MAGIC),
+    h.MsgRefuse(h.VersionMismatch((4097,))),
+    h.MsgRefuse(h.HandshakeDecodeError(4097, "why")),
+)
+CIP = Cip29ffe0e()
+CIP_WIRE = CIP.write(POOLS[0].draft(bytes(SEEDS.least)))
+NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
+    ("message", "message-0-5", Dmq05().read, (Dmq05().write(POOLS[0].draft(bytes(90))),)),
+    ("message", "message-0-4", Dmq04().read, (Dmq04().write(POOLS[0].draft()),)),
+    ("message", "message-cip", CIP.read, (CIP_WIRE,)),
+    ("message", "notified-cip", CIP.read_notified, (CIP.notified(CIP.read(CIP_WIRE)),)),
+    ("handshake", "message", h.decode_message, tuple(map(h.encode_message, HANDSHAKE))),
+    ("handshake", "client-data", h.read_client_data, (h.ClientData(MAGIC).encoded(),)),
+    ("submission", "message", s.decode_message, tuple(map(s.encode_message, SUBMISSION[1:]))),
+    *(
+        ("notification", rule, REVISIONS[name].decode, tuple(map(REVISIONS[name].encode, NOTIFICATION[name])))
+        for rule, name in (("cip", "cip-29ffe0e"), ("overview", "overview-2025-04"), ("dmq", "dmq"))
+    ),
+)
+CASES = [pytest.param(*noun, id=f"{noun[0]}-{noun[1]}") for noun in NOUNS]
+
+
+@cache
+def validator(stem: str) -> Validator:
+    return Validator(CDDL / f"dmq-{stem}.cddl")
+
+
+@pytest.mark.parametrize(("stem", "rule", "read", "wires"), CASES)
+def test_we_write_what_is_valid_and_take_nothing_else(
+    stem: str, rule: str, read: Callable[[bytes], object], wires: tuple[bytes, ...]
+) -> None:
+    for wire in wires:
+        assert validator(stem).validate(wire, rule).valid, wire.hex()
+        read(wire)
+        for changed in map(encode, corrupted(value_of_any(wire))):
+            is_valid = bool(validator(stem).validate(changed, rule).valid)
+            try:
+                read(changed)
+            except Malformed as error:
+                assert not is_valid, (changed.hex(), str(error))
+            else:
+                assert is_valid, changed.hex()
+
+
+def value_of_any(wire: bytes) -> object:
+    """The value, also where a list is of indefinite length."""
+    return value_of(wire.replace(b"\x9f\xff", b"\x80")) if b"\x9f\xff" in wire else value_of(definite(wire))
+
+
+def definite(wire: bytes) -> bytes:
+    """The replies of `NOTIFICATION` with lists of definite length: they hold one or two short messages."""
+    head, opened, rest = wire.partition(b"\x9f")
+    if not opened or len(head) > 2:
+        return wire
+    content, _, behind = rest.partition(b"\xff")
+    return head + (b"\x82" if len(content) > 1 else b"\x81") + content + behind
+
+
+@pytest.mark.parametrize("vector", SIGNED["messages"], ids=lambda one: one["name"])
+def test_stored_messages_are_valid(vector: dict[str, str]) -> None:
+    is_in_bounds = vector["name"] not in ("body_89_bytes", "body_2001_bytes")
+    assert bool(validator("message").validate(raw(vector["hex"]), "message-0-5").valid) is is_in_bounds
