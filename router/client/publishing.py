@@ -98,14 +98,24 @@ class Publishing:
             await self._lot.park()
             self.check()
 
-    async def _room(self) -> None:
-        """Wait until there is room, and until a lost connection is either up again or known to be away."""
+    @property
+    def has_room(self) -> bool:
+        """Whether something can be handed in at once: not while a lost connection may be up again in a moment."""
+        link = self.link
+        return not self._outbox.full and (link.is_up or link.is_away or self._waits)
+
+    async def until_room(self) -> None:
+        """Wait until there is room; raise `NodeUnavailable` if there will be none."""
         await trio.lowlevel.checkpoint()
         self.check()
-        link = self.link
-        while self._outbox.full or not (link.is_up or link.is_away or self._waits):
+        while not self.has_room:
             await self._lot.park()
             self.check()
+
+    def submit(self, run: Submission) -> None:
+        """Hand in a submission, for which there must be room."""
+        self._outbox.add(run)
+        self.link.wake()
 
     async def post(
         self,
@@ -117,13 +127,12 @@ class Publishing:
         """Compose a message as soon as there is room, and hand it in. If cancelled, nothing was handed in."""
         if follow and not self._asks_outcomes:
             raise ValueError("the node tells outcomes only to apps that ask for them: connect(outcomes=True)")
-        await self._room()
+        await self.until_room()
         composed = compose()
         outcomes = self.followed.follow(composed.id) if follow else None
         posted = Posted(composed, done, outcomes)
         run = Submission(composed.frame, posted)
-        self._outbox.add(run)
-        self.link.wake()
+        self.submit(run)
         return posted, run
 
     async def deliver(self, compose: Callable[[], Composed], *, follow: bool = False) -> Posted:

@@ -46,6 +46,19 @@ class Wires:
         posted, _ = await self._publishing.post(lambda: composed, done=done)
         return posted
 
+    @property
+    def has_room(self) -> bool:
+        """Whether something can be handed in at once."""
+        return self._publishing.has_room
+
+    async def until_room(self) -> None:
+        """Wait until something can be handed in. Raises `NodeUnavailable`."""
+        await self._publishing.until_room()
+
+    def submit(self, run: Submission) -> None:
+        """Hand in signed bytes whose fate a sink of the caller's own is told; there must be room."""
+        self._publishing.submit(run)
+
     async def forward(self, wire: bytes, via: PublicKey) -> MessageId:
         """Forward a multicast as it was received, to the router `via` alone, and return its id once it is in custody.
 

@@ -21,7 +21,7 @@ connected; or too much is asked for now."""
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What became of a message with this tag at the next hop, after `Sent`; `to`: that router, or a local recipient.
+    """What became of a message with this tag at the next hop; `to`: that router, or a local recipient.
 
     `reason` is None if it has taken custody ("acked", or "delivered" to an app of this node, or "unconfirmed" with
     ttl 0); else the copy has ended for that reason. Nothing follows if the connection to the own router is lost
@@ -49,7 +49,8 @@ class PulledFrom:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send a multicast on as it was received, to the next router `via`. With a tag, `Sent` and `Passed` tell of it."""
+    """Send a multicast on as it was received, to the next router `via`. With a tag, `Passed` tells what became of
+    it there, or `Sent` that the own router refused it."""
 
     wire: bytes
     via: PublicKey

@@ -140,7 +140,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message with this tag is in the router's custody, or was refused."""
+    """A message with this tag is in the router's custody, or was refused; of a `Forward` only that it was refused."""
 
     tag: str
     id: MessageId

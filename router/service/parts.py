@@ -33,7 +33,7 @@ class Parts:
     `readers`: which part reads unicasts of which type. `decode` returns the message in a body, or raises `Malformed`.
     """
 
-    __slots__ = ("_decode", "_name", "_parts", "_readers", "_wakes")
+    __slots__ = ("_decode", "_name", "_parts", "_readers", "_told_s", "_wakes")
 
     def __init__(
         self, name: str, parts: Sequence[Part], readers: Mapping[type, Reader], decode: Callable[[bytes], object]
@@ -43,17 +43,22 @@ class Parts:
         self._readers = {kind: (self._parts.index(reader), reader) for kind, reader in readers.items()}
         self._decode = decode
         self._wakes: dict[int, float] = {}
+        self._told_s: float | None = None  # the wake that was returned last, until its Tick
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        """Return the deeds of all parts; of their wakes, the earliest."""
+        """Return the deeds of all parts; of their wakes, the earliest, unless it was returned before."""
         if isinstance(heard, c.Message) and heard.group is None:
             return [*self._read(heard, now), *self._next_wake()]
         concerned: Iterable[int] = range(len(self._parts))
         if isinstance(heard, c.Tick):
+            self._told_s = None
             concerned = [at for at, wake_s in self._wakes.items() if wake_s <= now.wall_s]
             for at in concerned:
                 del self._wakes[at]
-        deeds = [deed for at in concerned for deed in self._of_part(at, self._parts[at].hear(heard, now))]
+        deeds: list[c.Deed] = []
+        for at in concerned:
+            if found := self._parts[at].hear(heard, now):
+                deeds += self._of_part(at, found)
         if isinstance(heard, c.Asked) and not deeds:
             deeds = [c.Answer(heard.number, {"error": f'{self._name} has no answer to "{heard.word}" now'})]
         return [*deeds, *self._next_wake()]
@@ -84,4 +89,7 @@ class Parts:
                 yield deed
 
     def _next_wake(self) -> list[c.Deed]:
-        return [c.Wake(min(self._wakes.values()))] if self._wakes else []
+        if not self._wakes or (next_s := min(self._wakes.values())) == self._told_s:
+            return []
+        self._told_s = next_s
+        return [c.Wake(next_s)]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from router.client.outcomes import TERMINAL
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Outcome
-from router.core.wire.message import via_of
+from router.core.wire.message import MULTICAST, via_of
 from router.core.wire.reasons import Reason, reason_from
 from router.service.between_nodes import Passed, PullFrom
 
@@ -19,6 +19,11 @@ COPIES_MAX = 10_000
 """Copies whose outcome is awaited; beyond that the oldest is not told any more."""
 PULLS_AT_ONCE_MAX = 64
 TAKEN = frozenset(("acked", "delivered", "unconfirmed"))
+
+
+def copied_to(wire: bytes) -> PublicKey | None:
+    """Return the router that a forwarded multicast is for; None for every other message."""
+    return via_of(wire) if wire[1] == MULTICAST else None
 
 
 class Copies:

@@ -14,26 +14,24 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import trio
 
 from router.client.composer import Lifetime
-from router.client.errors import Refused
-from router.client.publishing import Posted
 from router.client.received import Received
 from router.core.wire.admin import ASKED, DROPPED, LINKED, LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN
-from router.core.wire.link_items import Outcome
-from router.core.wire.message import MULTICAST, via_of, with_via
+from router.core.wire.message import with_via
 from router.service import contract as c
+from router.service.alarm import Alarm
 from router.service.deed_checks import answer_of, event_of
 from router.service.doors import Doors, admit_all
 from router.service.host import Place, Service
 from router.service.jobs import Jobs
-from router.service.passing import Copies
+from router.service.passing import copied_to
 from router.service.requests import Requests
+from router.service.sending import Sending, ToSend
 from router.service.state import Batch, State
 from router.transport import contract as transport
 from router.transport.contract import Stream
@@ -41,16 +39,11 @@ from router.transport.contract import Stream
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
 """So much that was heard waits for the rules; then doors and messages wait as well."""
-SENT_MAX = 100
-"""With so many messages in custody that the state still holds, a cycle follows to let go of them."""
 REQUESTS_MAX = 1_000
 """Requests to the router that wait for their turn; then the rules wait as well."""
 DIAL_S = 10.0
 EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
-
-_ToSend = tuple[int, str, bytes]
-"""Number in the state's outbox, tag, and bytes of a message."""
 
 log = logging.getLogger(__name__)
 
@@ -108,13 +101,10 @@ class RulesHost(Service):
         self._heard: deque[tuple[c.Heard, Received | trio.Event | None]] = deque()
         self._work = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
-        self._to_send: deque[_ToSend] = deque()
-        self._sends = trio.Event()
-        self._sent: list[int] = []
-        self._wake = trio.CancelScope()
-        self._copies = Copies()
+        self._alarm = Alarm(lambda: self.hear(c.Tick()))
+        self._sending = Sending(self.hear, lambda: self._work.set())
         self._ask = Requests(self, self.hear)
-        self._requests, self._requested = trio.open_memory_channel[c.Deed | list[_ToSend]](REQUESTS_MAX)
+        self._requests, self._requested = trio.open_memory_channel[c.Deed | list[ToSend]](REQUESTS_MAX)
 
     async def live(self) -> None:
         state = self.state
@@ -124,19 +114,18 @@ class RulesHost(Service):
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
-        self.node.wires.on_outcome = self._passed
-        self._to_send += state.outbox()
-        self._sends.set()
+        self._sending.put(state.outbox())
         self.hear(c.Started(await self.node.until_up()))
         self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)
-        self.nursery.start_soon(self._hand_in)
+        self.nursery.start_soon(self._sending.run, self.node.wires)
         self.nursery.start_soon(self._request)
         self.nursery.start_soon(self._jobs.run)
+        self.nursery.start_soon(self._alarm.run)
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            while self._heard or len(self._sent) >= SENT_MAX:
+            while self._heard or self._sending.has_many_sent:
                 await self._cycle()
 
     # -- hearing -------------------------------------------------------------------------------------------
@@ -260,9 +249,9 @@ class RulesHost(Service):
     async def _commit_and_carry_out(self, cycle: Cycle) -> None:
         batch, later = cycle.batch, {one.id for one, deed in cycle.refused if deed.reason.later}
         batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
-        batch.sent, self._sent = self._sent, []
-        batch.outbox.sort(key=_copied_to)
-        ready: list[_ToSend] = []
+        batch.sent = self._sending.take_sent()
+        batch.outbox.sort(key=lambda one: copied_to(one[1]) or b"")  # copies for one router share a parcel there
+        ready: list[ToSend] = []
         if batch:
             numbers = await self.commit(batch)
             ready = [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
@@ -294,9 +283,7 @@ class RulesHost(Service):
             case c.Compute(function, argument, tag):
                 self._jobs.put(function, argument, tag)
             case c.Wake(at_s):
-                self._wake.cancel()
-                self._wake = trio.CancelScope()
-                self.nursery.start_soon(self._tick, at_s, self._wake)
+                self._alarm.set(at_s)
             case c.Attest(tag=tag):
                 self.hear(c.Attested(tag, self.place.key.sign(deed.signed())))
             case c.Pull() | c.DialBack():
@@ -312,51 +299,9 @@ class RulesHost(Service):
         is sent goes after them, so that a neighbour is known before something is sent to it."""
         async for asked in self._requested:
             if isinstance(asked, list):
-                self._to_send += asked
-                self._sends.set()
+                self._sending.put(asked)
             else:
                 await self._ask.do(asked)
-
-    async def _tick(self, at_s: float, scope: trio.CancelScope) -> None:
-        with scope:
-            await trio.sleep(max(0.0, at_s - time.time()))
-            self.hear(c.Tick())
-
-    async def _hand_in(self) -> None:
-        """Hand in what the state holds, in order, as soon as there is room."""
-        while True:
-            await self._sends.wait()
-            self._sends = trio.Event()
-            while self._to_send:
-                number, tag, wire = self._to_send.popleft()
-                posted = await self.node.wires.hand_in(wire, partial(self._settled, number, tag, wire))
-                self._copies.expect(posted.id, wire, tag)
-
-    def _settled(self, number: int, tag: str, wire: bytes, posted: Posted) -> None:
-        if posted.error is not None and not isinstance(posted.error, Refused):
-            return  # the connection is gone for good, and the state still holds it
-        self._sent.append(number)
-        refused = posted.error if isinstance(posted.error, Refused) else None
-        if refused is not None:
-            self._copies.refused(posted.id, wire)
-        if tag:
-            reason, text = (None, "") if refused is None else (refused.reason, refused.text)
-            self.hear(c.Sent(tag, posted.id, reason, text))
-        elif refused is not None:
-            log.warning("%s: %s", self, refused)
-        if len(self._sent) >= SENT_MAX:
-            self._work.set()
-
-    def _passed(self, outcome: Outcome) -> None:
-        for passed in self._copies.hear(outcome):
-            self.hear(passed)
-
-
-def _copied_to(one: tuple[str, bytes]) -> bytes:
-    """Return the router that a forwarded copy is for, so that copies for one stand together and share a parcel at the
-    node; b"" for other messages, which go first and in their order."""
-    wire = one[1]
-    return (via_of(wire) or b"") if wire[1] == MULTICAST else b""
 
 
 def _lifetime(ttl_s: int) -> Lifetime:

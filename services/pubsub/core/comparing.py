@@ -20,6 +20,7 @@ from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
 from services.pubsub import reasons
+from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.known import Known, Topic
@@ -137,8 +138,10 @@ class Comparing:
                 self._fetching.pulled_from(heard, now)
             case c.Pulled():
                 deeds += self._fetching.pulled(heard)
-            case c.Sent():
-                self._fetching.sent(heard)
+            case c.Sent(tag, id, refused) if tag == GIVEN and refused is not None:
+                self._fetching.gave(id, is_taken=False)
+            case c.Passed(tag, id, reason=reason) if tag == GIVEN:
+                self._fetching.gave(id, is_taken=reason is None)
             case c.Linked(router, service):
                 self._linked(router, service, now)
             case c.Dropped(router, group, count):
@@ -199,7 +202,7 @@ class Comparing:
         for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
             self._end(session, now, is_silent=True)
         deeds += self._fetching.go_on(now)
-        deeds += self._fetching.give_more()
+        deeds += self._fetching.give_more(now)
         for fetch in self._fetching.take_over():
             deeds += self._fetched(fetch, now)
         due_s = min(

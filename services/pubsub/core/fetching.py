@@ -1,6 +1,7 @@
 """Bringing what two nodes lack of each other: asking for it by ids, and sending it on (R-C35).
 
-At most `open_max` questions are open, and as many messages are sent on at once; comparisons take turns. A router that
+At most `open_max` questions are open, and as many messages are sent on at once, until the other router has them;
+comparisons take turns. A router that
 answers none of many questions is asked no more: it has named ids that do not exist, or it is overloaded.
 """
 
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import inf
+from typing import NamedTuple
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
@@ -22,7 +25,8 @@ TAG = "compare"
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
     """Bounds of fetching: open questions, seconds until one is asked again, and how often it is asked; how many in a
-    row may be without an answer; how many messages are remembered as sent to one neighbour of one topic."""
+    row may be without an answer; how many messages are remembered as sent to one neighbour of one topic, and how many
+    seconds one that is sent on takes the place of another at most, as long as nothing is heard of it."""
 
     open_max: int = 64
     answer_s: float = 5.0
@@ -30,6 +34,7 @@ class FetchLimits:
     asks_max: int = 3
     unanswered_max: int = 64
     given_max: int = 20_000
+    giving_s: float = 90.0
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +50,7 @@ class Fetch:
     missing: int = 0
     is_open: bool = True
     waiting: deque[tuple[MessageId, int]] = field(default_factory=deque)
-    asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when
+    asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order
     not_before_s: float = -inf
     unanswered: int = 0
 
@@ -59,11 +64,33 @@ class Fetch:
         self.needed += len(found)
         self.waiting += found
 
+    @property
+    def due_s(self) -> float:
+        """Return the second at which a question counts as lost, or a pause is over; infinity: neither."""
+        ends_s = next((until_s for _, until_s in self.asked.values()), inf)
+        return min(ends_s, self.not_before_s) if self.waiting and self.not_before_s > -inf else ends_s
+
+    def take_lost(self, now_s: float) -> list[tuple[MessageId, int]]:
+        """Return and remove the questions whose answer counts as lost, each with how often it was asked."""
+        lost = [(id, asks) for id, (asks, _) in takewhile(lambda one: one[1][1] <= now_s, self.asked.items())]
+        for id, _ in lost:
+            del self.asked[id]
+        return lost
+
     def give_up(self) -> None:
         """Ask for nothing more; what has not come is missing."""
         self.missing += len(self.waiting) + len(self.asked)
         self.waiting.clear()
         self.asked.clear()
+
+
+class _Giving(NamedTuple):
+    """A message that is being sent on to a router: its group and key, and until when that counts."""
+
+    group: PublicKey
+    router: PublicKey
+    key: bytes
+    until_s: float
 
 
 class Fetching:
@@ -72,8 +99,8 @@ class Fetching:
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self._limits = limits or FetchLimits()
         self._fetches: deque[Fetch] = deque()
-        self._to_give: deque[tuple[PublicKey, PublicKey, MessageId]] = deque()
-        self._giving: dict[MessageId, PublicKey] = {}
+        self._to_give: deque[tuple[PublicKey, PublicKey, bytes]] = deque()
+        self._giving: dict[MessageId, _Giving] = {}  # in the order of their `until_s`
         self._given: dict[tuple[PublicKey, PublicKey], IdSet] = {}
 
     def __repr__(self) -> str:
@@ -86,9 +113,8 @@ class Fetching:
     @property
     def due_s(self) -> float:
         """Return the second at which `tick` has something to do; infinity: never."""
-        ends = [until_s for one in self._fetches for _, until_s in one.asked.values()]
-        paused = [one.not_before_s for one in self._fetches if one.waiting and one.not_before_s > -inf]
-        return min((*ends, *paused), default=inf)
+        given_s = next((one.until_s for one in self._giving.values()), inf)
+        return min((given_s, *(one.due_s for one in self._fetches)))
 
     def begin(self, group: PublicKey, router: PublicKey) -> Fetch:
         """Return a new fetch, which is told what to fetch by its `add`."""
@@ -142,10 +168,7 @@ class Fetching:
         """Ask again for what did not come in time, at the end; give up what was asked for often enough."""
         limits = self._limits
         for fetch in self._fetches:
-            for id, (asks, until_s) in list(fetch.asked.items()):
-                if until_s > now.mono_s:
-                    continue
-                del fetch.asked[id]
+            for id, asks in fetch.take_lost(now.mono_s):
                 fetch.unanswered += 1
                 if asks < limits.asks_max:
                     fetch.waiting.append((id, asks))
@@ -153,6 +176,8 @@ class Fetching:
                     fetch.missing += 1
             if fetch.unanswered >= limits.unanswered_max:
                 fetch.give_up()
+        for id in list(takewhile(lambda id: self._giving[id].until_s <= now.mono_s, self._giving)):
+            del self._giving[id]
 
     def take_over(self) -> list[Fetch]:
         """Return the fetches that are over, each once."""
@@ -170,32 +195,39 @@ class Fetching:
             if len(given) >= self._limits.given_max:
                 break
             if given.add([key]):
-                self._to_give.append((group, router, MessageId(key[MINUTE_BYTES:])))
+                self._to_give.append((group, router, key))
 
-    def give_more(self) -> list[c.Deed]:
+    def give_more(self, now: c.Now) -> list[c.Deed]:
         """Read the next messages from the own router, as far as there may be more at once."""
         deeds: list[c.Deed] = []
-        while self._to_give and len(self._giving) < self._limits.open_max:
-            group, router, id = self._to_give.popleft()
-            if id not in self._giving:
-                self._giving[id] = router
-                deeds.append(c.Pull(group, id))
+        for _ in range(len(self._to_give)):
+            if len(self._giving) >= self._limits.open_max:
+                break
+            group, router, key = one = self._to_give.popleft()
+            id = MessageId(key[MINUTE_BYTES:])
+            if id in self._giving:
+                self._to_give.append(one)  # another router is being given it
+                continue
+            self._giving[id] = _Giving(group, router, key, now.mono_s + self._limits.giving_s)
+            deeds.append(c.Pull(group, id))
         return deeds
 
     def pulled(self, heard: c.Pulled) -> list[c.Deed]:
         """Send on what the own router has given us."""
-        router = self._giving.get(heard.id)
-        if router is None:
+        one = self._giving.get(heard.id)
+        if one is None:
             return []
         if heard.wire is None:
             del self._giving[heard.id]
             return []
-        return [c.Forward(heard.wire, router, TAG)]
+        return [c.Forward(heard.wire, one.router, TAG)]
 
-    def sent(self, heard: c.Sent) -> None:
-        """Note that a message is in the own router's custody."""
-        if heard.tag == TAG:
-            self._giving.pop(heard.id, None)
+    def gave(self, id: MessageId, *, is_taken: bool) -> None:
+        """Note that the other router has taken a message, or that it does not get it: then a later comparison may send
+        it again."""
+        one = self._giving.pop(id, None)
+        if one is not None and not is_taken and (given := self._given.get((one.router, one.group))) is not None:
+            given.remove([one.key])
 
     def left(self, group: PublicKey) -> None:
         """Fetch and give nothing more of a topic."""

@@ -60,6 +60,15 @@ def test_a_part_is_woken_by_its_own_wake_alone() -> None:
     assert first.heard == [c.Started(ME)] and second.heard == [c.Started(ME), c.Tick()]
 
 
+def test_a_wake_is_returned_again_only_when_it_changes_or_after_its_tick() -> None:
+    part = Listener(c.Wake(20))
+    parts = Parts("bell", (part,), {}, decode)
+    assert [parts.hear(c.Started(ME), c.Now(10, 0)) for _ in range(2)] == [[c.Wake(20)], []]
+    part.deeds = [c.Wake(15)]
+    assert parts.hear(c.Started(ME), c.Now(10, 0)) == [c.Wake(15)]
+    assert parts.hear(c.Tick(), c.Now(14, 0)) == [c.Wake(15)], "the clock was set back, or the tick came early"
+
+
 def test_a_unicast_goes_to_the_reader_of_its_type() -> None:
     first, second = Listener(), Listener()
     parts = Parts("bell", (first, second), {int: second}, decode)
@@ -70,7 +79,7 @@ def test_a_unicast_goes_to_the_reader_of_its_type() -> None:
         (b"unknown", c.Refuse(Reason.UNSUPPORTED, "it is unknown")),
         (b"", c.Refuse(Reason.MALFORMED, "it is malformed")),
     ):
-        assert parts.hear(unicast(body), c.Now(10, 0)) == [refusal, c.Wake(11)]
+        assert parts.hear(unicast(body), c.Now(10, 0)) == [refusal]
     assert second.heard == [7]
 
 

@@ -121,8 +121,10 @@ async def test_two_nodes_pass_a_group_on(tmp_path: Path, monkeypatch: pytest.Mon
                     await here.tell("forward", f"copy-{n}", id, there.router)
             await here.tell("forward", "again", ids[0], there.router)
             for tag in ("copy-0", "copy-1", "again"):
-                await here.until("sent", tag, None)
                 await here.until("passed", tag, there.router.hex(), "acked", None)
+            assert not [one for one in await here.tell("said") if one[0] == "sent"], "only refusals are"
+            await here.tell("forward", "astray", ids[0], b"n" * 32)
+            await here.until("sent", "astray", "no-route")
             await there.until("message", ids[1].hex(), here.router.hex())
 
             never = MessageId(bytes(32))

@@ -137,7 +137,7 @@ class World:
             case c.Forward(wire, via, tag):
                 node.forwarded += 1
                 id = MessageId(wire)
-                self.hear(node, c.Sent(tag, id))
+                self.hear(node, c.Passed(tag, id, via, "acked"))
                 self.arrive(node.others[via], id, node.held[id])
             case c.CaughtUp():
                 node.told.append(deed)

@@ -1,0 +1,36 @@
+"""The one time at which a host wakes its rules: a later `Wake` replaces an earlier one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import inf
+
+import trio
+
+
+class Alarm:
+    """Calls `ring` at the Unix second that was set last, once; to set it anew costs no task."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._at_s = self._due_s = inf  # Unix second, and trio's
+        self._scope = trio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<alarm at Unix second {self._at_s:.3f}>"
+
+    def set(self, at_s: float) -> None:
+        """Ring at this Unix second, and at none that was set before."""
+        if at_s != self._at_s:
+            self._at_s = at_s
+            self._due_s = self._scope.deadline = trio.current_time() + max(0.0, at_s - time.time())
+
+    async def run(self) -> None:
+        """Ring for ever."""
+        while True:
+            with trio.CancelScope(deadline=self._due_s) as self._scope:
+                await trio.sleep_forever()
+            if self._due_s <= trio.current_time():  # else it was set anew just now
+                self._at_s = self._due_s = inf
+                self._ring()

@@ -1,0 +1,122 @@
+"""What a service sends, on its way to the own router: handed in in order, until it is in custody or refused.
+
+Until then the service's state holds it. Copies are followed further, to the next router.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import trio
+
+from router.client.custody.outbox import Submission
+from router.client.errors import ClientError, Refused
+from router.client.wires import Wires
+from router.core.wire.codec import frame
+from router.core.wire.crypto import MessageId
+from router.core.wire.link_items import Outcome
+from router.core.wire.message import message_id
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from router.service.passing import Copies, copied_to
+
+SENT_MAX = 100
+"""With so many messages in custody that the state still holds, a cycle follows to let go of them."""
+AT_ONCE = 256
+"""After so many messages the process's other tasks have their turn."""
+
+ToSend = tuple[int, str, bytes]
+"""Number in the state's outbox, tag, and bytes of a message."""
+
+log = logging.getLogger(__name__)
+
+
+class Sending:
+    """`hear` lets the rules hear what becomes of messages with a tag; `wake` asks for a cycle that lets go of those in
+    custody."""
+
+    def __init__(self, hear: Callable[[c.Heard], None], wake: Callable[[], None]) -> None:
+        self._hear = hear
+        self._wake = wake
+        self._waiting: deque[ToSend] = deque()
+        self._work = trio.Event()
+        self._sent: list[int] = []
+        self._copies = Copies()
+
+    def __repr__(self) -> str:
+        return f"<sending: {len(self._waiting)} wait, {self._copies!r}>"
+
+    def put(self, messages: Iterable[ToSend]) -> None:
+        """Hand these in, after those that wait."""
+        self._waiting += messages
+        self._work.set()
+
+    @property
+    def has_many_sent(self) -> bool:
+        """Whether the state should let go of what is in custody."""
+        return len(self._sent) >= SENT_MAX
+
+    def take_sent(self) -> list[int]:
+        """Return the numbers of messages in custody, or refused, each once."""
+        sent, self._sent = self._sent, []
+        return sent
+
+    async def run(self, wires: Wires) -> None:
+        """Hand in what waits as soon as there is room, for ever."""
+        wires.on_outcome = self._passed
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._waiting:
+                await wires.until_room()
+                for _ in range(min(len(self._waiting), AT_ONCE)):
+                    if not wires.has_room:
+                        break
+                    wires.submit(self._next())
+
+    def _next(self) -> Submission:
+        number, tag, wire = self._waiting.popleft()
+        id = message_id(wire)
+        self._copies.expect(id, wire, tag)
+        return Submission(frame(wire), _OnItsWay(self, number, tag, id, wire))
+
+    def settled(self, one: _OnItsWay) -> None:
+        """Take in that the router has a message in custody, or has refused it."""
+        self._sent.append(one.number)
+        reason, text = one.refusal or (None, "")
+        if reason is not None:
+            self._copies.refused(one.id, one.wire)
+        if one.tag and (reason is not None or copied_to(one.wire) is None):  # `Passed` tells of a copy
+            self._hear(c.Sent(one.tag, one.id, reason, text))
+        elif reason is not None:
+            log.warning("a message was not sent: %s", Refused(reason, text, one.id))
+        if self.has_many_sent:
+            self._wake()
+
+    def _passed(self, outcome: Outcome) -> None:
+        for passed in self._copies.hear(outcome):
+            self._hear(passed)
+
+
+@dataclass(slots=True, eq=False)
+class _OnItsWay:
+    """The sink of one message."""
+
+    sending: Sending
+    number: int
+    tag: str
+    id: MessageId
+    wire: bytes
+    refusal: tuple[Reason, str] | None = None
+
+    def refused(self, reason: Reason, text: str) -> None:
+        self.refusal = reason, text
+
+    def ended(self) -> None:
+        self.sending.settled(self)
+
+    def failed(self, error: ClientError) -> None:
+        """Do nothing: the connection is gone for good, and the state still holds the message."""

@@ -1,0 +1,38 @@
+"""The pub/sub service as it ships, in a group whose neighbours it never had to meet: all by settings."""
+
+from __future__ import annotations
+
+from router.core.wire.crypto import PublicKey
+from router.service import contract as c
+from services.pubsub.core.known import Neighbour
+from services.pubsub.rules import PubSub
+from services.pubsub.settings import Settings as PubSubSettings
+
+
+class Settings(PubSubSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Keys in hexadecimal: of a group, and of `routers` on its ring: one after this node, one before it, others."""
+
+    group: str
+    routers: tuple[str, ...] = ()
+
+
+class Relaying(PubSub):
+    """Does what `PubSub` does."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        super().__init__(setup)
+        self._group = PublicKey(bytes.fromhex(setup.settings.group))
+        self._routers = [PublicKey(bytes.fromhex(one)) for one in setup.settings.routers]
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        deeds = super().hear(heard, now)
+        if isinstance(heard, c.Started):
+            deeds += super().hear(c.Wanted(self._group, True), now)
+            self._stand_on_the_ring()
+        return deeds
+
+    def _stand_on_the_ring(self) -> None:
+        topic = self.known.topics[self._group]
+        topic.t.update({one: bytes(16) for one in self._routers})
+        neighbours = [Neighbour(one, one) for one in self._routers]
+        topic.after, topic.before, topic.others = tuple(neighbours[:1]), tuple(neighbours[1:2]), tuple(neighbours[2:])

@@ -1,0 +1,89 @@
+"""What is sent on after a comparison: at most so many at once, until the other router has each; a refusal is made good
+by a later comparison, and none that nothing is heard of holds up the others."""
+
+from __future__ import annotations
+
+from math import inf
+
+from router.core.wire.crypto import MessageId, SigningKey
+from router.service import contract as c
+from services.pubsub.core.fetching import TAG, Fetching, FetchLimits
+from services.pubsub.core.id_set import key_of
+
+GROUP, FIRST, SECOND = (SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3))
+IDS = [MessageId(bytes((n,)) * 32) for n in range(5)]
+KEYS = [key_of(1 << 30, id) for id in IDS]
+LIMITS = FetchLimits(open_max=2, giving_s=90.0)
+
+
+def at(mono_s: float) -> c.Now:
+    return c.Now(1_800_000_000 + mono_s, mono_s)
+
+
+def asked(fetching: Fetching, now: c.Now) -> list[MessageId]:
+    """The messages that the own router is asked for, to send them on."""
+    deeds = fetching.give_more(now)
+    assert all(isinstance(one, c.Pull) and one.group == GROUP for one in deeds)
+    return [one.id for one in deeds if isinstance(one, c.Pull)]
+
+
+def test_the_next_is_sent_on_when_the_other_router_has_one() -> None:
+    fetching = Fetching(LIMITS)
+    fetching.give(GROUP, FIRST, KEYS[:3], at(0))
+    assert asked(fetching, at(0)) == IDS[:2]
+    assert fetching.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == [c.Forward(b"wire", FIRST, TAG)]
+    assert asked(fetching, at(1)) == []
+    fetching.gave(IDS[0], is_taken=True)
+    assert asked(fetching, at(1)) == [IDS[2]]
+    fetching.give(GROUP, FIRST, KEYS[:3], at(2))
+    fetching.gave(IDS[1], is_taken=True)
+    assert asked(fetching, at(2)) == [], "each once"
+
+
+def test_what_the_other_router_did_not_get_is_sent_on_after_a_later_comparison() -> None:
+    fetching = Fetching(LIMITS)
+    fetching.give(GROUP, FIRST, KEYS[:2], at(0))
+    assert asked(fetching, at(0)) == IDS[:2]
+    fetching.gave(IDS[0], is_taken=False)
+    fetching.gave(IDS[1], is_taken=True)
+    assert asked(fetching, at(0)) == [], "not before it is compared again"
+    fetching.give(GROUP, FIRST, KEYS[:2], at(300))
+    assert asked(fetching, at(300)) == [IDS[0]]
+
+
+def test_what_nothing_is_heard_of_makes_room_after_a_while() -> None:
+    fetching = Fetching(LIMITS)
+    assert fetching.due_s == inf
+    fetching.give(GROUP, FIRST, KEYS[:3], at(0))
+    assert asked(fetching, at(0)) == IDS[:2]
+    fetching.gave(IDS[1], is_taken=True)
+    assert asked(fetching, at(10)) == [IDS[2]] and fetching.due_s == 90
+    fetching.tick(at(90))
+    assert fetching.due_s == 100
+    fetching.give(GROUP, FIRST, KEYS[3:4], at(90))
+    assert asked(fetching, at(90)) == [IDS[3]]
+
+
+def test_two_routers_that_lack_one_message_both_get_it() -> None:
+    fetching = Fetching(LIMITS)
+    fetching.give(GROUP, FIRST, KEYS[:1], at(0))
+    fetching.give(GROUP, SECOND, KEYS[:1], at(0))
+    assert asked(fetching, at(0)) == IDS[:1]
+    fetching.gave(IDS[0], is_taken=True)
+    assert asked(fetching, at(1)) == IDS[:1]
+    assert fetching.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == [c.Forward(b"wire", SECOND, TAG)]
+
+
+def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
+    fetching = Fetching(FetchLimits(open_max=2, answer_s=5.0, later_s=1.0, asks_max=2))
+    fetch = fetching.begin(GROUP, FIRST)
+    fetch.add(IDS[:3])
+    assert fetching.go_on(at(0)) == [c.PullFrom(FIRST, GROUP, id) for id in IDS[:2]]
+    assert (fetching.due_s, fetching.arrived(IDS[0]), fetching.arrived(IDS[0])) == (5, True, False)
+    assert fetching.go_on(at(1)) == [c.PullFrom(FIRST, GROUP, IDS[2])]
+    fetching.pulled_from(c.PulledFrom(FIRST, GROUP, IDS[2], "later"), at(2))
+    assert fetching.due_s == 3, "when the pause is over"
+    fetching.tick(at(5))
+    assert fetching.go_on(at(5)) == [c.PullFrom(FIRST, GROUP, IDS[2]), c.PullFrom(FIRST, GROUP, IDS[1])]
+    fetching.tick(at(10))
+    assert (fetch.came, fetch.missing, len(fetch.waiting)) == (1, 1, 1), "one was asked for twice, the other once"
