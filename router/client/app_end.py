@@ -132,7 +132,10 @@ class AppEnd:
             case link_items.Redelivered(n):  # the first item that a node sends once it knows this app
                 self.inbox.redelivered(n)
                 self.is_known = True
-            case link_items.Outcome() | link_items.Missed():
+            case link_items.Outcome():
+                for one in item.each():
+                    self._hear(one)
+            case link_items.Missed():
                 self._hear(item)
 
     def _hear_router(self, wire: bytes) -> None:

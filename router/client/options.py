@@ -99,7 +99,7 @@ class SignOn:
         settings = self.settings
         return Offer(
             "app", bytes(8), self.durable, settings.window_messages, settings.window_bytes, settings.entropy(16),
-            features=("outcome",) if settings.outcomes else (), name=settings.as_name,
+            features=("outcome", "outcome-runs") if settings.outcomes else (), name=settings.as_name,
         )  # fmt: skip
 
     def sequences(self) -> Sequences:

@@ -54,13 +54,13 @@ class OneRouter:
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
         size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
-        frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
+        runs: bool = False, frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
     ) -> int:  # fmt: skip
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
-        compared."""
+        compared. `runs`: it takes outcomes of several messages."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
-        features = ("outcome",) if outcome else ()
+        features = (("outcome",) if outcome else ()) + (("outcome-runs",) if runs else ())
         hello = words.Hello(
             (1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16), pubsub=pubsub
         )

@@ -96,6 +96,7 @@ class Admission:
         link = Link(
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
             durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
+            takes_outcome_runs="outcome-runs" in hello.features,
             dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
             frame_bytes_max=hello.frame_bytes_max, pulls=_a_second(self._limits.pulls_per_s),
             pulls_as_router=_a_second(self._limits.pulls_routers_per_s), pubsub=None if app else hello.pubsub,

@@ -39,7 +39,8 @@ class Link:
     """One open link.
 
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
-    `asks_outcomes` are the peer's own claims, and give it no right. `place`: the prefix of its address, if any.
+    `asks_outcomes` are the peer's own claims, and give it no right; `takes_outcome_runs`: it understands an outcome of
+    several messages. `place`: the prefix of its address, if any.
     `active_s`: when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it
     accepts. `pubsub`: the public pub/sub service of that router, as it says. `allowance` meters its messages,
     `forgeries` those with a false signature, `pulls` and `pulls_as_router` what it asks for. `lane`: the lane in which
@@ -57,6 +58,7 @@ class Link:
     app: bool = False
     durable: bool = False
     asks_outcomes: bool = False
+    takes_outcome_runs: bool = False
     outcomes: bool = False
     uplink: bool = False
     dialled: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from router.core.wire.crypto import MessageId, PublicKey
-from router.core.wire.link_items import Missed, Outcome, RecipientOutcome
+from router.core.wire.link_items import OUTCOME_MORE_MAX, Missed, Outcome, RecipientOutcome
 from router.core.wire.message import UNICAST
 from router.core.wire.reasons import Reason
 
@@ -72,8 +72,10 @@ class Outcomes:
         return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
 
     def _tell(self, origin: Link, parcel: Parcel, start: int, stop: int, what: tuple[RecipientOutcome, ...]) -> None:
-        ids = (MessageId(parcel.id(index)) for index in range(start, stop))
-        self._pending.effects += [SendItem(origin.id, Outcome(one, what)) for one in ids]
+        at_once = OUTCOME_MORE_MAX + 1 if origin.takes_outcome_runs else 1
+        for first in range(start, stop, at_once):
+            id, *more = (MessageId(parcel.id(index)) for index in range(first, min(stop, first + at_once)))
+            self._pending.effects.append(SendItem(origin.id, Outcome(id, what, tuple(more))))
 
     # -- to recipients --------------------------------------------------------------------------------------
 

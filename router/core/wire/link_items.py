@@ -14,7 +14,7 @@ it is allowed in the present state, and only then reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ HELLO_BYTES_MAX = 1024
 ITEM_BYTES_MAX = 256  # except for a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
+OUTCOME_MORE_MAX = 1023
 HELLO_ITEMS_MAX = 128  # the known keys make at most 59; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
@@ -133,10 +134,18 @@ class RecipientOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of an app's message at this router; only to local apps whose hello has the feature `outcome`."""
+    """The outcome of an app's message at this router; only to local apps whose hello has the feature `outcome`.
+
+    `more`: further messages of the app with the same outcome; only if the hello has the feature `outcome-runs`."""
 
     id: MessageId
     recipients: tuple[RecipientOutcome, ...]
+    more: tuple[MessageId, ...] = ()
+
+    def each(self) -> Iterator[Outcome]:
+        """Yield the outcome of each message."""
+        for id in (self.id, *self.more):
+            yield Outcome(id, self.recipients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +186,11 @@ def encode_item(item: Item) -> bytes:
             return encode([7, t0, t1, t2, *([] if log_head is None else [list(log_head)])])
         case Goodbye(reason, text):
             return encode([8, int(reason), *_said(text)])
-        case Outcome(id, recipients):
-            if not 1 <= len(recipients) <= OUTCOME_RECIPIENTS_MAX:
-                raise ValueError(f"an outcome names 1 to {OUTCOME_RECIPIENTS_MAX} recipients")
-            return encode([9, id, [_recipient(*one) for one in recipients]])
+        case Outcome(id, recipients, more):
+            if not 1 <= len(recipients) <= OUTCOME_RECIPIENTS_MAX or len(more) > OUTCOME_MORE_MAX:
+                most = f"{OUTCOME_RECIPIENTS_MAX} recipients and {OUTCOME_MORE_MAX} further messages"
+                raise ValueError(f"an outcome names 1 to {most}")
+            return encode([9, id, [_recipient(*one) for one in recipients], *([b"".join(more)] if more else [])])
         case Missed(group, count, first, last, reason):
             return encode([10, group, count, first, last, int(reason)])
         case Redelivered(n):
@@ -335,10 +345,17 @@ def _goodbye(reason: Any, text: Any = "") -> Goodbye:
     return Goodbye(_reason(reason), shape.text(text, "text", TEXT_BYTES_MAX))
 
 
-def _outcome(id: Any, recipients: Any) -> Outcome:
+def _outcome(id: Any, recipients: Any, more: Any = None) -> Outcome:
     rows = shape.array(recipients, "recipients", 1, OUTCOME_RECIPIENTS_MAX)
     found = tuple(_recipient_outcome(*shape.array(row, "a recipient", 2, 3)) for row in rows)
-    return Outcome(shape.message_id(id, "id"), found)
+    return Outcome(shape.message_id(id, "id"), found, () if more is None else _message_ids(more))
+
+
+def _message_ids(joined: Any) -> tuple[MessageId, ...]:
+    shape.octets(joined, "more", ID_BYTES, OUTCOME_MORE_MAX * ID_BYTES)
+    if len(joined) % ID_BYTES:
+        raise Malformed(f"more has {len(joined)} bytes, which are no whole ids")
+    return tuple([MessageId(joined[at : at + ID_BYTES]) for at in range(0, len(joined), ID_BYTES)])
 
 
 def _recipient_outcome(recipient: Any, state: Any, *reason: Any) -> RecipientOutcome:
@@ -375,7 +392,7 @@ _FORMS: dict[int, Form] = {
     6: Form(Ping, "ping", 1, 1, ITEM_BYTES_MAX, 3, _ping),
     7: Form(Pong, "pong", 3, 4, ITEM_BYTES_MAX, 8, _pong),
     8: Form(Goodbye, "goodbye", 1, 2, ITEM_BYTES_MAX, 4, _goodbye),
-    9: Form(Outcome, "outcome", 2, 2, OUTCOME_BYTES_MAX, 4 + 4 * OUTCOME_RECIPIENTS_MAX, _outcome),
+    9: Form(Outcome, "outcome", 2, 3, OUTCOME_BYTES_MAX, 5 + 4 * OUTCOME_RECIPIENTS_MAX, _outcome),
     10: Form(Missed, "missed", 5, 5, ITEM_BYTES_MAX, 7, _missed),
     11: Form(Redelivered, "redelivered", 1, 1, ITEM_BYTES_MAX, 3, _redelivered),
 }

@@ -30,11 +30,11 @@ def multicast(body: bytes = b"hello", ttl_s: int = 86_400) -> bytes:
 class House:
     """A router with a pub/sub service, and two routers that were met and share the group."""
 
-    def __init__(self, *, connected: bool = True, **more: object) -> None:
+    def __init__(self, *, connected: bool = True, runs: bool = False, **more: object) -> None:
         services = {bytes(PUBSUB.public): "pubsub"}
         met = [Neighbour(key.public, learned="sampled", urls=("tls://203.0.113.7:1",)) for key in (ONE, TWO)]
         self.one = OneRouter(*met, Neighbour(PEER.public), services=services, locals=[ALICE.public], **more)  # type: ignore[arg-type]
-        self.service = self.one.link(PUBSUB.public, outcome=True, messages=512, size=1 << 20)
+        self.service = self.one.link(PUBSUB.public, outcome=True, runs=runs, messages=512, size=1 << 20)
         self.alice = self.one.link(ALICE.public)
         for key in (ONE, TWO):
             said = {"key": key.public.hex(), "groups": [GROUP.public.hex()], "until_s": WALL_S + 7200}
@@ -89,6 +89,29 @@ def test_the_service_hears_of_each_copy_what_became_of_it(named: bool) -> None:
         RecipientOutcome(ONE.public, "acked"), RecipientOutcome(TWO.public, "refused", Reason.NO_SUBSCRIBERS)
     )  # fmt: skip
     assert house.outcomes() == [Outcome(message_id(wire), (each,)) for each in (acked, refused)]
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_copies_that_end_alike_are_told_of_together_where_the_service_understands_it(runs: bool) -> None:
+    house = House(runs=runs)
+    wires = [multicast(b"%d" % n) for n in range(3)]
+    house.hand(house.alice, *wires)
+    house.hand(house.service, *(with_via(wire, ONE.public) for wire in wires))
+    house.one.router.refused(house.links[0], 2, Reason.NO_SUBSCRIBERS, "")
+    house.one.router.settled(house.links[0], 3, house.one.now())
+    house.one.cycle()
+    acked, refused = (
+        RecipientOutcome(ONE.public, "acked"), RecipientOutcome(ONE.public, "refused", Reason.NO_SUBSCRIBERS)
+    )  # fmt: skip
+    first, second, third = map(message_id, wires)
+    assert house.outcomes() == [Outcome(first, (acked,)), Outcome(second, (refused,)), Outcome(third, (acked,))]
+    house = House(runs=runs)
+    house.hand(house.alice, *wires)
+    house.hand(house.service, *(with_via(wire, ONE.public) for wire in wires))
+    house.one.router.settled(house.links[0], 3, house.one.now())
+    house.one.cycle()
+    apart = [Outcome(id, (acked,)) for id in (first, second, third)]
+    assert house.outcomes() == ([Outcome(first, (acked,), (second, third))] if runs else apart)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

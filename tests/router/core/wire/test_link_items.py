@@ -226,6 +226,21 @@ def test_outcomes_are_limited() -> None:
         link.decode_item(encode([9, ID, [[KEY, "a"]] * (link.OUTCOME_RECIPIENTS_MAX + 1)]))
 
 
+def test_an_outcome_of_several_messages() -> None:
+    row = link.RecipientOutcome(BOB.public, "acked")
+    many = link.Outcome(IDS[0], (row,), (IDS[1], IDS[2]))
+    wire = encode([9, bytes(IDS[0]), [[bytes(BOB.public), "acked"]], bytes(IDS[1] + IDS[2])])
+    assert (link.encode_item(many), link.decode_item(wire)) == (wire, many)
+    assert list(many.each()) == [link.Outcome(id, (row,)) for id in IDS[:3]]
+    most = link.Outcome(IDS[0], (row,), (IDS[1],) * link.OUTCOME_MORE_MAX)
+    assert link.decode_item(link.encode_item(most)) == most
+    with pytest.raises(ValueError, match="1023 further messages"):
+        link.encode_item(link.Outcome(IDS[0], (row,), (IDS[1],) * (link.OUTCOME_MORE_MAX + 1)))
+    for more in (b"", bytes(33), bytes(32 * (link.OUTCOME_MORE_MAX + 1)), "x" * 32):
+        with pytest.raises(Malformed):
+            link.decode_item(encode([9, ID, [[KEY, "a"]], more]))
+
+
 def test_messages_are_no_link_items() -> None:
     with pytest.raises(Malformed, match="a message stands where a link item is read"):
         link.decode_item(UNICASTS[0])
