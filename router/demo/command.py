@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.audit.terminal import latency_text, show
+from router.audit.terminal import latency_text
+from router.audit.terminal import show as show_audit
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.demo import meet as meeting
+from router.demo import overlay as families
 from router.demo.counts import Counts
+from router.demo.meeting import Meeting, outcome, show
 from router.demo.narrator import Telling
 from router.demo.scenario import perform
 from router.rig.process import RigFailed
@@ -39,19 +42,25 @@ GONE = "The homes are removed now; `router demo --keep` keeps them, to look at l
 )  # fmt: skip
 @click.option("--meet", is_flag=True, help="Let nodes that know nothing of each other meet, instead.")
 @click.option(
+    "--overlay", is_flag=True,
+    help="Let two cores that never heard of each other carry a group, through kills and a long absence, instead.",
+)  # fmt: skip
+@click.option(
     "--keep",
     is_flag=True,
     help="Keep the nodes' homes, the apps' records and the nodes' output, and print where they are.",
 )
 @json_option
-def demo(messages: int, meet: bool, keep: bool, as_json: bool) -> None:
+def demo(messages: int, meet: bool, overlay: bool, keep: bool, as_json: bool) -> None:
     """Kill and restart a core and two edges on this machine while messages go through, and count what arrives.
 
     Your own node is not touched. Exit code 0: every acknowledged message arrived exactly once.
     """
+    if meet and overlay:
+        raise click.UsageError("--meet and --overlay are two stories; play one after the other")
     with _directory(keep) as base:
-        if meet:
-            _meet(base, Telling(for_json=as_json), as_json=as_json)
+        if meet or overlay:
+            _play_scenes(base, Telling(for_json=as_json), overlay=overlay, as_json=as_json)
             return
         counts = _play(perform, base, messages, Telling(for_json=as_json))
         failures = counts.failures()
@@ -61,7 +70,7 @@ def demo(messages: int, meet: bool, keep: bool, as_json: bool) -> None:
             _print(counts)
             _print_asked(counts)
             say("What became of everything: $ router audit core a b\n")
-            show(counts.audit)
+            show_audit(counts.audit)
         if failures:
             raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
         if not as_json:
@@ -81,18 +90,18 @@ def _directory(keep: bool) -> Iterator[Path]:
             shutil.rmtree(base, ignore_errors=True)
 
 
-def _meet(base: Path, telling: Telling, *, as_json: bool) -> None:
-    """Play the scenes of meeting, and print their counts; raise `Failure` if one is wrong."""
-    met = _play(meeting.perform, base, telling)
-    found = meeting.as_json(met)
+def _play_scenes(base: Path, telling: Telling, *, overlay: bool, as_json: bool) -> None:
+    """Play the scenes of meeting or of the overlay, and print their counts; raise `Failure` if one is wrong."""
+    scenes: list[Meeting] = _play(families.perform if overlay else meeting.perform, base, telling)
+    found = outcome(scenes)
     if as_json:
-        say_json(found | {"scenes": [asdict(one) for one in met]})
+        say_json(found | {"scenes": [asdict(one) for one in scenes]})
     else:
-        meeting.show(met)
+        show(scenes, "scene" if overlay else "met")
     if failures := found["failures"]:
         raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
     if not as_json:
-        say("\nWhoever was let in has heard everything since, once.")
+        say(f"\n{families.ENDING if overlay else meeting.ENDING}")
 
 
 def _play(perform: Callable[..., Awaitable[Played]], *given: Any) -> Played:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import trio
 
-from router.cli.output import facts, say
 from router.demo import by_invitation, on_a_lan
-from router.demo.counts import Heard
 from router.demo.meeting import Meeting, Scene
 from router.demo.narrator import Telling
 from router.demo.processes import Stage
@@ -19,6 +17,8 @@ SCENES: dict[str, Scene] = {
     "on-a-lan": cast(Scene, on_a_lan),
 }
 """The scenes in their order, by the name of the directory in which each is played."""
+
+ENDING = "Whoever was let in has heard everything since, once."
 
 
 async def perform(base: Path, telling: Telling) -> list[Meeting]:
@@ -41,28 +41,3 @@ async def _played(scene: Scene, base: Path, telling: Telling) -> Meeting:
             await stage.clear()
         nursery.cancel_scope.cancel()
     return found
-
-
-def as_json(found: list[Meeting]) -> dict[str, Any]:
-    """Return all counts, and which of them are failures."""
-    failures = [said for one in found for said in one.failures()]
-    return {"ok": not failures, "failures": failures, "scenes": found}
-
-
-def show(found: list[Meeting]) -> None:
-    """Print the counts of each scene."""
-    for one in found:
-        say()
-        facts([
-            ("met", one.title + (f": left out, {one.left_out}" if one.left_out else "")),
-            *([] if one.left_out else [
-                ("published", one.published),
-                *((f"received on {heard.where}", _heard(heard)) for heard in one.heard),
-                ("first message heard after", f"{one.first_s} s"),
-                *one.facts.items(),
-            ]),
-        ])  # fmt: skip
-
-
-def _heard(one: Heard) -> str:
-    return f"{one.received}, lost {one.lost}, doubled {one.doubled}, out of order {one.out_of_order}"

@@ -1,10 +1,12 @@
-"""What a scene of `router demo --meet` is: a module with a title, a reason not to play, and a play that counts."""
+"""The counts of a scene of `router demo --meet` or `--overlay`, and what a scene of `--meet` is: a module with a title,
+a reason not to play, and a play that counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from router.cli.output import facts, say
 from router.demo.counts import Heard
 from router.demo.narrator import Telling
 from router.demo.processes import Stage
@@ -46,3 +48,28 @@ class Scene(Protocol):
 
     async def play(self, stage: Stage, telling: Telling) -> Meeting:
         """Play it, and return its counts."""
+
+
+def outcome(found: list[Meeting]) -> dict[str, Any]:
+    """Return all counts, and which of them are failures."""
+    failures = [said for one in found for said in one.failures()]
+    return {"ok": not failures, "failures": failures, "scenes": found}
+
+
+def show(found: list[Meeting], what: str) -> None:
+    """Print the counts of each scene; `what`: the word before its title."""
+    for one in found:
+        say()
+        facts([
+            (what, one.title + (f": left out, {one.left_out}" if one.left_out else "")),
+            *([] if one.left_out else [
+                ("published", one.published),
+                *((f"received on {heard.where}", _heard(heard)) for heard in one.heard),
+                *([("first message heard after", f"{one.first_s} s")] if one.first_s else []),
+                *one.facts.items(),
+            ]),
+        ])  # fmt: skip
+
+
+def _heard(one: Heard) -> str:
+    return f"{one.received}, lost {one.lost}, doubled {one.doubled}, out of order {one.out_of_order}"

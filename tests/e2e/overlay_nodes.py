@@ -15,6 +15,8 @@ from router.settings.config_services import Resident, Residents
 from router.settings.home import Home
 
 PORT = 4100
+CALM = {**QUICK, "link.dial_backoff_s_min": 0.2, "link.dial_backoff_s_max": 1.0}
+"""Several nodes that all dial one which is away take turns with it on one machine."""
 
 
 def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[str, ...] = ()) -> NodeProcess:
@@ -25,7 +27,7 @@ def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[
         "discovery": Resident({"sampling": True, "seeds": seeds}), "pubsub": Resident({"mode": "overlay"}),
     }  # fmt: skip
     Home(found.base / name).create("core", (url,), residents)
-    node = found.node(name, "core", QUICK, listens=False)
+    node = found.node(name, "core", CALM, listens=False)
     node.url = url
     return _placed(node, machine)
 
@@ -34,7 +36,7 @@ def edge(found: Rig, name: str, machine: Machine | None = None) -> NodeProcess:
     """Return an edge that is not started yet."""
     residents: Residents = {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)}
     Home(found.base / name).create("edge", (), residents)
-    return _placed(found.node(name, "edge", QUICK), machine)
+    return _placed(found.node(name, "edge", CALM), machine)
 
 
 def _placed(node: NodeProcess, machine: Machine | None) -> NodeProcess:

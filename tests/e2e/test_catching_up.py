@@ -4,60 +4,72 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import trio
-from rig import QUICK, NodeProcess, Rig, rig
+import pytest
+from overlay_nodes import core, edge
+from rig import new_key, rig
 from rigs.patience import HANG_S
 
+from router.client.custody.causal import OrderLimits
+from router.client.group import Group
 from router.client.node import connect
-from router.core.wire.crypto import SigningKey
+from router.core.wire.grouplink import GroupLink
 from router.core.wire.text import key_text
-from router.settings.config_services import Resident
-from router.settings.home import Home
 
-GROUP = SigningKey(bytes((83,)) * 32)
-MISSED = 200
-
-
-def node(found: Rig, name: str, role: str, mode: str) -> NodeProcess:
-    Home(found.base / name).create(role, (), {"pubsub": Resident({"mode": mode}, is_public=mode == "overlay")})  # type: ignore[arg-type]
-    return found.node(name, role, QUICK)  # type: ignore[arg-type]
+KEY = new_key()
+GROUP = GroupLink(KEY.public, bytes(range(32)), KEY.seed, "news")
+EXPIRED = 3
+SHORT_MIN = 1  # what expires so soon is not compared
 
 
-async def test_a_long_absence(tmp_path: Path) -> None:
-    async with rig(tmp_path) as found:
-        core, edge = node(found, "core", "core", "overlay"), node(found, "edge", "edge", "leaf")
-        core.serves(edge)
-        await core.start()
-        await edge.start()
-        with trio.fail_after(HANG_S):
-            async with connect(home=edge.home, as_name="reader") as app:
-                group = await app.join(GROUP)
-                await core.until_joined(GROUP.public, edge.address)
-                async with connect(home=core.home) as speaker:
-                    await speaker.group(GROUP).publish(b"before")
-                    async for message in group:
-                        assert message.body == b"before"
-                        break
-            await core.until_drained(edge.address)
-            await edge.kill()
-            await core.until_connected(edge.address, up=False)
-            async with connect(home=core.home) as speaker:
-                for n in range(MISSED):
-                    await speaker.group(GROUP).publish(b"%d" % n)
-            assert await core.queued(edge.address) >= MISSED
-            assert (await core.run("queue", "drop", key_text("addr", edge.address))).code == 0
-            await core.until_drained(edge.address)
-            await edge.start()
-            async with connect(home=edge.home, as_name="reader") as app:
-                group = await app.join(GROUP)
-                came = set[bytes]()
-                async for message in group:
-                    came.add(message.body)
-                    if len(came - {b"before"}) == MISSED:
-                        break
-                async for one in app.caught_up:
-                    if one.of:
-                        assert (one.group, one.missing, one.of) == (GROUP.public, 0, MISSED)
-                        break
-            earlier = await edge.run("sub", GROUP.public.hex(), "--raw", "--since", "1h", "--count", "201")
-            assert earlier.code == 0 and len(earlier.stdout.splitlines()) == 201
+async def read(group: Group, count: int) -> tuple[list[int], int]:
+    """Return the numbers of the next messages, and how many came before their cause or after their effect; fail if one
+    of these does not say so."""
+    found: list[int] = []
+    seen, marked = {-1}, 0
+    async for message in group:
+        number = int(message.body)
+        marked += bool(message.missing) or message.late
+        assert number - 1 in seen or message.missing, f"{number} came before {number - 1} and does not say so"
+        seen.add(number)
+        found.append(number)
+        if len(found) == count:
+            break
+    return found, marked
+
+
+@pytest.mark.parametrize("missed", [200, pytest.param(20_000, marks=pytest.mark.long)])
+async def test_a_long_absence(missed: int, tmp_path: Path) -> None:
+    """Whoever is away misses 200 messages, or 20,000, of which three have expired when it is back."""
+    held = missed - EXPIRED
+    async with rig(tmp_path, within_s=HANG_S * (1 + missed // 5_000)) as found:
+        up, away = core(found, "core"), edge(found, "edge")
+        up.serves(away)
+        await up.start()
+        await away.start()
+        async with connect(home=away.home, as_name="reader") as app:
+            await app.join(GROUP, order="causal")
+            await up.until_joined(GROUP.group, away.address)
+        await up.until_drained(away.address)
+        await away.kill()
+        await up.until_connected(away.address, up=False)
+        async with connect(home=up.home) as app:
+            await app.group(GROUP).publish_many([b"%d" % number for number in range(held)])
+            await app.group(GROUP).publish_many(
+                [b"%d" % number for number in range(held, missed)], expiry_min=SHORT_MIN
+            )
+        assert await up.queued(away.address) == missed
+        assert (await up.run("queue", "drop", key_text("addr", away.address))).code == 0
+        await up.until_drained(away.address)
+        await away.start()
+        async with connect(home=away.home, as_name="reader") as app:
+            got, marked = await read(await app.join(GROUP, order="causal", gap_s=HANG_S), held)
+            assert sorted(got) == list(range(held))
+            assert not marked or held > OrderLimits().waiting_max, "so many may wait for their causes"
+            async for one in app.caught_up:
+                if one.of:
+                    assert (one.group, one.missing, one.of) == (GROUP.group, EXPIRED, missed)
+                    assert str(one).endswith(f"; {EXPIRED} of {missed:,} have expired everywhere")
+                    break
+        print(f"{marked} of {missed} messages came before a cause, and said so")
+        earlier = await away.run("sub", GROUP.text(), "--since", "1h", "--count", str(held))
+        assert earlier.code == 0 and len(earlier.stdout.splitlines()) == held

@@ -15,7 +15,7 @@ from rigs.patience import HANG_S
 
 from router.demo import meet, on_a_lan
 from router.demo.counts import Heard
-from router.demo.meeting import Meeting, Scene
+from router.demo.meeting import Meeting, Scene, outcome, show
 from router.demo.narrator import Telling
 
 MEET = (sys.executable, "-m", "router", "demo", "--meet", "--json")
@@ -50,10 +50,10 @@ def test_those_who_meet_hear_everything_once(tmp_path: Path) -> None:
 def test_a_count_that_is_not_as_wanted_fails_the_demo() -> None:
     well = Meeting("by invitation", published=3, heard=[Heard("laptop 2", 3, 0, 0, 0, 0, 0)])
     well.check("guests", 3, 3)
-    assert meet.as_json([well])["ok"]
+    assert outcome([well])["ok"]
     wrong = Meeting("by invitation", published=3, heard=[Heard("laptop 2", 2, 1, 0, 0, 0, 0)])
     wrong.check("guests", 4, 3)
-    assert meet.as_json([well, wrong])["failures"] == [
+    assert outcome([well, wrong])["failures"] == [
         "by invitation: guests: 4 instead of 3", "by invitation: the app on laptop 2: 1 lost",
     ]  # fmt: skip
 
@@ -64,8 +64,8 @@ async def test_a_scene_that_cannot_be_played_is_left_out_by_name(
     scene = cast(Scene, SimpleNamespace(TITLE="on a LAN", why_not=lambda: "namespaces are not permitted here"))
     monkeypatch.setattr(meet, "SCENES", {"lan": scene})
     found = await meet.perform(tmp_path, Telling(for_json=False))
-    meet.show(found)
+    show(found, "met")
     said = capsys.readouterr().out
     assert "Meeting on a LAN is left out: namespaces are not permitted here" in said
     assert "met  on a LAN: left out, namespaces are not permitted here" in said
-    assert meet.as_json(found)["ok"] and not list(tmp_path.iterdir())
+    assert outcome(found)["ok"] and not list(tmp_path.iterdir())
