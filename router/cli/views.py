@@ -9,6 +9,7 @@ import click
 
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
+from router.cli.exits import Failure
 from router.cli.guests import guest_problems
 from router.cli.output import (
     address_text,
@@ -26,7 +27,9 @@ from router.cli.output import (
     span_text,
 )
 from router.cli.services import ask_service
+from router.client.errors import NotAnswered
 from router.core.routing.directory import PUBSUB
+from router.settings.home import Home
 from router.settings.names import Names
 
 WHERE_MAX = 24
@@ -40,8 +43,10 @@ def _names() -> Names:
 @json_option
 def status(as_json: bool) -> None:
     """Show the running node at a glance."""
-    found = ask(invocation().home, "status")
+    home = invocation().home
+    found = ask(home, "status")
     found["peers"] -= 1  # this command's own app
+    found["pubsub"] = _ask_pubsub(home, found, "forwarding")
     if as_json:
         say_json(found)
     else:
@@ -63,6 +68,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *(row for one in found["services"] for row in service_rows(one)),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
+        *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
     ]
 
@@ -88,7 +94,7 @@ def service_line(one: dict[str, Any]) -> str:
 
 
 def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+    return ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items() if count) or "none"
 
 
 @click.command(cls=Command)
@@ -160,9 +166,10 @@ def drop(recipient: str, as_json: bool) -> None:
 def groups(as_json: bool) -> None:
     """Show the groups of the running node and who has joined them.
 
-    OVERLAY says how many other routers are its neighbours in the group, where the node runs the pub/sub service,
-    whether it knows of one nearer on the ring that it has not met yet, and when it last compared with another what
-    both hold: what was missing then came, but for what nobody had."""
+    OVERLAY, where the node runs the pub/sub service, says how many other routers are its neighbours in the group;
+    whether the ring is whole, or it knows of a nearer one that it has not met yet; how many copies of a message it
+    sends on; how many messages came because they were missed and asked for; and when it last compared with another
+    what both hold: what was missing then came, but for what nobody had."""
     found = ask(invocation().home, "groups")
     names, overlays = _names(), _overlays()
     rows = [
@@ -190,16 +197,33 @@ def groups(as_json: bool) -> None:
 def _overlays() -> dict[str, dict[str, Any]]:
     """Return by group what the pub/sub service of the node says of it; nothing if the node runs none."""
     home = invocation().home
-    running = {one["name"] for one in ask(home, "status").get("services", ()) if not one["problem"]}
-    found: dict[str, dict[str, Any]] = ask_service(home, PUBSUB, "topics")["topics"] if PUBSUB in running else {}
+    answer = _ask_pubsub(home, ask(home, "status"), "topics")
+    found: dict[str, dict[str, Any]] = answer["topics"] if answer is not None else {}
     return found
+
+
+def _ask_pubsub(home: Home, status: dict[str, Any], word: str) -> dict[str, Any] | None:
+    """Return what the node's pub/sub service answers; None if, according to `status`, the node runs none, or it is
+    just not there to answer."""
+    if not any(one["name"] == PUBSUB and one["state"] == "running" for one in status["services"]):
+        return None
+    try:
+        answer: dict[str, Any] = ask_service(home, PUBSUB, word)
+    except (Failure, NotAnswered):
+        return None
+    return answer
 
 
 def _overlay_text(one: dict[str, Any] | None) -> str:
     if one is None:
         return ""
-    count = "1 neighbour" if one["neighbours"] == 1 else f"{one['neighbours']} neighbours"
-    parts = [count, *(["ring not whole"] if one["ring"] is False else [])]
+    parts = ["1 neighbour" if one["neighbours"] == 1 else f"{one['neighbours']} neighbours"]
+    if one["ring"] is not None:
+        parts.append("ring whole" if one["ring"] else "ring not whole")
+    if one["copies"]:
+        parts.append(f"{one['copies'] / max(1, one['received']):.3g} copies a message")
+    if one["repaired"]:
+        parts.append(f"{one['repaired']:,} repaired")
     if (at_s := one["caught_up_s"]) is not None:
         parts.append(f"caught up {time.strftime('%H:%M', time.gmtime(at_s))} UTC")
     return ", ".join([*parts, *([f"{one['missing']:,} missing"] if one["missing"] else [])])

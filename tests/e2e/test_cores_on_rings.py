@@ -80,7 +80,11 @@ async def test_four_cores_of_which_three_know_the_first_find_each_other_for_each
                     NEWS.public.hex(): (3, True), ODD.public.hex(): (1, True),
                 }  # fmt: skip
                 assert all(row["caught_up_s"] is None or row["missing"] == 0 for row in overlays.values())
-                assert "3 neighbours" in (await cores[1].node.run("groups")).stdout
+                assert "3 neighbours, ring whole" in (await cores[1].node.run("groups")).stdout
+                sums = json.loads((await cores[3].node.run("status", "--json")).stdout)["pubsub"]
+                assert sums["received"] == 1 and sums["copies"] >= 1 and not sums["missing"]
+                row = (await cores[3].topics())[NEWS.public.hex()]
+                assert (row["received"], row["copies"], row["repaired"]) == (1, sums["copies"], 0)
                 await cores[2].node.kill()
                 await until((cores[0], cores[1], cores[3]), NEWS.public, 2)
                 await cores[2].node.start()

@@ -116,12 +116,13 @@ class Dissemination:
         """Send a message on that has come for the first time, and look at what it names."""
         group, via = message.group, message.via
         assert group is not None
-        self.received += 1
+        topic = self._known.topics[group]
+        topic.received, self.received = topic.received + 1, self.received + 1
         yield from self._mend(self.repair.arrived(message.id, via, now.mono_s))
         if via is not None:
             self._is_there(via)
             self.repair.named(message.seen, group, via, r.Named.SEEN, now.mono_s)
-        is_member = via is not None and via in self._known.topics[group].t
+        is_member = via is not None and via in topic.t
         origin = f.Origin(via, is_member, None if is_member else _end_of(message.wire))
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
 
@@ -160,7 +161,9 @@ class Dissemination:
         announced: list[f.Announce] = []
         for one in decided:
             match one:
-                case f.Copy(_, _, wire, to):
+                case f.Copy(_, group, wire, to):
+                    if (topic := self._known.topics.get(group)) is not None:
+                        topic.copies += 1
                     yield c.Forward(wire, to, COPY + to.hex())
                 case f.Announce():
                     announced.append(one)
@@ -184,8 +187,10 @@ class Dissemination:
             match one:
                 case r.Ask(router, group, id):
                     yield c.PullFrom(router, group, id)
-                case r.Repaired(id, _, asks, by):
+                case r.Repaired(id, group, asks, by):
                     self.repaired += 1
+                    if (topic := self._known.topics.get(group)) is not None:
+                        topic.repaired += 1
                     yield from self._notes.note("pubsub_repaired", id, None, {"asks": asks, "router": _hex(by)})
                 case r.Unanswered(id, _, asks):
                     self.unanswered += 1

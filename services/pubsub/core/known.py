@@ -35,10 +35,14 @@ class Topic:
     none of either side. Live: met, and not found silent since. On a leaf, `others` are the uplinks with a pub/sub
     service. `t`: what this node and a partner call the group, by the partner's router. `caught_up_s`: the Unix second
     of the last comparison with another node that ended well, None before the first; `missing`: how many messages
-    nobody who was asked then had.
+    nobody who was asked then had. Since the topic is wanted: `received`, how many messages came for the first time,
+    also from this node; `copies`, how many copies of them were sent to routers; `repaired`, how many came because they
+    were missed and asked for.
     """
 
-    __slots__ = ("after", "before", "caught_up_s", "group", "missing", "others", "t")
+    __slots__ = (
+        "after", "before", "caught_up_s", "copies", "group", "missing", "others", "received", "repaired", "t",
+    )  # fmt: skip
 
     def __init__(self, group: PublicKey) -> None:
         self.group = group
@@ -47,7 +51,7 @@ class Topic:
         self.others: tuple[Neighbour, ...] = ()
         self.t: dict[PublicKey, bytes] = {}
         self.caught_up_s: int | None = None
-        self.missing = 0
+        self.missing = self.received = self.copies = self.repaired = 0
 
     def __repr__(self) -> str:
         return f"<topic {self.group.hex()[:8]}: {len(self.neighbours)} neighbours>"

@@ -29,11 +29,11 @@ class Shown:
         return [c.Answer(heard.number, {"topics": rows, "more": max(0, len(found) - TOPICS_SHOWN_MAX)})]
 
     def _row(self, topic: Topic) -> dict[str, Any]:
-        """Return the neighbours of a topic, whether its ring is whole as far as this node knows (None on a leaf), and
-        when it was last compared with another node."""
+        """Return the neighbours of a topic, whether its ring is whole as far as this node knows (None on a leaf), what
+        was counted, and when it was last compared with another node."""
         overlay = self._others.overlay
         ring = None if overlay is None else overlay.is_whole(topic.group)
         return {
-            "neighbours": len(topic.neighbours), "ring": ring, "missing": topic.missing,
-            "caught_up_s": topic.caught_up_s,
+            "neighbours": len(topic.neighbours), "ring": ring, "received": topic.received, "copies": topic.copies,
+            "repaired": topic.repaired, "missing": topic.missing, "caught_up_s": topic.caught_up_s,
         }  # fmt: skip

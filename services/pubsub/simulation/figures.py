@@ -27,6 +27,8 @@ FIGURES: dict[str, tuple[str, str]] = {
     "neighbours": ("distinct neighbours", ""),
     "growth": ("growth of neighbours", ""),
     "advantage": ("advantage", ""),
+    "found": ("of those who want it, found", "%"),
+    "mistaken": ("of others, taken for such", "%"),
     "bytes": ("bytes", ""),
     "bytes_an_id": ("bytes an id", ""),
     "rounds": ("rounds", ""),

@@ -20,18 +20,18 @@ WANTED, UNWANTED = 20, 40
 
 
 def run(plan: Plan) -> Iterator[Result]:
-    """Yield the advantage of the best guess, for different numbers of topics a node."""
+    """Yield how good the best guess is, for different numbers of topics a node."""
     chance = Random(plan.seed)
     groups = [PublicKey(chance.randbytes(KEY_BYTES)) for _ in range(TOPICS_IN_ALL)]
-    found = {topics: advantage(plan.nodes, topics, groups, chance) for topics in TOPICS}
-    curve = [(float(topics), value) for topics, value in found.items()]
-    for topics, value in found.items():
+    found = {topics: guessed(plan.nodes, topics, groups, chance) for topics in TOPICS}
+    curve = [(float(topics), one["advantage"]) for topics, one in found.items()]
+    for topics, measured in found.items():
         shown = curve if topics == SETTING_TOPICS else ()
-        yield Result(_setting(topics), None, {"advantage": value}, shown, "one topic's key is known")
+        yield Result(_setting(topics), None, measured, shown, "one topic's key is known")
 
 
-def advantage(nodes: int, topics: int, groups: list[PublicKey], chance: Random) -> float:
-    """Return the share of right guesses of the wanted less that of wrong guesses of the others, at the best rule.
+def guessed(nodes: int, topics: int, groups: list[PublicKey], chance: Random) -> dict[str, float]:
+    """Return the shares of right guesses of the wanted and of wrong guesses of the others, and how much they differ.
 
     The guess is made from how many of the topic's bits the filter has: the best rule says yes at those counts that are
     more frequent among the wanted, so that its advantage is the distance of the two distributions.
@@ -42,10 +42,11 @@ def advantage(nodes: int, topics: int, groups: list[PublicKey], chance: Random) 
         told = tell(drawn[:topics], chance.randbytes(SECRET_BYTES))
         wanted.update(agreement(told, group) for group in drawn[: min(topics, WANTED)])
         unwanted.update(agreement(told, group) for group in drawn[topics:])
-    differences = (
-        wanted[count] / wanted.total() - unwanted[count] / unwanted.total() for count in range(BITS_OF_A_GROUP + 1)
-    )
-    return sum(one for one in differences if one > 0)
+    shares = [
+        (wanted[count] / wanted.total(), unwanted[count] / unwanted.total()) for count in range(BITS_OF_A_GROUP + 1)
+    ]
+    right, wrong = (sum(one[at] for one in shares if one[0] > one[1]) for at in (0, 1))
+    return {"advantage": right - wrong, "found": right, "mistaken": wrong}
 
 
 def _setting(topics: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run, RunningNode
 
+from router.cli.views import _overlay_text
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 
@@ -20,6 +21,7 @@ def test_status_has_the_contract_s_keys(at_node: Run, node: RunningNode) -> None
         "address", "role", "uptime_s", "listeners", "peers", "durability", "queue", "counters", "reasons",
     }  # fmt: skip
     assert found["queue"].keys() >= {"messages", "bytes"}
+    assert found["pubsub"] is None, "this node runs no pub/sub service"
     assert found["counters"].keys() >= {"accepted", "delivered", "refused", "dropped", "expired"}
     assert found["address"] == node.ready["address"]
     assert found["listeners"] == node.ready["listeners"]
@@ -29,6 +31,26 @@ def test_status_for_people(at_node: Run, node: RunningNode) -> None:
     text = at_node("status").stdout
     assert key_text("addr", bytes.fromhex(node.ready["address"])) in text
     assert "tls://127.0.0.1:" in text
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (None, ""),
+        ({}, "0 neighbours"),
+        ({"neighbours": 1, "ring": True}, "1 neighbour, ring whole"),
+        ({"ring": False, "copies": 29, "received": 10}, "0 neighbours, ring not whole, 2.9 copies a message"),
+        (
+            {"neighbours": 3, "ring": True, "copies": 3, "repaired": 1_200, "missing": 4, "caught_up_s": 50_580},
+            "3 neighbours, ring whole, 3 copies a message, 1,200 repaired, caught up 14:03 UTC, 4 missing",
+        ),
+    ],
+)
+def test_a_group_s_overlay_in_words(row: dict[str, object] | None, text: str) -> None:
+    nothing = {
+        "neighbours": 0, "ring": None, "received": 0, "copies": 0, "repaired": 0, "missing": 0, "caught_up_s": None,
+    }  # fmt: skip
+    assert _overlay_text(None if row is None else nothing | row) == text
 
 
 @pytest.mark.parametrize("view", ["peers", "queue", "groups"])

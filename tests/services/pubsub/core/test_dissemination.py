@@ -161,6 +161,12 @@ def test_a_large_message_is_announced_and_asked_for_where_it_is_missing() -> Non
     deeds = other.hear(published(bytes(100), via=MEMBER), at(1.1))
     assert [one.event for one in of(c.Note, deeds)] == ["pubsub_repaired"]
     assert len(of(c.Forward, deeds)) == 3
+    topic = known.topics[GROUP_KEY.public]
+    assert (
+        (topic.received, topic.copies, topic.repaired)
+        == (1, 3, 1)
+        == tuple(other.figures()[name] for name in ("received", "copies", "repaired"))
+    )
 
 
 def test_ids_of_a_topic_that_is_not_shared_are_refused() -> None:
