@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, cast
 
 import click
@@ -14,6 +15,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, neighbour_cell, note, offset_text, say, say_json, span_text
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
+from router.core.routing.directory import CONFIG, INVITED
 from router.core.routing.guests import EXPEL
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import Invitation
@@ -27,6 +29,9 @@ from router.settings.names import Names, UnknownName
 from router.transport import contract as transport
 
 GRANTS = ("join", "store", "relay", "why")
+ENDED = "ended"
+WITH_END = (CONFIG, INVITED)
+"""The ways to become a neighbour by which an end is the operator's, and not the age of what a service heard."""
 
 
 @click.group(cls=Group)
@@ -176,7 +181,7 @@ def list_peers(as_json: bool) -> None:
     known = configuration.load(invocation().home.config_path)[0].peers
     rows = [_row(one, live) for one in known]
     if live is None:
-        invited = {one.key: one.problem() for one in received.received(invocation().home)}
+        invited = received.problems(received.received(invocation().home), time.time())
         rows = [row | {"problem": invited.get(row["address"]) or None} for row in rows]
     written = {one.address.hex() for one in known}
     rows += [_learned(one) for key, one in (live or {}).items() if one.get("learned") and key not in written]
@@ -211,6 +216,13 @@ def _heard(row: dict[str, Any]) -> str:
 
 def _rights(row: dict[str, Any]) -> str:
     rights = f"has the rights {', '.join(row['grant'])}" if row["grant"] else ""
+    if row["until_s"] and row["learned"] in WITH_END:
+        at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(row["until_s"]))
+        if row["state"] == ENDED:
+            return f"ended {at}: it is a stranger since; `router peer remove` forgets it" + (
+                f", and it had the rights {', '.join(row['grant'])}" if row["grant"] else ""
+            )
+        rights = f"{rights or 'is a neighbour'} until {at}"
     return "; ".join(filter(None, ("uplink" if row["uplink"] else "", rights)))
 
 
@@ -226,13 +238,14 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     """Return the contract's JSON keys; `last_contact_s` is seconds ago, `learned` who made it a neighbour,
     `until_s` the Unix second until when (0: without an end), `shared` how many groups both are in."""
     now = (live or {}).get(known.address.hex(), {})
-    state = "unknown" if live is None else now.get("state", "away")
+    is_over = 0 < known.until_s <= time.time()
+    state = ENDED if is_over else "unknown" if live is None else now.get("state", "away")
     return {
         "address": known.address, "name": known.name, "urls": known.urls,
         "learned": now.get("learned") or known.learned,
         **{key: now.get(key) for key in ("last_contact_s", "rtt_ms", "offset_ms", "shared", "problem")},
         "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
-        "until_s": now.get("until_s", 0),
+        "until_s": known.until_s,
     }  # fmt: skip
 
 

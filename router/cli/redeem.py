@@ -36,6 +36,7 @@ from router.settings.received import Received
 
 TIMEOUT_S = 60.0
 LOOK_S = 0.1
+TERMS_S = 2.0
 STOPPED = "the node here has stopped; `router serve` starts it, and it asks on when it runs again"
 
 
@@ -86,7 +87,7 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
         if before is None:
             received.drop(home, invitation.id)
         raise
-    _end(kept, peer, cause, wishes.as_json)
+    _end(kept, peer, cause, received.rights_at(home, invitation.inviter, time.time()), wishes.as_json)
 
 
 # -- what is wrong with it ---------------------------------------------------------------------------------
@@ -186,8 +187,11 @@ async def look(home: Home, id: str, timeout_s: float) -> str:
             while True:
                 rows = json.loads(await node.ask("invited"))
                 row = next((one for one in rows if one["id"] == id), None)
-                if row is None or row["outcome"] != "waiting":
+                if row is None or row["outcome"] == "joined" or (row["outcome"] == "refused" and row["told"]):
                     return ""
+                if row["outcome"] == "refused":  # what we may do there all the same is told next
+                    until_s = min(until_s, trio.current_time() + TERMS_S)
+                    row["cause"] = cause
                 if row["cause"] != cause:
                     hint(f"not yet: {row['cause']}" if row["cause"] else "connected again")
                 cause = str(row["cause"])
@@ -200,23 +204,30 @@ async def look(home: Home, id: str, timeout_s: float) -> str:
         return f"the node here does not answer: {error}"
 
 
-def _end(one: Received, peer: Peer, cause: str, as_json: bool) -> None:
-    """Print what became of the invitation; raise `Failure` if it was not a yes."""
+def _end(one: Received, peer: Peer, cause: str, rights: tuple[str, ...], as_json: bool) -> None:
+    """Print what became of the invitation; raise `Failure` if it was not a yes. `rights`: those that we
+    have there all the same."""
     shown = _shown(peer)
     if as_json:
         say_json({
             "address": one.key, "name": peer.name, "outcome": one.outcome,
-            "reason": one.reason or None, "rights": one.rights, "group": one.group or None,
+            "reason": one.reason or None, "rights": one.rights, "group": one.group or None, "had": one.had,
         })  # fmt: skip
     if one.outcome == "refused":
         said = f"{shown} refused the invitation ({one.reason}): {one.sentence}"
-        raise Failure(Exit.REFUSED, f"{said} Ask for a new one, or remove its entry by `router peer remove {shown}`.")
+        advice = f"Ask for a new one, or remove its entry by `router peer remove {shown}`."
+        if rights:
+            advice = f"What it lets us do stays: {', '.join(rights)}."
+        raise Failure(Exit.REFUSED, f"{said} {advice}")
     if one.outcome == "waiting":
         goes_on = f"the node goes on asking until {_utc(one.until_s)}; `router peer list` shows the answer"
         raise Failure(Exit.TIMED_OUT, f"{shown} has not let us in yet: {cause or 'it has not answered'}\n{goes_on}")
     if not as_json:
         until = f" until {_utc(one.grant_until_s)}" if one.grant_until_s else ""
-        say(f"{shown} is a neighbour now and lets us {', '.join(one.rights)}{until}")
+        if one.had:
+            say(f"{shown} lets us {', '.join(one.rights)}{until} already: no use of this invitation was taken")
+        else:
+            say(f"{shown} is a neighbour now and lets us {', '.join(one.rights)}{until}")
         if one.group:
             say(f"the group {one.group} is kept here: `router sub {one.group}` listens to it")
         if one.sentence:

@@ -173,7 +173,7 @@ class Inquiries:
                 **_entry(directory.neighbours.get(link.key)),
                 "last_contact_s": 0.0, "shared": self._shared(asked, link.key, link.uplink),
                 "problem": (
-                    link_writer.problem or invited.get(link.key.hex())
+                    invited.get(link.key.hex()) or link_writer.problem
                     or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
                 ),
             }  # fmt: skip

@@ -33,6 +33,7 @@ from router.core.wire.reasons import Reason, missed_text
 from router.node.in_flight import InFlight
 from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
+from router.settings.received import ASK_AGAIN
 from router.transport.contract import Stream, StreamBroken
 from router.transport.pace import Paces, StrangerPace
 
@@ -44,7 +45,8 @@ BUSY_S = 0.005
 TRICKLE_BYTES = 256
 TRICKLE_S = 0.05
 MALFORMED_MANY = "too many malformed messages a second"
-TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
+NOT_LET_IN = "it does not let us in"
+TURNED_AWAY = f"{NOT_LET_IN}: its operator has blocked this node, or does not know it; {ASK_AGAIN}"
 NOT_NOW = "it does not take this node now, and is dialled again: "
 DISPLACED = "another node has signed on there with this node's key: never copy a home; `router init` makes a new one"
 
@@ -252,7 +254,10 @@ class Connection:
             return DISPLACED
         if reason is Reason.RATE_LIMITED:
             return NOT_NOW + (text or reason.sentence)
-        return TURNED_AWAY if reason is Reason.NOT_AUTHORISED else ""
+        if reason is Reason.NOT_AUTHORISED:
+            said = text if "; " in text else f"{text}; {ASK_AGAIN}"
+            return f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY
+        return ""
 
     def _hear(self, item: link_items.Item, mono_ns: int) -> None:
         wall_ns = self._clock.wall_ns()

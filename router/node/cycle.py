@@ -23,24 +23,19 @@ from router.core.routing.effects import (
     Changes,
     Close,
     Decision,
-    Dial,
     Effect,
     Fetch,
     Inquire,
-    InvitationAnswered,
-    ListenFor,
-    LookAtFile,
     NeighbourAnswered,
     Now,
+    Outside,
     Pulled,
     PullFrom,
-    Reconcile,
     SendItem,
     SendOwn,
     SendParcel,
     ServiceAnswered,
     Settle,
-    WriteGuests,
 )
 from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.intake import Arrived
@@ -92,7 +87,7 @@ class Verify:
 
 
 Heard = LinkEvent | ClearQueue | Reconfigured | ServiceNews | ClockConfirmed | FileLooked | FileWritten | News
-Deed = Verify | Dial | ListenFor | Reconcile | InvitationAnswered | LookAtFile | WriteGuests | Tidy | Find | Remind
+Deed = Verify | Outside | Tidy | Find | Remind
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +289,10 @@ class Cycle:
                     self._deeds.append(Verify(job))
             case ClearQueue(recipient):
                 self.router.clear_queue(recipient)
-            case Reconfigured(neighbours, offers):
+            case Reconfigured(neighbours, offers, inviters):
                 self.router.neighbours_changed(neighbours, now)
                 self.router.guests.try_again()
-                self.router.redeeming.given(offers, now)
+                self.router.redeeming.given(offers, now, inviters)
             case FileLooked():
                 self.router.guests.looked(heard, now)
             case FileWritten():
@@ -354,7 +349,7 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
                 self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Dial | ListenFor | Reconcile | InvitationAnswered | LookAtFile | WriteGuests):
+            elif isinstance(effect, Outside):
                 self._deeds.append(effect)
             elif isinstance(effect, ServiceAnswered):
                 self._inquiries.services.answered(self.router, effect, now)

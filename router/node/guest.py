@@ -1,4 +1,5 @@
-"""The node as a guest: the invitations that its home holds, and writing down how each was answered (R-D16).
+"""The node as a guest: the invitations that its home holds, and writing down how each was answered, and what it may do
+by them since (R-D16).
 
 What is asked of whom and when is decided in `router/core/routing/redeeming.py`.
 """
@@ -7,25 +8,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import trio
 
-from router.core.routing.effects import InvitationAnswered
+from router.core.routing.effects import InvitationAnswered, TermsHeard
 from router.core.routing.redeeming import Offer, Redeeming
 from router.core.wire.lifetime import expiry_s
-from router.core.wire.reasons import reason_from
+from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.text import key_text, short
 from router.settings import received
 from router.settings.home import Home
 from router.settings.keyring import KeyringError
-from router.settings.received import Answer, Received
+from router.settings.received import Answer, Received, Told
 
 log = logging.getLogger(__name__)
 
 WRITE_AGAIN_S = 10.0
+Kept = TypeVar("Kept")
 
 
 @dataclass(slots=True)
@@ -36,6 +39,8 @@ class Guest:
     name: str = ""
     _known: dict[str, Received] = field(default_factory=dict)
     _damaged: frozenset[str] = frozenset()
+    _terms: dict[bytes, TermsHeard] = field(default_factory=dict)  # to be written, the newest of each inviter
+    _writing: trio.Lock = field(default_factory=trio.Lock)
 
     def __repr__(self) -> str:
         return f"<guest by {len(self._known)} invitations>"
@@ -43,7 +48,7 @@ class Guest:
     def offers(self) -> tuple[Offer, ...]:
         """Read the home's invitations anew; return those that are not answered, once those long answered are gone."""
         received.tidy(self.home, int(time.time()))
-        self._known = {one.id: one for one in received.received(self.home)}
+        self._read()
         waiting = [(one, one.invitation()) for one in self._known.values() if one.outcome == "waiting"]
         self._damaged = frozenset(one.id for one, invitation in waiting if invitation is None)
         return tuple(
@@ -51,19 +56,17 @@ class Guest:
             for one, invitation in waiting if invitation is not None
         )  # fmt: skip
 
+    def inviters(self) -> frozenset[bytes]:
+        """Return the keys that have answered an invitation, as `offers` has read them."""
+        return frozenset(one.key for one in self._known.values() if one.outcome != "waiting")
+
+    def _read(self) -> None:
+        self._known = {one.id: one for one in received.received(self.home)}
+
     async def answered(self, answer: InvitationAnswered) -> None:
         """Write down an answer, and the group that comes with a yes, however long the disk takes to allow it."""
-        said = _answer(answer)
-        problem = ""
-        while True:
-            try:
-                new = await trio.to_thread.run_sync(received.answered, self.home, answer.id, said, int(time.time()))
-                break
-            except (OSError, KeyringError) as error:
-                if str(error) != problem:
-                    problem = str(error)
-                    log.error("the answer to an invitation cannot be kept, and is tried again: %s", problem)
-                await trio.sleep(WRITE_AGAIN_S)
+        async with self._writing:
+            new = await _written(partial(received.answered, self.home, answer.id, _answer(answer)))
         if new is None:
             return
         self._known[new.id] = new
@@ -75,14 +78,37 @@ class Guest:
         else:
             log.info("%s let us in by the invitation %s", shown, new.id[:16])
 
+    def heard(self, terms: TermsHeard) -> None:
+        """Take what an inviter says that this node may do there, to be written by `write_terms`."""
+        self._terms[terms.inviter] = terms
+
+    async def write_terms(self) -> None:
+        """Write down what was heard, after the answers that came before it."""
+        async with self._writing:
+            while self._terms:
+                inviter, terms = self._terms.popitem()
+                lost = await _written(partial(received.told, self.home, inviter, _told(terms)))
+                self._read()
+                if lost:
+                    said = received.problems(self._known.values(), time.time()).get(inviter, "")
+                    log.warning("%s: %s", short(key_text("addr", inviter)), said)
+
     def rows(self, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> list[dict[str, Any]]:
-        """Return one row for each invitation; `cause`: why it is not answered; `problem`: what is wrong with it, as a
-        sentence about its router, "" if nothing is. `dialled`: why the last attempt to connect failed, by key."""
+        """Return one row for each invitation; `cause`: why it is not answered; `problem`: what is wrong with our being
+        a guest of its router, in the row of the newest, "" if nothing is. `dialled`: why the last attempt to connect
+        failed, by key."""
+        now_s = time.time()
+        wrong = received.problems(self._known.values(), now_s, lambda one: self._cause(one, redeeming, dialled))
+        newest = {one.key: one.id for one in sorted(self._known.values(), key=lambda one: one.known_s)}
         return [
             {
                 "id": one.id, "inviter": one.inviter, "outcome": one.outcome, "reason": one.reason or None,
-                "rights": list(one.rights), "group": one.group, "until_s": one.until_s,
-                "cause": (cause := self._cause(one, redeeming, dialled)), "problem": one.problem(cause),
+                "rights": list(one.rights), "told": one.told_s > 0, "group": one.group, "until_s": one.until_s,
+                "cause": (cause := self._cause(one, redeeming, dialled)),
+                "problem": (
+                    one.problem(now_s, cause) if one.outcome == "waiting"
+                    else wrong.get(one.key, "") if newest[one.key] == one.id else ""
+                ),
             }
             for one in self._known.values()
         ]  # fmt: skip
@@ -93,8 +119,30 @@ class Guest:
         return redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")
 
 
+async def _written(write: Callable[[int], Kept]) -> Kept:
+    """Return the result of a function that writes into the home, given the time, once the disk allows it."""
+    problem = ""
+    while True:
+        try:
+            return await trio.to_thread.run_sync(write, int(time.time()))
+        except (OSError, KeyringError) as error:
+            if str(error) != problem:
+                problem = str(error)
+                log.error("the answer to an invitation cannot be kept, and is tried again: %s", problem)
+            await trio.sleep(WRITE_AGAIN_S)
+
+
+def _told(terms: TermsHeard) -> Told:
+    reason = None if terms.reason is None else reason_from(terms.reason)
+    return Told(
+        rights=terms.rights, grant_until_s=expiry_s(terms.expiry_min) if terms.expiry_min else 0,
+        ended="" if reason in (None, Reason.NOT_AUTHORISED) else reason.word,
+    )  # fmt: skip
+
+
 def _answer(answer: InvitationAnswered) -> Answer:
     if answer.reason is not None:
         reason = reason_from(answer.reason)
         return Answer(reason=reason.word, sentence=reason.sentence)
-    return Answer(rights=answer.rights, grant_until_s=expiry_s(answer.expiry_min) if answer.expiry_min else 0)
+    until_s = expiry_s(answer.expiry_min) if answer.expiry_min else 0
+    return Answer(rights=answer.rights, grant_until_s=until_s, had=answer.had)

@@ -14,7 +14,15 @@ import trio
 
 from router.actors.actor import TrioActor
 from router.core.routing.directory import Neighbour
-from router.core.routing.effects import Dial, InvitationAnswered, ListenFor, LookAtFile, Reconcile, WriteGuests
+from router.core.routing.effects import (
+    Dial,
+    InvitationAnswered,
+    ListenFor,
+    LookAtFile,
+    Reconcile,
+    TermsHeard,
+    WriteGuests,
+)
 from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
 from router.core.wire.crypto import PublicKey
@@ -47,6 +55,8 @@ class Guests(Protocol):
     """The part of the node as a guest that deeds use (`router.node.guest.Guest`)."""
 
     async def answered(self, answer: InvitationAnswered) -> None: ...
+    def heard(self, terms: TermsHeard) -> None: ...
+    async def write_terms(self) -> None: ...
 
 
 class File(Protocol):
@@ -185,6 +195,9 @@ class MessageRouter(TrioActor):
                     self._dialler.reconcile(neighbours)
                 case InvitationAnswered():
                     self.nursery.start_soon(self._guest.answered, deed)
+                case TermsHeard():
+                    self._guest.heard(deed)
+                    self.nursery.start_soon(self._guest.write_terms)
                 case LookAtFile():
                     self.hear(self._file.look())
                 case WriteGuests():

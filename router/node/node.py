@@ -187,7 +187,7 @@ class Node:
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), recovered, now)
             self._guest = Guest(self._home, config.node.name)
-            router.redeeming.given(self._guest.offers(), now)
+            router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
@@ -289,7 +289,7 @@ class Node:
         except ConfigError as error:
             return str(error)
         found = tuple(neighbours(config))
-        self._message_router.hear(Reconfigured(found, self._guest.offers()))
+        self._message_router.hear(Reconfigured(found, self._guest.offers(), self._guest.inviters()))
         return ""
 
     # -- connections ---------------------------------------------------------------------------------------
@@ -334,7 +334,8 @@ class Node:
             log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
         )  # fmt: skip
         if not is_known and self._unknown > unknown_max(config.limits):
-            is_stranger = stream.peer is not None and judge(stream.peer) is not None
+            found = judge(stream.peer) if stream.peer is not None else None
+            is_stranger = found is not None and not found.refused
             connection.link_writer.close(*no_place(strangers_max(config.limits) if is_stranger else 0))
         try:
             log.info("%s: %s", stream.where, await connection.run())

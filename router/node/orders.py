@@ -17,11 +17,12 @@ class ClearQueue:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """Replace the neighbours by those of the configuration, and the invitations to redeem by those that the home holds;
-    both were read again."""
+    """Replace the neighbours by those of the configuration, and the invitations to redeem, and the keys that have
+    answered some before, by those that the home holds; all were read again."""
 
     neighbours: tuple[Neighbour, ...]
     offers: tuple[Offer, ...] = ()
+    inviters: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

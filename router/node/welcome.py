@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,11 +14,19 @@ from router.transport.contract import Stream
 
 
 def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -> Welcome | None:
-    """Return the welcome of a proven key, None if it is not let in; `owner`: on the owner's socket."""
+    """Return the welcome of a proven key, None if it is not let in and is not told why; `owner`: on the owner's
+    socket."""
     standing, limits = directory.standing(bytes(key), owner), config.limits
     if standing is Standing.STRANGER:
         return Welcome(True, min(limits.strangers_frame_bytes_max, limits.frame_bytes_max))
-    return None if standing is None else Welcome()
+    if standing is None:
+        ended_s = directory.ended_s(bytes(key))
+        return Welcome(refused=f"its time here ended on {_utc(ended_s)}") if ended_s else None
+    return Welcome()
+
+
+def _utc(at_s: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at_s))
 
 
 def offer_to(stream: Stream, offer: Offer, config: Config, judge: Callable[[PublicKey], Welcome | None]) -> Offer:

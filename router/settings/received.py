@@ -1,6 +1,7 @@
-"""The invitations that a node was given, under `invitations/` in its home, one file each (R-D16).
+"""The invitations that a node was given, and its rights by them: `invitations/` in its home, one file each (R-D16).
 
-A file holds the link, and so its secret, until the inviter has answered; then only what became of it, for `KEEP_S`.
+A file holds the link, and so its secret, until the inviter has answered; then only what became of it, until
+nothing was heard of it for `KEEP_S`.
 Files are 0600, written whole and synced, and named by the invitation's id. The group of an invitation is kept before
 its file is changed, so that no crash loses it: whoever finds the link still there redeems it again, to the same answer.
 """
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import os
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +22,7 @@ from msgspec.structs import replace
 from router.core.wire.grouplink import GroupLink
 from router.core.wire.invitation import Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_s
+from router.core.wire.reasons import by_word
 from router.core.wire.text import BadText
 from router.disk import private_file
 from router.settings import keyring
@@ -28,8 +32,12 @@ log = logging.getLogger(__name__)
 
 DIRECTORY = "invitations"
 KEEP_S = 30 * 86_400
+TOLD_AGAIN_S = 86_400
+"""How long it is not written down again that the same was told."""
 RECEIVED_MAX = 1_000
 FILE_BYTES_MAX = 4_096
+
+ASK_AGAIN = "ask its operator for a new invitation"
 
 State = Literal["waiting", "joined", "refused"]
 Home = os.PathLike[str] | str
@@ -39,7 +47,9 @@ class Received(Struct, frozen=True, kw_only=True):
     """An invitation and what became of it; keys and ids in hex, `link` "" once it is answered.
 
     `rights` are those offered, then those granted; `reason` and `sentence` say why it was refused, or why the group it
-    brought could not be kept. `grant_until_s`: end of the rights, 0: none."""
+    brought could not be kept. `grant_until_s`: end of the rights, 0: none. `had`: we had them before, and no use was
+    taken. `told_s`: when its router last said what our rights are, which all its answered invitations then hold;
+    `ended`: the word of the reason why there are none any more."""
 
     id: str
     inviter: str
@@ -52,6 +62,9 @@ class Received(Struct, frozen=True, kw_only=True):
     group: str = ""
     grant_until_s: int = 0
     answered_s: int = 0
+    had: bool = False
+    told_s: int = 0
+    ended: str = ""
 
     def __repr__(self) -> str:
         return f"<invitation {self.id[:8]} by {self.inviter[:8]}, {self.outcome}>"
@@ -61,15 +74,35 @@ class Received(Struct, frozen=True, kw_only=True):
         """Return the inviter's key."""
         return bytes.fromhex(self.inviter)
 
-    def problem(self, cause: str = "") -> str:
+    @property
+    def known_s(self) -> int:
+        """Return the Unix second of the newest that is known about it."""
+        return max(self.answered_s, self.told_s)
+
+    @property
+    def tells_rights(self) -> bool:
+        """Whether its router has said by it what our rights are; a refusal does not."""
+        return self.outcome == "joined" or (self.outcome == "refused" and self.told_s > 0)
+
+    def gives(self, now_s: float) -> bool:
+        """Whether we have rights, by what its router said here last."""
+        return self.tells_rights and bool(self.rights) and not 0 < self.grant_until_s <= now_s
+
+    def problem(self, now_s: float, cause: str = "") -> str:
         """Return what is wrong with it as a sentence about its router, "" if nothing is; `cause`: why it waits."""
         said = self.sentence[:1].lower() + self.sentence[1:].rstrip(".")
-        match self.outcome:
-            case "waiting":
-                return f"its invitation is not answered yet{cause and ': '}{cause}"
-            case "refused":
-                return f"it refused our invitation: {said}"
-        return f"it let us in, but {said}" if said else ""
+        if self.outcome == "waiting":
+            return f"its invitation is not answered yet{cause and ': '}{cause}"
+        if self.gives(now_s):
+            return f"it let us in, but {said}" if said and self.outcome == "joined" else ""
+        if self.tells_rights and self.grant_until_s and (self.ended or self.grant_until_s <= now_s):
+            ended = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.grant_until_s))
+            return f"the rights that it gave us ended on {ended}; {ASK_AGAIN}"
+        if (reason := by_word(self.ended)) is not None:
+            return f"it gives us no rights any more: {reason.clause}; {ASK_AGAIN}"
+        if self.outcome == "joined":
+            return f"it gives us no rights any more; {ASK_AGAIN}"
+        return f"it refused our invitation: {said}; {ASK_AGAIN}"
 
     def invitation(self) -> Invitation | None:
         """Return the invitation with its secret; None if it is answered, or damaged."""
@@ -87,6 +120,16 @@ class Answer(Struct, frozen=True, kw_only=True):
     reason: str = ""
     sentence: str = ""
     grant_until_s: int = 0
+    had: bool = False
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What a router says that we may do there: rights until `grant_until_s` (0: without end); without any, `ended` is
+    the word of the reason, "" if it names none, and `grant_until_s` since when (0: not known)."""
+
+    rights: tuple[str, ...] = ()
+    grant_until_s: int = 0
+    ended: str = ""
 
 
 def keep(home: Home, invitation: Invitation) -> Received:
@@ -147,10 +190,60 @@ def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | No
         new = replace(
             one, link="", outcome="refused" if answer.reason else "joined", reason=answer.reason,
             sentence=answer.sentence or fault, rights=answer.rights, group=group, grant_until_s=answer.grant_until_s,
-            answered_s=now_s,
+            answered_s=now_s, had=answer.had,
         )  # fmt: skip
         _write(directory, new)
     return new
+
+
+def told(home: Home, inviter: bytes, said: Told, now_s: int) -> bool:
+    """Note what our rights are now in all answered invitations by this key; return whether we lost all by that."""
+    directory, lost = Path(home) / DIRECTORY, False
+    if not directory.is_dir():
+        return False
+    with private_file.alone(directory):
+        for one in received(home):
+            if one.key != inviter or one.outcome == "waiting":
+                continue
+            new = replace(
+                one, rights=said.rights, grant_until_s=said.grant_until_s, ended=said.ended, told_s=now_s
+            )  # fmt: skip
+            lost |= one.tells_rights and bool(one.rights) and not said.rights
+            if replace(new, told_s=one.told_s) != one or not one.answered_s <= one.told_s > now_s - TOLD_AGAIN_S:
+                _write(directory, new)
+    return lost
+
+
+def problems(
+    found: Iterable[Received], now_s: float, cause: Callable[[Received], str] = lambda one: ""
+) -> dict[bytes, str]:
+    """Return by router what is wrong with our being its guest, by the newest that is known; a refusal takes no rights
+    that we have. `cause(one)`: why an invitation waits."""
+    by_key: dict[bytes, list[Received]] = {}
+    for one in found:
+        by_key.setdefault(one.key, []).append(one)
+    return {key: said for key, ones in by_key.items() if (said := _problem(ones, now_s, cause))}
+
+
+def rights_at(home: Home, inviter: bytes, now_s: float) -> tuple[str, ...]:
+    """Return the rights that we have at a router, by what it said last; none if it has said nothing of them."""
+    told = _newest(one for one in received(home) if one.key == inviter)
+    return told.rights if told is not None and told.gives(now_s) else ()
+
+
+def _newest(found: Iterable[Received]) -> Received | None:
+    """Return the invitation by which a router has said last what our rights are."""
+    return max((one for one in found if one.tells_rights), key=lambda one: one.known_s, default=None)
+
+
+def _problem(ones: list[Received], now_s: float, cause: Callable[[Received], str]) -> str:
+    waiting = [one for one in ones if one.outcome == "waiting"]
+    if waiting:
+        return waiting[-1].problem(now_s, cause(waiting[-1]))
+    rights = _newest(ones)
+    if rights is not None and rights.gives(now_s):
+        return rights.problem(now_s)
+    return max(ones, key=lambda one: one.known_s).problem(now_s)
 
 
 def drop(home: Home, id: bytes) -> None:
@@ -166,9 +259,9 @@ def withdraw(home: Home, inviter: bytes) -> None:
 
 
 def tidy(home: Home, now_s: int) -> None:
-    """Delete what became of invitations that were answered `KEEP_S` ago or earlier."""
+    """Delete what became of invitations of which nothing was heard for `KEEP_S`."""
     for one in received(home):
-        if one.outcome != "waiting" and one.answered_s + KEEP_S <= now_s:
+        if one.outcome != "waiting" and one.known_s + KEEP_S <= now_s:
             drop(home, bytes.fromhex(one.id))
 
 

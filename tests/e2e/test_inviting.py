@@ -145,6 +145,25 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
         )
 
 
+async def test_a_guest_of_one_link_takes_no_use_of_another_through_kills(tmp_path: Path) -> None:
+    async with inviting(tmp_path) as core:
+        key, first, second = new_key(), await invitation(core, 1), await invitation(core, 1)
+        async with guest(core, key) as link:
+            assert await link.redeem(first) == Redeemed(first, None, GRANTED)
+        for is_killed in (True, False):
+            async with guest(core, key) as link:
+                await link.send(_redemption(link, second))
+                if is_killed:
+                    await core.kill()
+                else:
+                    assert await link.redeem(second) == Redeemed(second, None, GRANTED, had=True)
+            if is_killed:
+                await core.start()
+            assert (await listed(core, second))["used"] == 0
+        async with guest(core, new_key()) as link:
+            assert await link.redeem(second) == Redeemed(second, None, GRANTED), "its use is there for somebody else"
+
+
 async def test_a_guest_that_is_not_in_the_file_is_removed_at_the_running_node(tmp_path: Path) -> None:
     async with inviting(tmp_path) as core:
         key, secret = new_key(), await invitation(core, 2)

@@ -159,6 +159,10 @@ REDEMPTIONS: tuple[redemption.Redemption, ...] = (
     redemption.Redeemed(b"i" * 16, None, RIGHTS, EXPIRY_MIN),
     redemption.Redeemed(b"i" * 16, None, ("why",)),
     redemption.Redeemed(b"i" * 16, 194),
+    redemption.Redeemed(b"i" * 16, None, RIGHTS, 0, True),
+    redemption.AskTerms(),
+    redemption.Terms(None, RIGHTS, EXPIRY_MIN),
+    redemption.Terms(198, (), EXPIRY_MIN),
 )
 
 NO_SIGNATURE = Signature(bytes(64))

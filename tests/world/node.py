@@ -12,7 +12,7 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
 from router.core.routing.directory import Directory, Neighbour, ServiceFacts
-from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Now, WriteGuests
+from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Now, TermsHeard, WriteGuests
 from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
@@ -134,6 +134,7 @@ class Node:
         self.configured: set[bytes] = set()
         self.public: set[bytes] = set()
         self.offers: list[Invited] = []
+        self.terms: dict[bytes, bool] = {}  # by key of an inviter: whether it lets this node do anything
         self.let_in: dict[bytes, bool] = {}  # by the id of an invitation: the answer of its router
         self.services: dict[bytes, str] = {}
         self.log: list[Logged] = []
@@ -339,6 +340,8 @@ class Node:
                 case InvitationAnswered(id, reason):
                     self.let_in[id] = reason is None
                     self.offers = [one for one in self.offers if one.id != id]
+                case TermsHeard(inviter, reason):
+                    self.terms[inviter] = reason is None
                 case LookAtFile():
                     self._later(0.001, lambda: self.hear(FileLooked(self._file())))
                 case WriteGuests():

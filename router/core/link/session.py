@@ -93,10 +93,12 @@ class Offer:
 
 
 class Welcome(NamedTuple):
-    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced."""
+    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced. `refused`: why
+    it is not let in, as it is told."""
 
     is_stranger: bool = False
     frame_bytes_max: int | None = None
+    refused: str = ""
 
 
 LIMITS = LinkLimits()
@@ -355,8 +357,8 @@ class Session:
     def _up(self, key: PublicKey, hello: link_items.Hello) -> Up:
         """Admit the proven key, or end the session before anything else of the peer's is read."""
         found = self._welcome(key)
-        if found is None:
-            raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
+        if found is None or found.refused:
+            raise RemoteProtocolError(Reason.NOT_AUTHORISED, found.refused if found is not None else "")
         if found.frame_bytes_max is not None:
             bytes_max = self.machine.table[St.OPEN].bytes_max
             self.machine.table = in_force(*self._terms, min(bytes_max, found.frame_bytes_max))

@@ -162,6 +162,12 @@ class Directory:
         known = self.neighbours.get(key)
         return known is not None and known.blocked
 
+    def ended_s(self, key: bytes) -> int:
+        """Return the Unix second at which a key's time in the configuration ended; 0: it did not, or it is blocked."""
+        known = self.configured.get(key)
+        is_over = known is not None and key not in self.neighbours and not known.blocked
+        return known.until_s if is_over and known is not None else 0
+
     def grants(self, key: bytes) -> frozenset[str]:
         """Return the rights of a key; none if it is unknown or blocked."""
         known = self.neighbours.get(key)

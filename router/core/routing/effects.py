@@ -197,9 +197,20 @@ class NeighbourAnswered(NamedTuple):
 
 class InvitationAnswered(NamedTuple):
     """Keep the answer to an invitation that this node was given: the number of the reason why not, or None and the
-    rights until minute `expiry_min` (0: without end)."""
+    rights until minute `expiry_min` (0: without end). `had`: it had these before, and took no use."""
 
     id: bytes
+    reason: int | None
+    rights: tuple[str, ...]
+    expiry_min: int
+    had: bool = False
+
+
+class TermsHeard(NamedTuple):
+    """Keep what an inviter says that this node may do there now: rights and until minute `expiry_min` (0: without end),
+    or the number of the reason why nothing, and since when (0: not known)."""
+
+    inviter: bytes
     reason: int | None
     rights: tuple[str, ...]
     expiry_min: int
@@ -234,10 +245,11 @@ class Close(NamedTuple):
     text: str
 
 
+Outside = Dial | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
+"""What the caller of a cycle does, as it may take time."""
 Effect = (
-    Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | ListenFor | Reconcile | Pulled | PullFrom | Inquire
-    | NeighbourAnswered | ServiceAnswered | InvitationAnswered | LookAtFile | WriteGuests
-    | Close
+    Settle | SendParcel | SendOwn | SendItem | Fetch | Pulled | PullFrom | Inquire | NeighbourAnswered | ServiceAnswered
+    | Close | Outside
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ moment; if the guest may join only now it signs on again, as its link still has 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ from router.core.wire.reasons import (
     INVITE_UNKNOWN,
     Reason,
 )
-from router.core.wire.redemption import Redeem, Redeemed, decode_redemption
+from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
 
 from .book import Book
 from .directory import Directory, Neighbour, Standing
@@ -35,7 +35,7 @@ from .door_log import DoorLog
 from .effects import GrantToWrite, LookAtFile, Now, Pending, WriteGuests
 from .invitations import LEFT, WRITTEN, Invitation, Row
 from .links import Link, Links
-from .terms import has_all, terms_of
+from .terms import has_all, terms_of, why_none
 
 INVITE, INVITES, UNINVITE, EXPEL = "invite", "invites", "uninvite", "expel"
 ORDERS = frozenset((INVITE, INVITES, UNINVITE, EXPEL))
@@ -88,7 +88,7 @@ class Guests:
         self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
         rewrite: Callable[[Callable[[], Sequence[Row]], Now], None],
         configured: Callable[[Iterable[Neighbour], Now, Iterable[PublicKey]], None],
-        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed, Now], object],
+        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed | Terms, Now], object],
         close: Callable[[Link, Reason, str, str, Now], None],
     ) -> None:  # fmt: skip
         self._directory = directory
@@ -155,7 +155,7 @@ class Guests:
         rights = [right for guest, _, one in self._invitations.owed() if guest == key for right in one.rights]
         self._check_not_writing([key])
         self._rewrite(lambda: self._invitations.written(key), now)
-        return {"expelled": key.hex(), "rights": [one for one in RIGHTS if one in rights]}
+        return {"expelled": key.hex(), "rights": _ordered(rights)}
 
     def _check_not_writing(self, guests: Sequence[PublicKey]) -> None:
         """Raise `ValueError` if one of the guests is being written into the file, as its removal would be lost."""
@@ -180,6 +180,10 @@ class Guests:
             said = decode_redemption(body)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
+        if isinstance(said, AskTerms):
+            link.terms = None
+            link.terms = self._tell(link, now)
+            return None
         assert isinstance(said, Redeem)
         key = PublicKey(link.key)
         if link.standing is Standing.LOCAL or link.owner:
@@ -204,8 +208,8 @@ class Guests:
         rights, until_s = self._directory.grants(key) | one.rights, one.grant_until_s
         if key not in one.guests:  # it had them, and took no use
             until_s = terms_of(key, self._directory, self._invitations, now.judged_s).until_s
-        until = expiry_min(until_s) if until_s else 0
-        self._say(link, Redeemed(said.secret, None, tuple(one for one in RIGHTS if one in rights), until), now)
+        had = key not in one.guests
+        self._say(link, Redeemed(said.secret, None, _ordered(rights), _minute(until_s), had), now)
         if row is not None:
             self._log(one, "redeemed", now, peer=link.key, rights=",".join(sorted(one.rights)), left=one.left)
             self._rewrite(lambda: [row], now)
@@ -219,6 +223,23 @@ class Guests:
         if 0 < one.grant_until_s <= now.judged_s:
             return INVITE_EXPIRED
         return INVITE_REVOKED if one.revoked else INVITE_REMOVED
+
+    def terms_changed(self, link: Link, now: Now) -> None:
+        """Tell a neighbour that has asked for its terms what they are now, if they are others."""
+        if link.terms is not None:
+            link.terms = self._tell(link, now)
+
+    def _tell(self, link: Link, now: Now) -> Terms:
+        rights = self._directory.grants(link.key)
+        if rights:
+            until_s = terms_of(link.key, self._directory, self._invitations, now.judged_s).until_s
+            said = Terms(None, _ordered(rights), _minute(until_s))
+        else:
+            reason, since_s = why_none(link.key, self._directory, self._invitations, now.judged_s)
+            said = Terms(int(reason), (), _minute(since_s // 60 * 60))
+        if said != link.terms:
+            self._say(link, said, now)
+        return said
 
     def _has_room(self, key: bytes) -> bool:
         """Whether a key has a place among the neighbours that the file holds or is to hold, or one is free."""
@@ -315,6 +336,14 @@ class Guests:
     def _log(self, one: Invitation, change: str, now: Now, **more: str | int | bytes) -> None:
         fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+
+
+def _ordered(rights: Container[str]) -> tuple[str, ...]:
+    return tuple(one for one in RIGHTS if one in rights)
+
+
+def _minute(at_s: int) -> int:
+    return expiry_min(at_s) if at_s else 0
 
 
 def _row(one: Invitation, now_s: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
 from router.core.wire.codec import FRAME_BYTES_MAX
 from router.core.wire.reasons import Reason
+from router.core.wire.redemption import Terms
 
 from .directory import STRANGERS, UNKNOWN, Directory, Standing
 from .duplicate_index import APPS, HOLDER_BYTES
@@ -72,6 +73,8 @@ class Link:
     up: bool = True
     shut: bool = False
     unknown_secrets: int = 0  # of invitations that this router has not made
+    terms: Terms | None = None  # what it was told that it may do here; None: it has not asked
+    terms_asked: bool = False  # by this router, as its guest
     is_named: bool = False  # in the log: see core/routing/door_log.py
     flights: deque[Flight] | tuple[()] = ()  # an empty deque takes 600 bytes
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)

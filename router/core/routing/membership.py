@@ -36,7 +36,15 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
-from router.core.wire.redemption import Redeem, Redeemed, Redemption, encode_redemption, is_redemption
+from router.core.wire.redemption import (
+    AskTerms,
+    Redeem,
+    Redeemed,
+    Redemption,
+    Terms,
+    encode_redemption,
+    is_redemption,
+)
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .advertisements import Advertised
@@ -230,7 +238,7 @@ class Membership:
                 body = encode_wanted(control)
             case Hinted():
                 body = encode_hint(control, TO_SERVICE if link.standing is Standing.LOCAL else TO_ROUTER)
-            case Redeem() | Redeemed():
+            case Redeem() | Redeemed() | AskTerms() | Terms():
                 body = encode_redemption(control)
             case _:
                 body = encode_control(control)

@@ -15,9 +15,9 @@ from router.core.log import events as ev
 from router.core.wire.codec import Malformed
 from router.core.wire.lifetime import SECOND_NS, apart_words
 from router.core.wire.reasons import INVITE_EXPIRED, Reason, reason_from
-from router.core.wire.redemption import Redeem, Redeemed, decode_redemption
+from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
 
-from .effects import Dial, InvitationAnswered, Now, Pending
+from .effects import Dial, InvitationAnswered, Now, Pending, TermsHeard
 from .links import Link, Links
 
 AGAIN_S = 5.0
@@ -53,13 +53,14 @@ class Redeeming:
     link's neighbour may be told everything, as it has answered."""
 
     def __init__(
-        self, links: Links, pending: Pending, say: Callable[[Link, Redeem, Now], object],
+        self, links: Links, pending: Pending, say: Callable[[Link, Redeem | AskTerms, Now], object],
         admitted: Callable[[Link, Now], None],
     ) -> None:  # fmt: skip
         self._links = links
         self._pending = pending
         self._say = say
         self._admitted = admitted
+        self._inviters: set[bytes] = set()
         self._open: dict[bytes, _Open] = {}
 
     def __repr__(self) -> str:
@@ -73,8 +74,10 @@ class Redeeming:
         """Return why the last request for an offer was not answered, "" if nothing is known against it."""
         return self._open[id].problem if id in self._open else ""
 
-    def given(self, offers: Iterable[Offer], now: Now) -> None:
-        """Replace the offers by those that the home holds now; ask for new ones at once."""
+    def given(self, offers: Iterable[Offer], now: Now, inviters: Iterable[bytes] = ()) -> None:
+        """Replace the offers by those that the home holds now; ask for new ones at once. `inviters`: the keys that have
+        answered an invitation before."""
+        self._inviters = set(inviters)
         before, self._open = self._open, {one.id: _Open(one) for one in offers}
         self._open = {id: before.get(id, one) for id, one in self._open.items()}
         for id in self._open.keys() - before.keys():
@@ -87,12 +90,23 @@ class Redeeming:
                 self._ask(one, link, now)
         for gone in before.keys() - self._open.keys():
             self._open_link(before[gone].offer.inviter, now)
+        for key in self._inviters:
+            self._ask_terms(key, now)
 
     def link_up(self, link: Link, now: Now) -> None:
         """Shut a link to an inviter, and ask it to be let in."""
         for one in self._of(link):
             link.shut = True
             self._ask(one, link, now)
+        self._ask_terms(link.key, now)
+
+    def _ask_terms(self, inviter: bytes, now: Now) -> None:
+        """Ask a router that has answered an invitation what this node may do there: once on each link, and after each
+        answer."""
+        link = self._links.to(inviter)
+        if link is not None and inviter in self._inviters and not (link.terms_asked or self.is_open(inviter)):
+            link.terms_asked = True
+            self._say(link, AskTerms(), now)
 
     def tick(self, now: Now) -> None:
         """Repeat requests without an answer, and end offers whose time is over by either of this node's two times."""
@@ -108,9 +122,10 @@ class Redeeming:
             said = decode_redemption(body)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
-        if isinstance(said, Redeem):
-            return Reason.UNSUPPORTED, ""
-        self._heard(link, said, now)
+        if isinstance(said, Redeemed):
+            self._heard(link, said, now)
+        elif isinstance(said, Terms) and link.terms_asked:
+            self._pending.effects.append(TermsHeard(link.key, said.reason, said.rights, said.expiry_min))
         return None
 
     def _heard(self, link: Link, answer: Redeemed, now: Now) -> None:
@@ -118,7 +133,7 @@ class Redeeming:
         if one is None:
             return
         if answer.reason is None:
-            self._answered(one, None, answer.rights, answer.expiry_min, now)
+            self._answered(one, None, answer.rights, answer.expiry_min, now, had=answer.had)
             return
         reason = reason_from(answer.reason)
         if reason.later:
@@ -144,7 +159,7 @@ class Redeeming:
 
     def _answered(
         self, one: _Open, reason: Reason | None, rights: tuple[str, ...], expiry_min: int, now: Now,
-        number: int | None = None,
+        number: int | None = None, had: bool = False,
     ) -> None:  # fmt: skip
         offer = one.offer
         del self._open[offer.id]
@@ -152,9 +167,13 @@ class Redeeming:
         change = "let-in" if reason is None else "turned-away"
         fields = (("invitation", offer.id), ("change", change), ("peer", offer.inviter), said)
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
-        found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min)
+        found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min, had)
         self._pending.effects.append(found)
         self._open_link(offer.inviter, now)
+        self._inviters.add(offer.inviter)
+        if (link := self._links.to(offer.inviter)) is not None:
+            link.terms_asked = False
+        self._ask_terms(offer.inviter, now)
 
     def _open_link(self, inviter: bytes, now: Now) -> None:
         link = self._links.to(inviter)

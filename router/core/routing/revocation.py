@@ -16,7 +16,7 @@ from .delivery import Delivery
 from .directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
 from .effects import Now, Pending, Reconcile
 from .groups import Groups
-from .links import Links
+from .links import Link, Links
 from .membership import Membership
 from .queues import Queues
 from .routes import Route, Routes
@@ -28,6 +28,7 @@ class Revocation:
     """Decides what a new configuration of neighbours ends.
 
     `gone(key, now)` ends all that a key has here; `queue_ends(recipient, group)` begins to drop queued messages;
+    `terms_changed(link, now)` tells a guest what it may do now;
     `limits`: the present ones, repeated in each `config` event because readers of a log use the last such event.
     """
 
@@ -35,7 +36,7 @@ class Revocation:
         self, directory: Directory, links: Links, groups: Groups, queues: Queues, routes: Routes,
         membership: Membership, delivery: Delivery, pending: Pending, admission: Admission,
         gone: Callable[[bytes, Now], None], queue_ends: Callable[[bytes, bytes | None], None],
-        limits: tuple[tuple[str, int], ...],
+        terms_changed: Callable[[Link, Now], None], limits: tuple[tuple[str, int], ...],
     ) -> None:  # fmt: skip
         self._directory = directory
         self._links = links
@@ -48,6 +49,7 @@ class Revocation:
         self._admission = admission
         self._gone = gone
         self._queue_ends = queue_ends
+        self._terms_changed = terms_changed
         self._limits = limits
 
     def change(self, act: Callable[[], None], now: Now) -> None:
@@ -64,6 +66,8 @@ class Revocation:
                 lost = self._grants(old) - self._grants(new)
                 if _terms(old) != _terms(new):
                     self._log(key, new, lost, now)
+                if (link := self._links.to(key)) is not None:
+                    self._terms_changed(link, now)
                 self._look_at_link(key, JOIN in self._grants(new) - self._grants(old), now)
                 self._end(key, lost, now)
                 if self._links.to(key) is None:

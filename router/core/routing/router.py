@@ -16,7 +16,7 @@ from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import MULTICAST
 from router.core.wire.reasons import Reason
-from router.core.wire.redemption import REDEEM
+from router.core.wire.redemption import TO_INVITER
 
 from .acceptance import Acceptance
 from .admission import Admission
@@ -74,7 +74,7 @@ class Router:
             lambda link, inquiry, now: self._services.hear(link, inquiry, now),
             lambda said, now: self._services.advertised(said, now),
             lambda link, inquiry, now: self.guests.order(link, inquiry, now),
-            lambda link, body, now: (self.guests if body[:2] == REDEEM else self.redeeming).hear(link, body, now),
+            lambda link, body, now: (self.guests if body[:2] in TO_INVITER else self.redeeming).hear(link, body, now),
             lambda *pull: self.pulls.heard(*pull),
         )  # fmt: skip
         self.redeeming = Redeeming(self.links, self._pending, self._membership.say, self._admitted)
@@ -85,7 +85,8 @@ class Router:
         )  # fmt: skip
         self._revocation = Revocation(
             directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery,
-            self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
+            self._pending, self.admission, self._gone, self._queue_ends,
+            lambda link, now: self.guests.terms_changed(link, now), self._told_limits(),
         )  # fmt: skip
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
         book = Book(limits.learned_max)

@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
+from router.core.wire.reasons import INVITE_ENDED, INVITE_REMOVED, Reason
+
 from .directory import Directory
 from .invitations import Invitations
 
 
-class Terms(NamedTuple):
+class Held(NamedTuple):
     """Rights, and the Unix second at which the first of them ends; 0: none of them has an end."""
 
     rights: frozenset[str] = frozenset()
     until_s: int = 0
 
 
-def terms_of(key: bytes, directory: Directory, invitations: Invitations, now_s: int) -> Terms:
+def terms_of(key: bytes, directory: Directory, invitations: Invitations, now_s: int) -> Held:
     """Return the rights that a key has now, and their first end."""
     ends = _ends(key, directory, invitations, now_s)
     first = min(ends.values(), default=inf)
-    return Terms(frozenset(ends), 0 if first == inf else int(first))
+    return Held(frozenset(ends), 0 if first == inf else int(first))
 
 
 def has_all(
@@ -30,6 +32,18 @@ def has_all(
     """Whether a key has these rights already, each at least until then (0: without an end)."""
     ends = _ends(key, directory, invitations, now_s)
     return all(ends.get(one, 0) >= (until_s or inf) for one in rights)
+
+
+def why_none(key: bytes, directory: Directory, invitations: Invitations, now_s: int) -> tuple[Reason, int]:
+    """Return why a key has no rights any more, and the Unix second since when (0: that is not known)."""
+    if directory.is_blocked(key):
+        return Reason.BLOCKED, 0
+    of_guest = [one for one in invitations if key in one.guests]
+    known = directory.configured.get(key)
+    ends = [one.grant_until_s for one in of_guest] + ([known.until_s] if known is not None else [])
+    if over := [one for one in ends if 0 < one <= now_s]:
+        return INVITE_ENDED, max(over)
+    return (INVITE_REMOVED if of_guest else Reason.NOT_AUTHORISED), 0
 
 
 def _ends(key: bytes, directory: Directory, invitations: Invitations, now_s: int) -> dict[str, float]:

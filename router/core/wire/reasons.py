@@ -135,6 +135,7 @@ INVITE_REMOVED = Reason.declare(196, "invite:removed", "The operator has removed
 INVITE_NO_ROOM = Reason.declare(
     197, "invite:no-room", "This router has as many neighbours as its operator allows.", later=True
 )
+INVITE_ENDED = Reason.declare(198, "invite:ended", "The time for which this guest was let in is over.")
 ADVERT_STALE = Reason.declare(200, "advert:stale", "A newer advertisement of that router is known.")
 ADVERT_ADDRESS = Reason.declare(
     201, "advert:address", "The advertisement names an address that its bringer may not name."

@@ -1,12 +1,15 @@
-"""Redeeming an invitation: the bodies of unicasts between a guest and the router that invited it (R-D15).
+"""Redeeming an invitation, and hearing later what it still gives: the bodies of unicasts between a guest and the router
+that invited it (R-D15).
 
-    [9 {"inv" ?"name"}]     answered, on that link only, by     [10 {"inv" "result" "gr" "exp"}]
+    [9 {"inv" ?"name"}]     answered, on that link only, by     [10 {"inv" "result" "gr" "exp" ?"had"}]
+    [12 {}]                 answered, on that link only, by     [13 {"result" "gr" "exp"}], again at each change
 
 `inv` is the invitation's secret, which no repr shows. Maps are closed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +24,14 @@ from .text import clean
 REDEMPTION_BYTES_MAX = 128
 REDEEM = b"\x82\x09"
 REDEEMED = b"\x82\x0a"
+ASK_TERMS = b"\x82\x0c"
+TERMS = b"\x82\x0d"
+TO_INVITER = frozenset((REDEEM, ASK_TERMS))
+"""The first bytes of what a guest says to the router that invited it; the others are its answers."""
 
-_ITEMS_MAX = 11  # of REDEEMED
+_ITEMS_MAX = 13  # of REDEEMED
 _GRANTED = 0
+_GIVEN = ("result", "gr", "exp")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,12 +47,15 @@ class Redeem:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Redeemed:
-    """The answer: the rights granted and until when (0: without end), or the number of the reason why not."""
+    """The answer: the rights granted and until when (0: without end), or the number of the reason why not.
+
+    `had`: the guest had these rights before, and no use of the invitation was taken."""
 
     secret: bytes
     reason: int | None
     rights: tuple[str, ...] = ()
     expiry_min: int = 0
+    had: bool = False
 
     def __repr__(self) -> str:
         if self.reason is not None:
@@ -52,12 +63,27 @@ class Redeemed:
         return f"<redeemed: {', '.join(self.rights)} until {self.expiry_min or 'revoked'}>"
 
 
-Redemption = Redeem | Redeemed
+@dataclass(frozen=True, slots=True)
+class AskTerms:
+    """A guest's request to be told what it may do here, now and at each change while the link is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a guest may do: its rights and until when (0: without end). Without any right: the number of the reason, and
+    since when (0: that is not known)."""
+
+    reason: int | None
+    rights: tuple[str, ...] = ()
+    expiry_min: int = 0
+
+
+Redemption = Redeem | Redeemed | AskTerms | Terms
 
 
 def is_redemption(body: bytes) -> bool:
-    """Whether the body begins like a request to redeem or its answer."""
-    return body[:2] in (REDEEM, REDEEMED)
+    """Whether the body begins like one of these requests or answers."""
+    return body[:2] in (REDEEM, REDEEMED, ASK_TERMS, TERMS)
 
 
 def encode_redemption(value: Redemption) -> bytes:
@@ -65,12 +91,19 @@ def encode_redemption(value: Redemption) -> bytes:
     if isinstance(value, Redeem):
         name = clean(value.name or "", NAME_BYTES_MAX).strip()
         body = encode([9, {"inv": value.secret} | ({"name": name} if name else {})])
+    elif isinstance(value, AskTerms):
+        body = encode([12, {}])
+    elif isinstance(value, Terms):
+        body = encode([13, _given(value)])
     else:
-        rights = sum(RIGHTS[one] for one in value.rights)
-        result = _GRANTED if value.reason is None else int(value.reason)
-        body = encode([10, {"inv": value.secret, "result": result, "gr": rights, "exp": value.expiry_min}])
+        body = encode([10, {"inv": value.secret, **_given(value)} | ({"had": True} if value.had else {})])
     decode_redemption(body)
     return body
+
+
+def _given(value: Redeemed | Terms) -> dict[str, int]:
+    rights = sum(RIGHTS[one] for one in value.rights)
+    return {"result": _GRANTED if value.reason is None else int(value.reason), "gr": rights, "exp": value.expiry_min}
 
 
 def decode_redemption(body: bytes) -> Redemption:
@@ -78,8 +111,13 @@ def decode_redemption(body: bytes) -> Redemption:
     if len(body) > REDEMPTION_BYTES_MAX:
         raise TooLarge(f"a redemption of {len(body)} bytes; the limit is {REDEMPTION_BYTES_MAX}")
     if not is_redemption(body):
-        raise Malformed("neither REDEEM nor REDEEMED")
+        raise Malformed("neither a redemption nor about its terms")
     value = decode(body, _ITEMS_MAX)[1]
+    if body[:2] == ASK_TERMS:
+        shape.fields(value, "ASK_TERMS", ())
+        return AskTerms()
+    if body[:2] == TERMS:
+        return Terms(*_given_in(shape.fields(value, "TERMS", _GIVEN)))
     return _redeem(value) if body[:2] == REDEEM else _redeemed(value)
 
 
@@ -89,10 +127,16 @@ def _redeem(value: Any) -> Redeem:
 
 
 def _redeemed(value: Any) -> Redeemed:
-    found = shape.fields(value, "REDEEMED", ("inv", "result", "gr", "exp"))
+    found = shape.fields(value, "REDEEMED", ("inv", *_GIVEN), ("had",))
+    had = found.get("had", False)
+    if "had" in found and had is not True:
+        raise Malformed("had is not true")
+    return Redeemed(shape.octets(found["inv"], "inv", SECRET_BYTES), *_given_in(found), had)
+
+
+def _given_in(found: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...], int]:
     result = shape.uint(found["result"], "result", REASON_MAX)
-    return Redeemed(
-        shape.octets(found["inv"], "inv", SECRET_BYTES),
+    return (
         None if result == _GRANTED else result,
         rights_in(shape.uint(found["gr"], "gr", RIGHTS_ALL)),
         shape.uint(found["exp"], "exp", UINT32_MAX),

@@ -138,3 +138,18 @@ def test_the_running_node_hears_of_it(at_node: Run, node: RunningNode) -> None:
     finally:
         assert at_node("peer", "remove", "bob").exit_code == 0
     assert BOB.hex() not in at_node("peers", "--json").stdout
+
+
+def test_the_list_says_until_when_and_that_it_is_over(router: Run, home: Path) -> None:
+    for name, until in (("past", "2026-01-31T18:00Z"), ("coming", "2999-12-31T18:00Z")):
+        router("peer", "add", SigningKey(name.encode().ljust(32)).public.hex(), "--name", name, "--grant", "join")
+        path = home / "router.toml"
+        path.write_text(path.read_text() + f'until = "{until}"\n')
+    shown = router("peer", "list").stdout
+    assert "\npast    ended    config " in shown and "\ncoming  unknown  config " in shown
+    assert "ended 2026-01-31 18:00 UTC: it is a stranger since; `router peer remove` forgets it" in shown
+    assert ", and it had the rights join\n" in shown
+    assert "\n  has the rights join until 2999-12-31 18:00 UTC\n" in shown
+    found = {one["name"]: one for one in json.loads(router("peer", "list", "--json").stdout)}
+    assert [found[name]["state"] for name in ("past", "coming")] == ["ended", "unknown"]
+    assert found["past"]["until_s"] == 1_769_882_400

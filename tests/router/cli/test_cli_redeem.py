@@ -83,7 +83,8 @@ def test_the_list_of_neighbours_says_what_became_of_it(router: Run, home: Path) 
     assert "\n  its invitation is not answered yet\n" in router("peer", "list").stdout
     no = Answer(reason="invite:used-up", sentence="All uses of the invitation are taken by other guests.")
     received.answered(home, GIVEN.id, no, NOW_S)
-    said = "it refused our invitation: all uses of the invitation are taken by other guests"
+    said = "it refused our invitation: all uses of the invitation are taken by other guests; "
+    said += "ask its operator for a new invitation"
     assert f"\n  {said}\n" in router("peer", "list").stdout
     assert json.loads(router("peer", "list", "--json").stdout)[0]["problem"] == said
 
@@ -98,12 +99,12 @@ def test_as_json_it_says_the_outcome(router: Run, home: Path) -> None:
     address = CORE.public.hex()
     assert said(5) == {
         "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": list(GIVEN.rights),
-        "group": None,
+        "group": None, "had": False,
     }  # fmt: skip
     received.answered(home, GIVEN.id, Answer(rights=("join",)), NOW_S)
     assert said(5) == {
         "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": list(GIVEN.rights),
-        "group": None,
+        "group": None, "had": False,
     }, "the kept yes is not told again: the inviter is asked"  # fmt: skip
 
 

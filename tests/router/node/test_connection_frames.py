@@ -163,6 +163,12 @@ async def test_who_is_not_let_in_is_told_so_before_anything_else_is_read(autojum
     assert last == link.Goodbye(Reason.NOT_AUTHORISED) and scene.told == []
 
 
+async def test_who_is_not_let_in_any_more_is_told_why(autojump_clock: MockClock) -> None:
+    scene = Scene(welcome=lambda _: Welcome(refused="its time here ended"))
+    last = await ended(scene, partial(scene.say, b"", 0, 1))
+    assert last == link.Goodbye(Reason.NOT_AUTHORISED, "its time here ended") and scene.told == []
+
+
 async def test_a_stranger_s_frame_is_shorter(autojump_clock: MockClock) -> None:
     scene = Scene(welcome=lambda _: Welcome(True, 8192))
     last = await ended(scene, partial(scene.say, b"\x59\x20\x01", 0, 3))

@@ -6,10 +6,12 @@ import logging
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 from samples.invitations import CORE, invitation
 from trio.testing import MockClock
 
-from router.core.routing.effects import InvitationAnswered, Pending
+from router.core.routing.effects import InvitationAnswered, Pending, TermsHeard
 from router.core.routing.links import Links
 from router.core.routing.redeeming import Redeeming
 from router.core.wire.lifetime import expiry_min
@@ -27,7 +29,7 @@ from router.settings.home import Home
 
 NOW_S = 1_790_000_040
 GIVEN = invitation(until_s=NOW_S + 3600)
-UNTIL_S = NOW_S + 86_400
+UNTIL_S = 4_000_000_020  # far ahead of the clock of the machine
 
 
 @pytest.fixture
@@ -73,7 +75,10 @@ async def test_a_refusal_is_kept_and_logged_with_its_sentence(home: Home, caplog
     with caplog.at_level(logging.WARNING):
         await guest.answered(InvitationAnswered(GIVEN.id, 194, (), 0))
     assert "refused the invitation" in caplog.text and not guest.offers() and not keyring.groups(home)
-    assert problems(guest, {}) == ["it refused our invitation: all uses of the invitation are taken by other guests"]
+    assert problems(guest, {}) == [
+        "it refused our invitation: all uses of the invitation are taken by other guests; ask its operator for a new "
+        "invitation"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ async def test_each_refusal_has_its_sentence(home: Home, reason: Reason, said: s
     guest = Guest(home)
     guest.offers()
     await guest.answered(InvitationAnswered(GIVEN.id, int(reason), (), 0))
-    assert problems(guest, {}) == [f"it refused our invitation: {said}"]
+    assert problems(guest, {}) == [f"it refused our invitation: {said}; ask its operator for a new invitation"]
 
 
 async def test_a_disk_that_refuses_is_tried_again_and_said_once(
@@ -112,3 +117,26 @@ async def test_a_disk_that_refuses_is_tried_again_and_said_once(
     await guest.answered(InvitationAnswered(GIVEN.id, None, ("join",), 0))
     assert list(keyring.groups(home)) == ["friends"] and not guest.offers()
     assert caplog.text.count("No space left on device") == 1
+
+
+async def test_what_its_router_says_of_our_rights_is_written_after_the_answer_and_the_newest_counts(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    guest = Guest(home)
+    guest.offers()
+    assert not guest.inviters()
+    removed = TermsHeard(CORE.public, int(INVITE_REMOVED), (), 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(guest.answered, InvitationAnswered(GIVEN.id, None, ("join",), 0))
+        await trio.testing.wait_all_tasks_blocked()
+        for terms in (TermsHeard(CORE.public, None, ("join", "why"), 0), removed):
+            guest.heard(terms)
+            nursery.start_soon(guest.write_terms)
+    said = "it gives us no rights any more: the operator has removed this guest since it was let in; ask its operator"
+    assert problems(guest, {}) == [f"{said} for a new invitation"] and said in caplog.text
+    guest.offers()
+    assert guest.inviters() == {CORE.public}
+    guest.heard(TermsHeard(CORE.public, None, ("join", "why"), expiry_min(UNTIL_S)))
+    await guest.write_terms()
+    kept = received.find(home, GIVEN.id)
+    assert kept is not None and (kept.rights, kept.grant_until_s, kept.ended) == (("join", "why"), UNTIL_S, "")

@@ -34,6 +34,19 @@ def test_strangers_are_let_in_where_they_are_and_never_who_is_blocked(strangers:
     assert judge(False, GROUP.public) is None is judge(True, GROUP.public)
 
 
+def test_whose_time_is_over_is_told_when_it_ended_where_no_strangers_are_let_in() -> None:
+    over = Neighbour(BOB.public, until_s=1_800_000_000)
+    for strangers, said in (
+        (False, Welcome(refused="its time here ended on 2027-01-15 08:00 UTC")),
+        (True, Welcome(True, 8192)),
+    ):
+        found = Directory(b"\1" * 32, accept_strangers=strangers)
+        found.replace_neighbours([over])
+        assert welcome(found, CONFIG, False, BOB.public) == Welcome()
+        found.merge({})
+        assert welcome(found, CONFIG, False, BOB.public) == said
+
+
 def test_a_stranger_s_frame_is_never_longer_than_anybody_s() -> None:
     config = Config(limits=Limits(frame_bytes_max=4096, strangers_frame_bytes_max=8192))
     assert welcome(directory(strangers=True), config, False, ALICE.public) == Welcome(True, 4096)

@@ -13,7 +13,7 @@ from router.core.wire.grouplink import new_group
 from router.disk import private_file
 from router.settings import keyring, received
 from router.settings.keyring import KeyringError
-from router.settings.received import KEEP_S, Answer
+from router.settings.received import KEEP_S, Answer, Told
 
 NOW_S = 1_800_000_000
 GIVEN = invitation(until_s=NOW_S + 3600)
@@ -155,3 +155,78 @@ def test_a_file_that_cannot_be_used_is_said_without_its_secret(
 
 def test_no_repr_shows_the_link(tmp_path: Path) -> None:
     assert "upsycle:" not in repr(received.keep(tmp_path, GIVEN))
+
+
+OTHER = invitation(until_s=NOW_S + 3600, secret=b"o" * 16)
+ASK = "; ask its operator for a new invitation"
+REMOVED = "it gives us no rights any more: the operator has removed this guest since it was let in"
+REFUSED = f"it refused our invitation: all uses of the invitation are taken by other guests{ASK}"
+
+
+def wrong(home: Path, now_s: int = NOW_S) -> str:
+    return received.problems(received.received(home), now_s).get(CORE.public, "")
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((NO,), REFUSED),
+        ((YES,), ""),
+        ((NO, Told(rights=("join",))), ""),
+        ((NO, Told(rights=("join",)), Told()), REFUSED),
+        ((YES, Told()), f"it gives us no rights any more{ASK}"),
+        ((YES, Told(ended="invite:removed")), f"{REMOVED}{ASK}"),
+        ((YES, Told(ended="blocked")), f"it gives us no rights any more: the operator has blocked this key{ASK}"),
+        ((YES, Told(ended="invite:ended", grant_until_s=1_799_999_940)),
+         f"the rights that it gave us ended on 2027-01-15 07:59 UTC{ASK}"),
+        ((YES, Told(ended="invite:removed"), Told(rights=("join", "store"))), ""),
+    ],
+)  # fmt: skip
+def test_the_newest_that_its_router_said_is_what_is_wrong(
+    tmp_path: Path, steps: tuple[Answer | Told, ...], said: str
+) -> None:
+    received.keep(tmp_path, GIVEN)
+    for at_s, step in enumerate(steps, NOW_S):
+        if isinstance(step, Told):
+            received.told(tmp_path, CORE.public, step, at_s)
+        else:
+            received.answered(tmp_path, GIVEN.id, step, at_s)
+    assert wrong(tmp_path) == said
+    assert bool(received.rights_at(tmp_path, CORE.public, NOW_S)) is (said == "")
+
+
+def test_rights_with_an_end_end_by_themselves(tmp_path: Path) -> None:
+    received.keep(tmp_path, GIVEN)
+    received.answered(tmp_path, GIVEN.id, YES, NOW_S)
+    assert wrong(tmp_path, NOW_S + 8) == ""
+    assert wrong(tmp_path, NOW_S + 9) == f"the rights that it gave us ended on 2027-01-15 08:00 UTC{ASK}"
+
+
+def test_a_later_refusal_takes_no_right_that_we_have_and_an_older_one_is_overtaken(tmp_path: Path) -> None:
+    for at_s, (one, said) in enumerate(((OTHER, NO), (GIVEN, Answer(rights=("join",)))), NOW_S):
+        received.keep(tmp_path, one)
+        received.answered(tmp_path, one.id, said, at_s)
+    assert wrong(tmp_path) == ""
+    received.keep(tmp_path, OTHER)
+    assert wrong(tmp_path) == "its invitation is not answered yet"
+    received.answered(tmp_path, OTHER.id, NO, NOW_S + 5)
+    assert wrong(tmp_path) == ""
+    received.told(tmp_path, CORE.public, Told(ended="invite:removed"), NOW_S + 6)
+    assert "has removed this guest" in wrong(tmp_path)
+
+
+def test_what_was_told_is_written_when_it_is_news_and_once_a_day(tmp_path: Path) -> None:
+    received.keep(tmp_path, GIVEN)
+    assert not received.told(tmp_path, CORE.public, Told(), NOW_S) and wrong(tmp_path).startswith("its invitation")
+    received.answered(tmp_path, GIVEN.id, YES, NOW_S)
+    told = Told(rights=("join",))
+    for at_s, at_file_s in ((1, 1), (2, 1), (86_400, 1), (86_402, 86_402)):
+        assert not received.told(tmp_path, CORE.public, told, NOW_S + at_s)
+        assert received.received(tmp_path)[0].told_s == NOW_S + at_file_s
+    assert not received.told(tmp_path, b"x" * 32, Told(), NOW_S) and received.received(tmp_path)[0].rights == ("join",)
+    assert received.told(tmp_path, CORE.public, Told(ended="invite:removed"), NOW_S + 86_403), "all rights are lost"
+    assert not received.told(tmp_path, CORE.public, Told(ended="invite:removed"), NOW_S + 86_404)
+    received.tidy(tmp_path, NOW_S + KEEP_S + 86_402)
+    assert received.received(tmp_path)
+    received.tidy(tmp_path, NOW_S + KEEP_S + 86_403)
+    assert not received.received(tmp_path)

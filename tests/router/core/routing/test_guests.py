@@ -195,7 +195,7 @@ def test_who_has_the_rights_already_takes_no_use(
     [answer] = one.redeem(one.guest(ANNA), ANNA)
     assert answer.reason is None and {"join", "store"} <= set(answer.rights)
     assert answer.expiry_min == (expiry_min(WALL_S + ends_s) if ends_s else 0), "until when it has them"
-    assert one.order("invites")[0]["used"] == takes_use
+    assert one.order("invites")[0]["used"] == takes_use is not answer.had
     assert any(each["change"] == "redeemed" for each in one.invited()) is takes_use
     again = House(Neighbour(ANNA.public, grants=frozenset(had)), disk=one.disk)
     assert again.redeem(again.guest(BERTA), BERTA)[0].reason == (INVITE_USED_UP if takes_use else None)
@@ -208,7 +208,7 @@ def test_a_guest_of_one_link_takes_no_use_of_another_unless_it_was_removed() -> 
     one.redeem(one.guest(ANNA), ANNA)
     one.closed()
     link = one.guest(ANNA)
-    assert one.redeem(link, ANNA, OTHER) == [Redeemed(OTHER, None, ("join", "store"))] and not one.closed()
+    assert one.redeem(link, ANNA, OTHER) == [Redeemed(OTHER, None, ("join", "store"), had=True)] and not one.closed()
     assert [row["used"] for row in one.order("invites")] == [1, 0]
     one.order("expel", ANNA.public.hex())
     assert one.redeem(one.guest(ANNA), ANNA, OTHER) == [Redeemed(OTHER, None, ("join", "store"))]

@@ -8,14 +8,22 @@ from samples.core import ALICE, GROUP
 
 from router.core.log.events import State
 from router.core.routing.directory import Neighbour
-from router.core.routing.effects import Dial, InvitationAnswered
+from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
 from router.core.routing.redeeming import AGAIN_S, LATER_S, Offer
 from router.core.wire.control import Join, decode_control, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_multicast, seal_unicast
-from router.core.wire.reasons import INVITE_EXPIRED, INVITE_USED_UP, Reason
-from router.core.wire.redemption import Redeem, Redeemed, decode_redemption, encode_redemption, is_redemption
+from router.core.wire.reasons import INVITE_ENDED, INVITE_EXPIRED, INVITE_USED_UP, Reason
+from router.core.wire.redemption import (
+    AskTerms,
+    Redeem,
+    Redeemed,
+    Terms,
+    decode_redemption,
+    encode_redemption,
+    is_redemption,
+)
 
 CORE, PEER = SigningKey(b"C" * 32), SigningKey(b"P" * 32)
 SECRET = b"s" * 16
@@ -139,7 +147,8 @@ def test_nothing_else_goes_to_the_inviter_before_it_has_answered() -> None:
     assert all(is_redemption(open_message(wire).body) for wire in wires) and not one.handed(link)
     answer(one, link, YES)
     one.cycle()
-    assert [decode_control(open_message(wire).body) for wire in one.told(link)] == [Join(GROUP.public, False)]
+    bodies = [open_message(wire).body for wire in one.told(link)]
+    assert [decode_control(body) for body in bodies if not is_redemption(body)] == [Join(GROUP.public, False)]
     assert [open_message(wire).body for wire in one.handed(link)] == [b"early", b"late"]
 
 
@@ -187,3 +196,49 @@ def test_no_repr_shows_the_secret() -> None:
     one = guest()
     for shown in (repr(OFFER), repr(one.router.redeeming)):
         assert SECRET.hex() not in shown and repr(SECRET) not in shown
+
+
+def asks_of_terms(one: OneRouter, link: int) -> int:
+    bodies = [open_message(wire).body for wire in one.told(link)]
+    return sum(is_redemption(body) and decode_redemption(body) == AskTerms() for body in bodies)
+
+
+def tell(one: OneRouter, link: int, said: Terms) -> list[TermsHeard]:
+    """Return what is kept of what the inviter says."""
+    one.bring(link, seal_unicast(CORE, ME.public, encode_redemption(said), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    found = [effect for effect in one.done if isinstance(effect, TermsHeard)]
+    one.done.clear()
+    return found
+
+
+def test_who_has_answered_is_asked_for_our_terms_once_on_each_link_and_after_each_answer() -> None:
+    one = guest()
+    link = core_link(one)
+    assert asks_of_terms(one, link) == 0, "it is asked to let us in first"
+    answer(one, link, YES)
+    assert asks_of_terms(one, link) == 1
+    one.pass_time(60)
+    assert asks_of_terms(one, link) == 0
+    ended = Terms(int(INVITE_ENDED), (), EXPIRY)
+    assert tell(one, link, ended) == [TermsHeard(CORE.public, 198, (), EXPIRY)]
+    one.router.link_down(link, one.now())
+    again = core_link(one)
+    assert asks_of_terms(one, again) == 1
+    assert tell(one, again, Terms(None, ("join",))) == [TermsHeard(CORE.public, None, ("join",), 0)]
+    one.router.redeeming.given([OFFER], one.now(), [CORE.public])
+    one.cycle()
+    assert asks_of_terms(one, again) == 0
+    answer(one, again, Redeemed(SECRET, int(INVITE_USED_UP)))
+    assert asks_of_terms(one, again) == 1, "a refusal takes no right that we have"
+
+
+def test_a_node_that_remembers_who_let_it_in_asks_at_once_and_hears_nobody_else() -> None:
+    one = OneRouter(Neighbour(CORE.public), Neighbour(PEER.public))
+    core, peer = core_link(one), one.link(PEER.public, role="router", owner=False)
+    assert asks_of_terms(one, core) == 0 == asks_of_terms(one, peer)
+    assert tell(one, core, Terms(None, ("join",))) == [], "it was not asked"
+    one.router.redeeming.given([], one.now(), [CORE.public])
+    one.cycle()
+    assert asks_of_terms(one, core) == 1
+    assert tell(one, core, Terms(None, ("join",))) == [TermsHeard(CORE.public, None, ("join",), 0)]

@@ -13,6 +13,7 @@ from router.core.wire.codec import Malformed, TooLarge, encode
 from router.core.wire.control import UnknownControl, decode_control
 from router.core.wire.invitation import RIGHTS
 from router.core.wire.reasons import (
+    INVITE_ENDED,
     INVITE_EXPIRED,
     INVITE_REVOKED,
     INVITE_UNKNOWN,
@@ -22,9 +23,11 @@ from router.core.wire.reasons import (
 )
 from router.core.wire.redemption import (
     REDEMPTION_BYTES_MAX,
+    AskTerms,
     Redeem,
     Redeemed,
     Redemption,
+    Terms,
     decode_redemption,
     encode_redemption,
     is_redemption,
@@ -33,7 +36,8 @@ from router.core.wire.text import clean
 
 INV = b"i" * 16
 REDEEM: dict[str, Any] = {"inv": INV, "name": "Bob"}
-REDEEMED: dict[str, Any] = {"inv": INV, "result": 0, "gr": 3, "exp": 3_100_000}
+TERMS: dict[str, Any] = {"result": 0, "gr": 3, "exp": 3_100_000}
+REDEEMED: dict[str, Any] = {"inv": INV, **TERMS}
 
 
 @pytest.mark.parametrize("value", REDEMPTIONS, ids=repr)
@@ -47,6 +51,12 @@ def test_exact_bytes() -> None:
     assert encode_redemption(Redeemed(INV, None, ("join", "store"), 3_100_000)) == encode([10, REDEEMED])
     refused = REDEEMED | {"result": 195, "gr": 0, "exp": 0}
     assert encode_redemption(Redeemed(INV, INVITE_REVOKED)) == encode([10, refused])
+    had = Redeemed(INV, None, ("join", "store"), 3_100_000, True)
+    assert encode_redemption(had) == encode([10, REDEEMED | {"had": True}])
+    assert encode_redemption(AskTerms()) == bytes.fromhex("820ca0")
+    assert encode_redemption(Terms(None, ("join", "store"), 3_100_000)) == encode([13, TERMS])
+    ended = {"result": 198, "gr": 0, "exp": 3_100_000}
+    assert encode_redemption(Terms(INVITE_ENDED, (), 3_100_000)) == encode([13, ended])
 
 
 SECRETS = st.binary(min_size=16, max_size=16)
@@ -84,9 +94,15 @@ def test_names_are_cleaned_and_bounded(secret: bytes, name: str) -> None:
         ([10, REDEEMED | {"gr": 16}], "gr is not an unsigned number up to 15"),
         ([10, REDEEMED | {"exp": 1 << 32}], "exp is not an unsigned number up to 4294967295"),
         ([10, REDEEMED | {"result": False}], "result is not an unsigned number"),
-        ([11, REDEEM], "neither REDEEM nor REDEEMED"),
-        ([9, REDEEM, 1], "neither REDEEM nor REDEEMED"),
-        ({}, "neither REDEEM nor REDEEMED"),
+        ([10, REDEEMED | {"had": False}], "had is not true"),
+        ([12, {"x": 1}], "ASK_TERMS has a key that is not known"),
+        ([12, []], "ASK_TERMS is not a map"),
+        ([13, {"result": 0, "gr": 1}], "TERMS lacks exp"),
+        ([13, TERMS | {"inv": INV}], "TERMS has a key that is not known"),
+        ([13, TERMS | {"gr": 16}], "gr is not an unsigned number up to 15"),
+        ([11, REDEEM], "neither a redemption nor about its terms"),
+        ([9, REDEEM, 1], "neither a redemption nor about its terms"),
+        ({}, "neither a redemption nor about its terms"),
         ([9, {"inv": [[]] * 20}], "it holds more than"),
         ([9, {"inv": INV, "name": "x" * 200}], "a redemption of"),
     ),
@@ -101,7 +117,7 @@ def test_refused(body: Any, cause: str) -> None:
 def test_limits() -> None:
     with pytest.raises(TooLarge, match="a redemption of 129 bytes; the limit is 128"):
         decode_redemption(bytes(129))
-    longest = Redeem(INV, "x" * 64), Redeemed(INV, (1 << 16) - 1, tuple(RIGHTS), (1 << 32) - 1)
+    longest = Redeem(INV, "x" * 64), Redeemed(INV, (1 << 16) - 1, tuple(RIGHTS), (1 << 32) - 1, True)
     assert all(len(encode_redemption(one)) <= REDEMPTION_BYTES_MAX for one in longest)
     with pytest.raises(ValueError, match="inv has 15 bytes"):
         encode_redemption(Redeem(INV[:15]))
@@ -124,7 +140,7 @@ def test_cut_or_changed_anywhere_it_is_refused_or_another(value: Redemption) -> 
 
 
 def test_no_secret_is_shown() -> None:
-    for value in REDEMPTIONS:
+    for value in (one for one in REDEMPTIONS if isinstance(one, Redeem | Redeemed)):
         assert value.secret.hex() not in repr(value) and value.secret.decode() not in repr(value)
 
 
@@ -142,6 +158,7 @@ def test_a_router_that_does_not_redeem_says_so() -> None:
         (INVITE_EXPIRED, 193, "invite:expired"),
         (INVITE_USED_UP, 194, "invite:used-up"),
         (INVITE_REVOKED, 195, "invite:revoked"),
+        (INVITE_ENDED, 198, "invite:ended"),
     ),
 )
 def test_the_reasons_of_a_refusal(reason: Reason, number: int, word: str) -> None:
