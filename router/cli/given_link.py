@@ -8,7 +8,7 @@ from pathlib import Path
 
 from router.cli import qr
 from router.cli.exits import Exit, Failure
-from router.core.wire.link_text import LINK_CHARACTERS_MAX, TYPES, is_link, read_link
+from router.core.wire.link_text import LINK_CHARACTERS_MAX, SCHEME, TYPES, is_link, read_link
 from router.core.wire.text import BadText
 
 STDIN = "-"
@@ -83,9 +83,13 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
         raise Failure(Exit.USAGE, f"{where} has more than {qr.PICTURE_BYTES_MAX >> 20} MiB: make it smaller")
     texts = qr.texts_in(data, where)
     links = [one for one in texts if is_link(one)]
+    if not texts:
+        said = "shows no QR code to be read: take the picture closer and sharper, or copy the link"
+        raise Failure(Exit.USAGE, f"{where} {said}")
     if not links:
-        codes = f"no link of ours in {len(texts)} QR code{'s' * (len(texts) > 1)}" if texts else "no QR code to be read"
-        raise Failure(Exit.USAGE, f"{where} shows {codes}: take the picture closer and sharper, or copy the link")
+        codes = "the QR code of another program" if len(texts) == 1 else f"{len(texts)} QR codes of other programs"
+        said = f"shows {codes}, and none of ours: take a picture of the code that was drawn with the link"
+        raise Failure(Exit.USAGE, f"{where} {said}, or copy the link, which begins with {SCHEME}")
     fitting = [one for one in links if _fits(one, wanted)] or links
     if len(fitting) > 1:
         nouns = ", ".join(TYPES[kind].noun for kind in wanted)

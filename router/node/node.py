@@ -214,7 +214,7 @@ class Node:
             dialler = Dialler(
                 self._key, neighbours(config), config.link, connections,
                 self._serve_dialled, self._waiting, random.random, lambda: self._directory.is_on_loopback,
-                DialBudget(DialLimits()), self._not_connected,
+                DialBudget(DialLimits(), router.door.dials), self._not_connected,
             )  # fmt: skip
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)

@@ -17,7 +17,7 @@ from spark_analytics.judgement.span import Span, first_of
 from spark_analytics.report import summary
 
 from . import conflict_findings
-from .gold import hop_latency, queue_minute
+from .gold import abuse_hour, hop_latency, queue_minute
 
 Rows = list[dict[str, Any]]
 KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
@@ -196,7 +196,7 @@ def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
     routes = routes.where(F.col("window").between(told.first, told.last))
     restless = changes.where("subject IS NOT NULL AND event NOT IN ('join', 'leave')")
     flaps = restless.groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
-    order = (F.asc_nulls_first(name) for name in ("router", "hour", "peer", "signer", "reason", "event"))
+    order = (F.asc_nulls_first(name) for name in abuse_hour.KEY)
     abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
     return {
         "routes": rows(routes),
@@ -223,18 +223,19 @@ def _of_services(tables: Tables, words: Rows) -> dict[tuple[str, str], int]:
 
 def _quality(words: Rows, of_services: dict[tuple[str, str], int], outside: dict[str, dict[str, Any]]) -> Rows:
     found: dict[tuple[str, str], int] = {}
+    for (router, event), lines in of_services.items():
+        found["unknown event word", router] = found.get(("unknown event word", router), 0) - lines
     for row in words:
-        unknown = row["lines"] - of_services.get((row["router"], row["event"]), 0)
-        if row["event"] not in KNOWN_EVENTS and unknown:
+        if row["event"] not in KNOWN_EVENTS:
             key = "unknown event word", row["router"]
-            found[key] = found.get(key, 0) + unknown
+            found[key] = found.get(key, 0) + row["lines"]
         if row["future"]:
             key = "time from the future", row["router"]
             found[key] = found.get(key, 0) + row["future"]
     for router, row in outside.items():
         if row["negative"]:
             found["negative wait", router] = row["negative"]
-    return [{"check": check, "router": router, "count": count} for (check, router), count in found.items()]
+    return [{"check": check, "router": router, "count": n} for (check, router), n in found.items() if n]
 
 
 def _broken(tables: Tables) -> Rows:

@@ -30,6 +30,8 @@ STATES = (*ENDS, "unknown", "pending", "unaccounted")
 OUTWARD_EVENTS = ("forwarded", "delivered", "acked", "deferred", "expired", "refused", "dropped", "evicted",
                   "unconfirmed", "pulled", "recovered")  # fmt: skip
 TURNED_EVENTS = ("refused", "duplicate")
+NOTED = "_refused"
+"""How the events of services and of the router end that count, of a neighbour or network, what was not taken in."""
 ROUTE_EVENTS = ("route_add", "route_del", "join", "leave", "link_up", "link_down", "advert")
 STATE_EVENTS = ("start", "stop", "config", "link", "invite", "met", "clock_step", "log_gap", *ROUTE_EVENTS)
 FRAME_EVENTS = ("segment", "seal")

@@ -14,7 +14,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     reasons         router event reason at_door count                   at_door: turned away, not accepted
     routes          router window event count
     flaps           router subject changes
-    abuse           router hour peer signer reason event count
+    abuse           router hour peer prefix signer reason event count      peer or prefix: who brought it
     custody         router recipient acked followed broken unknown lower_ns upper_ns
     broken          router recipient id
     unaccounted     router parcel recipient signer count id
@@ -64,7 +64,7 @@ _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest fi
     "reasons": ("router", "event", "reason", "at_door"),
     "routes": ("router", "window", "event"),
     "flaps": ("-changes", "router", "subject"),
-    "abuse": ("-count", "router", "hour", "peer", "signer", "reason", "event"),
+    "abuse": ("-count", "router", "hour", "peer", "prefix", "signer", "reason", "event"),
     "custody": ("router", "recipient"),
     "broken": ("router", "recipient", "id"),
     "spans": ("router", "hole_first"),

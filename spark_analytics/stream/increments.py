@@ -21,7 +21,7 @@ from spark_analytics.batch.gold.tables import NotIncremental, Tables
 from spark_analytics.batch.silver import Part
 from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
-from spark_analytics.judgement.schema import ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
+from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
 from spark_analytics.judgement.span import Span
 
 from . import handovers, ledger
@@ -72,7 +72,7 @@ class Lines:
 class Increment:
     """The present tables, the evidence including the lines about logs, and the rows to write: `ledger`, `added`, and
     other tables of the state; and `gold`: rows that are final, or that replace rows of an earlier batch with the
-    same key. `is_turned`: there are lines about messages turned away before they were accepted."""
+    same key. `is_turned`: there are lines for `abuse_hour`."""
 
     base: State
     tables: Running
@@ -149,7 +149,7 @@ class _Batch:
         )  # fmt: skip
         return Increment(
             self.base, tables, self.words, self.evidence, state, self.new, added, written, gold,
-            self._has_new(TURNED_EVENTS),
+            self._has_new(TURNED_EVENTS) or any(row["event"].endswith(NOTED) for row in self.new["words"]),
         )  # fmt: skip
 
     def past(self, table: str) -> DataFrame:

@@ -18,13 +18,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_analytics.batch.findings import Rows
+from spark_analytics.batch.gold import abuse_hour
 from spark_analytics.batch.gold.delivery import SUMS
 
 from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 5
+VERSION = 6
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """How many parts of one level are folded into one part of the next."""
@@ -39,8 +40,8 @@ _HANDED = "id binary, taker long, router long, parcel long, i long, t long, acke
 _COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
 ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
-    "abuse": "router string, hour long, peer string, signer string, reason string, event string, count long,"
-    " lines long",
+    "abuse": "router string, hour long, peer string, prefix string, signer string, reason string,"
+    " event string, count long, lines long",
     "lines": "router long, minute long, n long, copies long",
     "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
     " pending_due_ns long, due_ns long",
@@ -52,7 +53,7 @@ ADDED = {
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table."""
 KEYS = {
     "changes": ("router", "minute", "event", "subject"),
-    "abuse": ("router", "hour", "peer", "signer", "reason", "event"),
+    "abuse": abuse_hour.KEY,
     "lines": ("router", "minute"),
     "units": ("router", "recipient", "minute", "hole_first", "is_within"),
     "waits": ("router", "recipient", "code", "minute", "is_within", "bucket"),

@@ -80,7 +80,7 @@ class RouterTruth:
             case Turned():
                 peer, signer = (one.hex() if one else None for one in (event.neighbour, event.signer))
                 self.reasons[word, reason_word(event.reason), True] += count
-                self.abuse[event.at_ns // HOUR_NS, peer, signer, reason_word(event.reason), word] += count
+                self.abuse[event.at_ns // HOUR_NS, peer, None, signer, reason_word(event.reason), word] += count
 
     def acked(self, routers: Iterable[str]) -> Counter[str]:
         """Count, by router, the messages that it took in custody, except those that were for itself."""
@@ -128,7 +128,7 @@ def truth_of(clocks_ns: Mapping[Node, Sequence[int]], as_of_ns: int) -> dict[str
             (one.router, *what, count) for one in routers for what, count in one.reasons.items())),
         "events": _rows(("router", "event", "lines", "count"), (
             (one.router, event, lines, one.counts[event]) for one in routers for event, lines in one.lines.items())),
-        "abuse": _rows(("router", "hour", "peer", "signer", "reason", "event", "count"), (
+        "abuse": _rows(("router", "hour", "peer", "prefix", "signer", "reason", "event", "count"), (
             (one.router, *what, count) for one in routers for what, count in one.abuse.items())),
         "custody": _rows(("router", "recipient", "acked", "followed", "broken", "unknown"), (
             (router, whom, count, count, 0, 0) for router, whom, count in custody)),

@@ -221,10 +221,10 @@ class Ledger:
         for row in self.lines.values():
             if row["event"] in ("refused", "duplicate") and not row.get("recipient"):
                 hour = min(row["t"], self.as_of_ns) // HOUR_NS
-                counts[row["router"], hour, row.get("peer"), row.get("signer"), row["reason"], row["event"]] += row[
-                    "count"
-                ]
-        return table(("router", "hour", "peer", "signer", "reason", "event", "count"), counts)
+                counts[row["router"], hour, row.get("peer"), None, row.get("signer"), row["reason"], row["event"]] += (
+                    row["count"]
+                )
+        return table(("router", "hour", "peer", "prefix", "signer", "reason", "event", "count"), counts)
 
     def _custody(self) -> list[Row]:
         """Return, for messages acked to routers whose logs are given, whether the next router accepted the same id.

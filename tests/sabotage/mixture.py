@@ -68,6 +68,12 @@ def summed_at_the_door(log: Log) -> None:
     for event, times in (("link_up", 900), ("link_down", 901)):
         line = log.state(event, 2, standing="stranger", times=times)
         log.lines[-1] = structs.replace(line, count=times)
+    log.noted("discovery_refused", 50, "lan:flood", prefix="192.0.2.0/24")
+    log.noted("discovery_refused", 2, "bad-signature", router=APP)
+    log.noted("pubsub_refused", 3, "rate-limited", router="")
+    log.noted("dial_refused", 997, "dial:budget", at=7200, service="router", prefix="45.0.0.0/24")
+    log.noted("pubsub_not_taken", 4, "no-route")
+    log.state("guestbook_refused", router=APP)
     log.state("join", LATE)
 
 

@@ -95,6 +95,11 @@ class Log:
     def state(self, event: str, at: float = 1, n: int = 1, **fields: Any) -> Line:
         return self._add(event, at, n, count=1, fields=fields)
 
+    def noted(self, event: str, count: int, reason: str | None = None, at: float = 1, **fields: Any) -> Line:
+        """An event of a service, whose key is `signer`."""
+        said = {"service": "discovery", **fields, "times": count}
+        return self._add(event, at, count=count, signer=message_id("service"), reason=reason, fields=said)
+
     def skip(self, n: int) -> None:
         """Skip sequence numbers, which are then in no file."""
         self.seq += n

@@ -256,6 +256,7 @@ def _abuse(random: Random) -> list[Row]:
             "router": ROUTERS[0],
             "hour": at,
             "peer": key(peer) if peer != "stranger 3" else HOSTILE,
+            "prefix": None,
             "signer": key("signer 9") if n % 2 else None,
             "reason": reason,
             "event": "duplicate" if reason == "duplicate" else "refused",

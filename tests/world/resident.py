@@ -20,15 +20,19 @@ from world.world import World
 
 
 class Resident(App):
-    """`kept`, `notes` and `heard` are on its disk, and change together with what it sends (`diary`)."""
+    """`kept`, `notes` and `heard` are on its disk, and change together with what it sends (`diary`).
+
+    `sign`: returns its router's advertisement as signed now; without it the router signs none."""
 
     def __init__(self, world: World, node: Node, name: str, rules: Callable[[c.Setup], c.Rules], settings: object,
-                 habits: Habits, key: SigningKey | None = None) -> None:  # fmt: skip
+                 habits: Habits, key: SigningKey | None = None,
+                 sign: Callable[[], bytes] | None = None) -> None:  # fmt: skip
         self.kept: dict[bytes, bytes] = {}
         self.notes: list[c.Note] = []
         self.heard: set[bytes] = set()
         self._kind = rules
         self._options = settings
+        self._sign = sign
         super().__init__(
             world.time, name, key or world.key(), node.address, lambda app: world._connect_app(app, node, True),
             durable=True, habits=habits,
@@ -68,14 +72,19 @@ class Resident(App):
         self._tell(encode_inquiry(Inquiry(word, json.dumps({"key": key.hex(), **more}))))
 
     def _wake(self, at_s: float) -> None:
-        self._wakes_s, lives = at_s, self._lives
+        self._wakes_s = at_s
+        self._later(max(0.0, at_s - self._wall_s()), c.Tick(), lambda: self._wakes_s == at_s)
 
-        def wake() -> None:
-            if lives == self._lives and self._wakes_s == at_s:
-                self.decide(c.Tick(), None)
+    def _later(self, seconds: float, heard: c.Heard, is_due: Callable[[], bool] = lambda: True) -> None:
+        """Let the rules hear it later in this life, if it is due then."""
+        lives = self._lives
+
+        def hear() -> None:
+            if lives == self._lives and is_due():
+                self.decide(heard, None)
                 self._speak()
 
-        self.time.after(max(0.0, at_s - self._wall_s()), wake)
+        self.time.after(seconds, hear)
 
     def _do(self, deed: c.Deed, one: Arrival | None, until_min: int) -> None:
         match deed:
@@ -102,8 +111,9 @@ class Resident(App):
                 self._ask("agree", key, groups=[one.hex() for one in groups], until_s=until_s, lan=lan)
             case c.Wake(at_s):
                 self._wake(at_s)
-            case c.Advertise():
-                pass  # the router of this world signs none
+            case c.Advertise(tag=tag):
+                if self._sign is not None:
+                    self._later(0.01, c.Signed(tag, self._sign()))
             case _:
                 raise AssertionError(f"this world knows no {type(deed).__name__}")
 

@@ -30,6 +30,7 @@ COPY = 2
 """The kind of a multicast that a local service sends on to one router (R-C29), accepted beside the message itself."""
 INT64_MAX = (1 << 63) - 1  # The greatest number in the analytics' types.
 FIELD_MAX = 10**18 - 1  # The greatest number in a line (`cddl/segment.cddl`).
+TIMES_MAX = 10**10 - 1  # The greatest count of a line.
 
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Boot = Annotated[bytes, Meta(min_length=BOOT_BYTES, max_length=BOOT_BYTES)]
@@ -56,6 +57,8 @@ STATE_EVENTS = frozenset((
 
 KNOWN_EVENTS = frozenset(("accepted", "segment", "seal")) | OUTWARD_EVENTS | TURNED_EVENTS | STATE_EVENTS
 """Names that no service may give to its own events."""
+DIAL_REFUSED = "dial_refused"
+"""The one event that the router notes as its services do: its name does not begin with that of a service."""
 
 
 # Structs, not dataclasses: one is made per recipient and batch, and a frozen dataclass costs ten times as
@@ -137,9 +140,11 @@ class State(Struct, frozen=True, gc=False, array_like=True, tag=3):
 
 
 class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
-    """An event of a service of this node: a word that its `events.py` declares, its key, and its fields.
+    """An event of a service of this node: a word that its `events.py` declares, its key, and its fields; or
+    `DIAL_REFUSED`, with the router's key.
 
-    `ids` holds the id of the message that it is about, or is empty.
+    `ids` holds the id of the message that it is about, or is empty. The audit counts as abuse what ends in `_refused`:
+    its field `times` says how often something of the neighbour `router`, or of the network `prefix`, was not taken in.
     """
 
     at_ns: Natural
@@ -164,14 +169,15 @@ def span(event: Event) -> int:
 def stands_for(event: Event) -> int:
     """Return how many messages the event represents; for an `Outward`, how many deliveries.
 
-    A `State` counts as 1, or as the value of its field `times`."""
+    A `State` or `Noted` counts as 1, or as the value of its field `times`."""
     match event:
         case Outward():
             return sum([count for _, count in event.ranges])
         case Turned():
             return event.count
-        case State():
-            return next((value for name, value in event.fields if name == "times" and type(value) is int), 1)
+        case State() | Noted():
+            times = next((value for name, value in event.fields if name == "times" and type(value) is int), 1)
+            return times if isinstance(event, State) else max(1, min(times, TIMES_MAX))
     return span(event)
 
 

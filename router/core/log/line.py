@@ -165,7 +165,7 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
     if isinstance(event, Noted):
         return Line(
             VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
-            signer=event.service.hex(), count=1, ids=event.ids.hex() or None,
+            signer=event.service.hex(), count=stands_for(event), ids=event.ids.hex() or None,
             reason=None if event.reason is None else reason_word(event.reason), fields=fields,
         )  # fmt: skip
     count = stands_for(event)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from router.core.wire.address import IpAddress, public_prefix
+from router.core.service.refusals import Refusals
+from router.core.wire.address import IpAddress, network_text, public_prefix
 from router.core.wire.lifetime import apart_words
 from router.core.wire.reasons import DIAL_BUDGET, Reason
 
@@ -42,10 +43,11 @@ class _Place:
 
 class DialBudget:
     """Decides whether an address may be dialled now. `end` follows a `begin` that returned None, unless dialling
-    was given up."""
+    was given up. `refusals` counts by network how often one may not: keys are free for who names a victim."""
 
-    def __init__(self, limits: DialLimits) -> None:
+    def __init__(self, limits: DialLimits, refusals: Refusals) -> None:
         self._limits = limits
+        self._refusals = refusals
         self._places: dict[IpAddress, _Place] = {}
         self._prefixes: dict[bytes, deque[float]] = {}
         self._swept_s = 0.0
@@ -59,6 +61,7 @@ class DialBudget:
         place = self._places.get(at)
         refused = self._refusal(place, key, at, now_s)
         if refused:
+            self._refusals.count(DIAL_BUDGET, prefix=network_text(at.ip))
             return DIAL_BUDGET, f"{at} is named by an advertisement and not dialled now: {refused}"
         self._places.setdefault(at, _Place()).dials.append((now_s, key))
         if (prefix := public_prefix(at)) is not None:

@@ -4,7 +4,8 @@ Messages that a neighbour brought and that were not accepted become one event fo
 with their count and bytes; some of them are named by their ids. Each class of neighbours (apps of the owner, neighbours
 that the operator knows, all strangers together) has a budget of log bytes. While half of it is left, sums are written
 every second; below that, once a minute and without ids if these are too many; and links that carried nothing are
-counted instead of named. No count is lost: a sum grows until it is written.
+counted instead of named. No count is lost: a sum grows until it is written. Addresses that are not dialled because
+advertisements named too many count for strangers, once a minute.
 
 The budget bounds all of these events in any `keep_s` of the log: `bytes_max` of the class, and an eighth of it more for
 each start of the node in that time. Accepted messages and their outcomes are not bounded, and are always logged.
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from router.core.log import events as ev
+from router.core.service.refusals import Refusals
 from router.core.wire.reasons import Reason
 
 from .directory import UNKNOWN, Standing
@@ -98,9 +100,14 @@ class Sum:
 
 
 class DoorLog:
-    """Owns the sums not yet written: of at most `APART_MAX` neighbours of each standing, by event and reason."""
+    """Owns the sums not yet written: of at most `APART_MAX` neighbours of each standing, by event and reason.
 
-    def __init__(self, pending: Pending, limits: DoorLimits) -> None:
+    `me`: the router's key. `dials`: the addresses that were not dialled, for the dial budget to count."""
+
+    def __init__(self, me: bytes, pending: Pending, limits: DoorLimits) -> None:
+        self.dials = Refusals()
+        self._dials_ns = 0
+        self._me = me
         self._pending = pending
         known = Purse(limits.known_bytes_max, limits.keep_s)
         unknown = dict.fromkeys(UNKNOWN, Purse(limits.strangers_bytes_max, limits.keep_s))
@@ -207,6 +214,9 @@ class DoorLog:
             purse = self._purses[whose[0]]
             if _is_due(purse, since, now) and purse.affords(LINE_BYTES, now):
                 self._write_links(*whose, times, now)
+        purse = self._purses[Standing.STRANGER]
+        if now.mono_ns - self._dials_ns >= PATIENCE_S * 1e9 and purse.affords(LINE_BYTES * len(self.dials), now):
+            self._write_dials(now)
         self._tell_apart_anew()
 
     def write_all(self, now: Now) -> None:
@@ -215,6 +225,7 @@ class DoorLog:
             self._write(which, one, now)
         for whose, (_, times) in list(self._links.items()):
             self._write_links(*whose, times, now)
+        self._write_dials(now)
         self._tell_apart_anew()
 
     def write_naming(self, is_wanted: Callable[[bytes], bool], asker: bytes | None, now: Now) -> bool:
@@ -254,6 +265,14 @@ class DoorLog:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
         self._purses[standing].spend(LINE_BYTES)
         del self._links[standing, event, because]
+
+    def _write_dials(self, now: Now) -> None:
+        self._dials_ns = now.mono_ns
+        for reason, fields in self.dials.take():
+            note = (("service", "router"), *fields.items())
+            event = ev.Noted(now.wall_ns, now.mono_ns, ev.DIAL_REFUSED, self._me, b"", reason, note)
+            self._pending.changes.events.append(event)
+            self._purses[Standing.STRANGER].spend(LINE_BYTES)
 
 
 def _is_due(purse: Purse, since: Now, now: Now) -> bool:

@@ -65,7 +65,7 @@ class Router:
         self.seen = Seen(limits.seen_recent_max)
         self._limits = limits
         self._pending = Pending()
-        self.door = DoorLog(self._pending, limits.door)
+        self.door = DoorLog(self.directory.me, self._pending, limits.door)
         self.purges = Purges(self._pending, recovered.purges)
         self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
         self._away = Away(self._pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)

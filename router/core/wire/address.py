@@ -310,6 +310,13 @@ def public_prefix(address: TransportAddress) -> bytes | None:
     return ip.packed[:3] if ip.version == 4 else ip.packed[:7]
 
 
+def network_text(ip: Ip) -> str:
+    """Return the network of an IP address, its /24 or /56, as text: `192.0.2.0/24`."""
+    if ip.version == 4:
+        return f"{IPv4Address(int(ip) & ~0xFF)}/24"
+    return f"{IPv6Address(int(ip) >> 72 << 72)}/56"
+
+
 def _within(ip: Ip) -> IPv4Address | None:
     """Return the IPv4 address to which an IPv6 address leads, if it does."""
     if isinstance(ip, IPv4Address):

@@ -28,11 +28,13 @@ _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
 
 class LinkType(NamedTuple):
-    """What a link of one type is, the command that takes it, and what somebody who sees it can do."""
+    """What a link of one type is, the command that takes it, what somebody who sees it can do, and a name that the map
+    of this type has and no other."""
 
     noun: str
     command: str
     exposes: str
+    has: str
 
 
 TYPES: dict[int, LinkType] = {
@@ -40,9 +42,10 @@ TYPES: dict[int, LinkType] = {
         "the link of a node",
         "router peer add LINK",
         "it is no secret: it says where to reach this node",
+        "rev",
     ),
-    GROUP: LinkType("a group link", "router group add LINK", "whoever sees it can read the group"),
-    INVITATION: LinkType("an invitation", "router peer add LINK", "whoever sees it can use the invitation"),
+    GROUP: LinkType("a group link", "router group add LINK", "whoever sees it can read the group", "key"),
+    INVITATION: LinkType("an invitation", "router peer add LINK", "whoever sees it can use the invitation", "inv"),
 }
 
 
@@ -86,6 +89,8 @@ def read_link(text: str, *wanted: int) -> tuple[int, Any]:
     if _stray_bits(text[len(SCHEME) :], raw):
         raise bad_link(nouns, _CHANGED)
     if kind not in wanted:
+        if type(fields) is not dict or TYPES[kind].has not in fields:
+            raise bad_link(nouns, _CHANGED)
         raise BadText(f"This is {TYPES[kind].noun}, not {nouns}. Take it with `{TYPES[kind].command}`.")
     return kind, fields
 

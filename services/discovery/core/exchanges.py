@@ -20,7 +20,7 @@ from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
 from services.discovery.core.own import TAG as OWN
-from services.discovery.core.refusals import Refusals
+from services.discovery.core.refusals import RouterRefusals, notes
 
 TTL_S = 30
 KEPT_MAX = 50
@@ -47,7 +47,7 @@ class Exchanges:
         self._limits = limits
         self._seeds = {one.router: one for one in seeds}
         self._sampling: s.Sampling | None = None
-        self._refusals = Refusals()
+        self._refusals = RouterRefusals()
         self._learn_at_s = 0.0
         self._announced: dict[PublicKey, tuple[int, float]] = {}  # revision and monotonic second
 
@@ -65,7 +65,7 @@ class Exchanges:
                 return self._renewed(verified(self._known.own, int(now.wall_s)), now)
             case c.Tick() if self._sampling is not None:
                 again = list(self._name_seeds(now)) if now.wall_s >= self._learn_at_s else []
-                return [*again, *self._refusals.take(), *self._deeds(self._sampling.hear(c.Tick(), now), now)]
+                return [*again, *notes(self._refusals), *self._deeds(self._sampling.hear(c.Tick(), now), now)]
         return []
 
     def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
@@ -76,7 +76,7 @@ class Exchanges:
         view = tuple(self._judged(by, said.view, now))
         named = self._known.service_of(by)
         if named != message.source:
-            self._refusals.count(by, Reason.NOT_AUTHORISED)
+            self._refusals.refuse(by, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery service that a router names speaks for it")]
         event = s.Question(by, view) if isinstance(said, Sample) else s.Response(by, view)
         return self._deeds(self._sampling.hear(event, now), now)
@@ -90,7 +90,7 @@ class Exchanges:
             if isinstance(found, Verified):
                 yield ViewEntry(age, found)
             else:
-                self._refusals.count(by, found[0])
+                self._refusals.refuse(by, found[0])
 
     # -- the beginning -----------------------------------------------------------------------------------------------
 

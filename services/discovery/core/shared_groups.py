@@ -18,7 +18,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.messages import Message, encode_message
-from services.discovery.core.refusals import Refusals
+from services.discovery.core.refusals import RouterRefusals, notes
 
 KEPT = b"agreed"
 KEY_BYTES = 32
@@ -42,7 +42,7 @@ class InCommon:
         self._agreed = [PublicKey(kept[at : at + KEY_BYTES]) for at in range(0, len(kept), KEY_BYTES)]
         self._meetings: Meetings | None = None
         self._near: frozenset[PublicKey] = frozenset()
-        self._refusals = Refusals()
+        self._refusals = RouterRefusals()
         self._note_s = 0.0
 
     def __repr__(self) -> str:
@@ -115,12 +115,12 @@ class InCommon:
                     if left_out:
                         yield c.Note("discovery_left_out", fields={"router": router.hex(), "groups": left_out})
                 case Drop(by, cause):
-                    self._refusals.count(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
+                    self._refusals.refuse(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
 
     def _later(self, meetings: Meetings, now: c.Now) -> Iterator[c.Deed]:
         """Yield what did not count, once a minute, and when to go on."""
         if now.mono_s >= self._note_s:
             self._note_s = now.mono_s + NOTED_S
-            yield from self._refusals.take()
+            yield from notes(self._refusals)
         if len(meetings):
             yield c.Wake(now.wall_s + max(WAKE_MIN_S, meetings.due_s - now.mono_s))

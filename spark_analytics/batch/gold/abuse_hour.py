@@ -1,4 +1,5 @@
-"""`abuse_hour`, key (router, hour, peer, signer, reason, event): messages turned away before they were accepted."""
+"""`abuse_hour`, key (router, hour, peer, prefix, signer, reason, event): messages turned away before they were
+accepted, and what services and the router count in notes called `…_refused`, of a neighbour or a network."""
 
 from __future__ import annotations
 
@@ -6,18 +7,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
-from spark_analytics.judgement.schema import TURNED_EVENTS
+from spark_analytics.judgement.schema import NOTED, TURNED_EVENTS
 from spark_analytics.judgement.span import Span
 
-KEY = ("router", "hour", "peer", "signer", "reason", "event")
+KEY = ("router", "hour", "peer", "prefix", "signer", "reason", "event")
 
 
 def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    is_note = F.expr(f"event LIKE '%!{NOTED}' ESCAPE '!' AND other.fields['service'] IS NOT NULL")
     turned = (
-        rows.where(F.col("event").isin(*TURNED_EVENTS))
+        rows.where(F.col("event").isin(*TURNED_EVENTS) | is_note)
         .where(span.is_within())
-        .select("*", "other.peer", "other.signer")
-    )
+        .withColumns({
+            "peer": F.when(is_note, F.expr("nullif(other.fields['router'], '')")).otherwise(F.col("other.peer")),
+            "prefix": F.when(is_note, F.expr("nullif(other.fields['prefix'], '')")),
+            "signer": F.when(~is_note, F.col("other.signer")),
+        })
+    )  # fmt: skip
     sums = (
         turned.withColumn("hour", span.hour())
         .groupBy(*KEY)

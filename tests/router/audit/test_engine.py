@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from sabotage.mixture import summed_at_the_door
 from samples.audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B, Log, audited, message_id, name, states
 
 from router.audit import engine
@@ -284,6 +285,24 @@ def test_only_what_was_turned_away_in_the_time_asked_for(tmp_path: Path) -> None
     assert {(row["reason"], row["at_door"]): row["count"] for row in found["reasons"]} == {
         ("bad-signature", True): 20, ("left", False): 3,
     }  # fmt: skip
+
+
+def test_what_services_and_the_router_refused_counts_as_abuse_by_neighbour_or_network(tmp_path: Path) -> None:
+    log = Log()
+    summed_at_the_door(log)
+    found = audited(ended(log).write(tmp_path))
+    rows = {
+        (row["event"], row["peer"], row["prefix"], row["signer"], row["reason"]): row["count"] for row in found["abuse"]
+    }
+    assert rows == {
+        ("dial_refused", None, "45.0.0.0/24", None, "dial:budget"): 997,
+        ("discovery_refused", None, "192.0.2.0/24", None, "lan:flood"): 50,
+        ("discovery_refused", APP, None, None, "bad-signature"): 2,
+        ("pubsub_refused", None, None, None, "rate-limited"): 3,
+        ("refused", None, None, None, "bad-signature"): 4000,
+        ("duplicate", APP, None, None, "duplicate"): 7,
+    }
+    assert found["quality"] == [{"check": "unknown event word", "router": name(A), "count": 1}], "no service wrote it"
 
 
 def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:

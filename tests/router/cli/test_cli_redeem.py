@@ -247,11 +247,12 @@ def test_one_cut_anywhere_is_told_from_one_that_is_changed(router: Run) -> None:
     for end in range(len(SCHEME), len(TEXT) - 1, 31):
         assert refused(router("peer", "add", TEXT[:end], "--yes")) == f"{NEITHER}: it is cut short. {AGAIN}"
     raw = urlsafe_b64decode(TEXT[len(SCHEME) :] + "==")
-    for at in range(2, len(raw), 37):
+    for at in (0, 1, *range(2, len(raw), 37)):
         changed = raw[:at] + bytes((raw[at] ^ 1,)) + raw[at + 1 :]
         text = SCHEME + urlsafe_b64encode(changed).rstrip(b"=").decode()
         said = refused(router("peer", "add", text, "--yes"))
-        assert said.startswith((f"{NEITHER}: ", "This is not an invitation: ")) and said.endswith(AGAIN), said
+        whole = f"{NEITHER}: ", "This is not an invitation: ", "This is not the link of a node: "
+        assert said.startswith(whole) and said.endswith(AGAIN), said
     for letters, case in ((TEXT.upper(), "capitals"), (TEXT.lower(), "small")):
         said = f"{NEITHER}: its letters are all {case}, and after upsycle: case counts. {AGAIN}"
         assert refused(router("peer", "add", letters, "--yes")) == said
@@ -296,7 +297,11 @@ def test_a_link_of_another_kind_says_what_it_is(
     ("image", "said"),
     [
         (Image.new("L", (300, 200), 255), f"shows no QR code to be read: {CLOSER}"),
-        (drawn("https://example.org/menu"), f"shows no link of ours in 1 QR code: {CLOSER}"),
+        (
+            drawn("https://example.org/menu"),
+            "shows the QR code of another program, and none of ours: take a picture of the code that was drawn with "
+            "the link, or copy the link, which begins with upsycle:",
+        ),
         (
             Image.new("1", (10_000, 10_000)),
             "has 10000 x 10000 pixels, more than 40 million: cut out the code, or make it smaller",

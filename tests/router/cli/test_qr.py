@@ -13,6 +13,7 @@ import segno
 from click.testing import Result
 from conftest import Run
 from PIL import Image, ImageOps
+from samples.core import ADVERTISEMENTS
 
 from router.cli import qr
 from router.cli.exits import Failure
@@ -123,7 +124,8 @@ def two_codes(*texts: str) -> bytes:
 
 BAD: dict[str, tuple[bytes, str]] = {
     "no code": (picture(Image.new("L", (300, 200), 255)), "shows no QR code to be read: take the picture closer"),
-    "another's": (picture(code("https://example.org/menu")), "shows no link of ours in 1 QR code"),
+    "another's": (picture(code("https://example.org/menu")), "shows the QR code of another program, and none of ours"),
+    "others'": (two_codes("https://example.org", "https://example.com"), "shows 2 QR codes of other programs, and"),
     "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
     "cut": (picture(code())[:300], "is damaged, or no PNG or JPEG picture"),
     "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture\n"),
@@ -171,6 +173,6 @@ def test_a_link_without_its_scheme_is_not_repeated(router: Run) -> None:
 def test_a_link_of_another_kind_is_sent_to_its_command(router: Run, tmp_path: Path) -> None:
     assert parse_link(LINK).name == "group-1"
     path = tmp_path / "node.png"
-    path.write_bytes(picture(code("upsycle:ggGg")))
+    path.write_bytes(picture(code(ADVERTISEMENTS[0].text())))
     said = refused(router("group", "add", str(path)))
     assert said.startswith("This is the link of a node, not a group link. Take it with `router ") and "peer add" in said

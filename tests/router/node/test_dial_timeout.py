@@ -11,6 +11,7 @@ from samples.core import ALICE, BOB
 
 from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
+from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey
 from router.node.dialler import Dialler
 from router.settings.config import Link
@@ -34,9 +35,8 @@ async def test_a_dial_is_given_up_after_its_time(timeout_s: float) -> None:
         neighbours = [Neighbour(BOB.public, uplink=True, urls=(url,))]
         limits = Link(dial_timeout_s=timeout_s, dial_backoff_s_min=600, dial_backoff_s_max=600)
         async with trio.open_nursery() as nursery:
-            dialler = Dialler(
-                ALICE, neighbours, limits, nursery, never, nothing, lambda: 0.0, lambda: True, DialBudget(DialLimits())
-            )
+            budget = DialBudget(DialLimits(), Refusals())
+            dialler = Dialler(ALICE, neighbours, limits, nursery, never, nothing, lambda: 0.0, lambda: True, budget)
             dialler.reconcile(neighbours)
             with trio.fail_after(HANG_S):
                 while not dialler.problems:

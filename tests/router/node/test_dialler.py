@@ -14,6 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
+from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.dialler import Dialler
 from router.settings.config import Link
@@ -54,7 +55,7 @@ class House:
             self._waiting,
             lambda: jitter,
             lambda: True,
-            DialBudget(DialLimits()),
+            DialBudget(DialLimits(), Refusals()),
             lambda neighbour, text, let_in: self.failed.append((neighbour.key, text, let_in)),
         )
 

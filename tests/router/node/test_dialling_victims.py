@@ -7,6 +7,7 @@ from trio.testing import MockClock
 
 from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
+from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.dialler import Dialler
 from router.settings.config import Link
@@ -27,7 +28,7 @@ async def always(key: bytes) -> bool:
 def dialler(nursery: trio.Nursery, url: str, advertisements: int, *, on_loopback: bool) -> Dialler:
     keys = [number.to_bytes(32, "big") for number in range(advertisements)]
     named = [Neighbour(key, urls=(url,), learned="sampled", doubted=True) for key in keys]
-    budget = DialBudget(DialLimits())
+    budget = DialBudget(DialLimits(), Refusals())
     found = Dialler(
         SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: on_loopback, budget
     )

@@ -80,9 +80,7 @@ def test_only_chains_that_are_not_whole_are_drawn_beside_their_sum() -> None:
     assert harmed.count("<b>10</b>") == 1
 
 
-@pytest.mark.parametrize(
-    ("hours", "title"), [(1, "06:00 to 07:00 UTC, by neighbour"), (8, "Messages turned away per hour")]
-)
+@pytest.mark.parametrize(("hours", "title"), [(1, "06:00 to 07:00 UTC, by neighbour"), (8, "Turned away per hour")])
 def test_few_hours_of_abuse_are_compared_by_neighbour(hours: int, title: str) -> None:
     abuse = [
         {"hour": HOUR + i, "peer": "p", "reason": "bad-signature", "event": "refused", "count": 5} for i in range(hours)
@@ -90,6 +88,16 @@ def test_few_hours_of_abuse_are_compared_by_neighbour(hours: int, title: str) ->
     page = render({"abuse": abuse})
     assert title in page
     assert f"<b>{5 * hours}</b>" in page
+
+
+def test_what_services_refused_is_drawn_by_network_and_counts_with_the_messages() -> None:
+    rows = [
+        {"hour": HOUR, "peer": "p", "reason": "bad-signature", "event": "refused", "count": 5},
+        {"hour": HOUR, "prefix": "192.0.2.0/24", "reason": "lan:flood", "event": "discovery_refused", "count": 45},
+    ]
+    page = render({"abuse": rows, "reasons": [{**rows[0], "router": "a", "at_door": True}]})
+    assert "50 were turned away. 192.0.2.0/24 brought 90.0 % of them" in page
+    assert "the most frequent reason is “lan:flood” (45)." in page
 
 
 def test_what_was_turned_away_is_apart_from_deliveries_that_were_refused() -> None:

@@ -219,7 +219,7 @@ def some_findings(seed: int) -> dict[str, list[dict[str, Any]]]:
                          at_door=[False], count=[2]),
         "routes": table(random, router=keys, window=windows, event=["join", "leave"], count=[2]),
         "flaps": table(random, router=keys, subject=[*keys, None], changes=count),
-        "abuse": table(random, router=keys, hour=[4], peer=[*keys, None], signer=[None, C], reason=["x"],
+        "abuse": table(random, router=keys, hour=[4], peer=[*keys, None], prefix=[None], signer=[None, C], reason=["x"],
                        event=["refused"], count=count, lines=[1]),
         "custody": [{"router": A, "recipient": one, "acked": 5, "followed": 4, "broken": 1, "unknown": 0,
                      "lower_ns": None, "upper_ns": 5} for one in (B, C)],

@@ -9,12 +9,14 @@ nobody dials where it was.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 
+from router.core.service.refusals import Refusals
+from router.core.wire.address import network_text
 from router.core.wire.advert import (
     DATAGRAM_BYTES_MAX,
     DATAGRAM_GROUPS_MAX,
@@ -87,7 +89,7 @@ class Lan:
         self.permit = permit or Permit()
         self.interfaces: dict[int, Interface] = {}
         self.neighbours = Neighbours()
-        self.turned_away: Counter[Reason] = Counter()
+        self.turned_away = Refusals()
         self.problem = ""
         self._chance = chance
         self._schedules: dict[int, Schedule] = {}
@@ -114,7 +116,7 @@ class Lan:
             return self._renewals.take((came.data, came.peer), mono_s)
         reason = self._refusal(came, mono_s)
         if reason is not None:
-            self.turned_away[reason] += 1
+            self._turn_away(came, reason)
         return reason is None
 
     def _refusal(self, came: Came, mono_s: float) -> Reason | None:
@@ -127,6 +129,12 @@ class Lan:
         if source.at not in self._schedules or at is None or not on_link(at, source.ip):
             return LAN_OFF_LINK
         return None if self._admitted.take(source, mono_s) else LAN_FLOOD
+
+    def _turn_away(self, came: Came, reason: Reason) -> list[Deed]:
+        """Count a datagram that does not count, by the network of its sender; nothing else follows from it."""
+        host, _, _ = came.peer.rpartition("%")
+        self.turned_away.count(reason, prefix=_network_of_host(host))
+        return []
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -228,25 +236,21 @@ class Lan:
         source, _ = source_of(came.peer)
         at = self.interfaces.get(source.at)
         if at is None or source.at not in self._schedules or not on_link(at, source.ip):
-            self.turned_away[LAN_OFF_LINK] += 1
-            return []
+            return self._turn_away(came, LAN_OFF_LINK)
         if known is not None:
             return self._renew(known, came, source, now)
         try:
             advert = decode_datagram(came.data)
         except Malformed:
-            self.turned_away[Reason.MALFORMED] += 1
-            return []
+            return self._turn_away(came, Reason.MALFORMED)
         if advert.router == self.me:
-            self.turned_away[ADVERT_STALE] += 1
-            return []
+            return self._turn_away(came, ADVERT_STALE)
         last = self.neighbours.get(advert.router)
         refused = refusal_of(advert, last.advert if last is not None else None, now.wall_s, LIFETIME_S_MAX)
         if refused is None and not advert.verify():
             refused = Reason.BAD_SIGNATURE, ""
         if refused is not None:
-            self.turned_away[refused[0]] += 1
-            return []
+            return self._turn_away(came, refused[0])
         return self._take_in(advert, came, source, now)
 
     def _take_in(self, advert: Advertisement, came: Came, source: Source, now: Now) -> list[Deed]:
@@ -254,8 +258,7 @@ class Lan:
         if self.neighbours.is_full and self.neighbours.get(advert.router) is None:
             least = self.neighbours.least()
             if least is None:
-                self.turned_away[LAN_FLOOD] += 1
-                return []
+                return self._turn_away(came, LAN_FLOOD)
             self.neighbours.remove(least)
             forgotten += [Learn(least.key)] if least.until_s else []
         return [*forgotten, *self._renew(self.neighbours.enter(advert), came, source, now)]
@@ -280,7 +283,7 @@ class Lan:
             one.dial_s = now.mono_s + (0.0 if self.me < one.key else YIELD_S)
         one.heard_s, one.ends_s = now.mono_s, now.mono_s + left_s
         if not one.came_from(source, now.mono_s, TTL_S):
-            self.turned_away[LAN_FLOOD] += 1
+            self._turn_away(came, LAN_FLOOD)
         return [*answer, *self._learn(one, one.reached_at(), now)]
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
@@ -355,6 +358,11 @@ class Lan:
             "allowed": one.index in self._schedules,
             "heard": sum(any(source.at == one.index for source in other.sources) for other in here),
         }  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _network_of_host(host: str) -> str:
+    return network_text(ip_address(host))
 
 
 def source_of(peer: str) -> tuple[Source, int]:

@@ -16,6 +16,7 @@ from router.service.nearby import Interface, Interfaces
 from services.discovery.core.known import Known
 from services.discovery.core.lan.lan import ALLOWED, EVERYWHERE, OFF, Lan, Permit
 from services.discovery.core.lan.networks import is_local, network_of
+from services.discovery.core.refusals import notes
 from services.discovery.settings import Settings
 
 DOOR = "lan"
@@ -130,14 +131,9 @@ class OnLan:
     # -- what did not count --------------------------------------------------------------------------------
 
     def _notes(self, now: c.Now) -> list[c.Deed]:
-        """Write down once a minute how many datagrams did not count, by their reason."""
+        """Write down once a minute how many datagrams did not count, by the networks of their senders and reason."""
         assert self._lan is not None
-        counts = self._lan.turned_away
-        if not counts or now.mono_s < self._note_s:
+        if not len(self._lan.turned_away) or now.mono_s < self._note_s:
             return []
         self._note_s = now.mono_s + NOTED_S
-        notes: list[c.Deed] = [
-            c.Note("discovery_datagrams", None, reason, {"times": times}) for reason, times in counts.items()
-        ]  # fmt: skip
-        counts.clear()
-        return notes
+        return notes(self._lan.turned_away)

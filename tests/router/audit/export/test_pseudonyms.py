@@ -55,6 +55,11 @@ def test_text_of_a_state_event_is_withheld() -> None:
     assert NAMES.line(LINE).fields == {"peer": NAMES.key(OTHER), "standing": "local", "link": 3, "url": WITHHELD}
 
 
+def test_the_network_that_an_abuse_is_counted_for_is_withheld() -> None:
+    noted = Line(1, "discovery_refused", fields={"service": "discovery", "prefix": "192.0.2.0/24", "times": 9})
+    assert NAMES.line(noted).fields == {"service": WITHHELD, "prefix": WITHHELD, "times": 9}
+
+
 @given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=4))
 def test_no_key_and_no_id_is_left(keys: list[bytes]) -> None:
     names = [key.hex() for key in keys]

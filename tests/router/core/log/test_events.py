@@ -15,10 +15,12 @@ from router.core.log.events import (
     INT64_MAX,
     OUTWARD_EVENTS,
     STATE_EVENTS,
+    TIMES_MAX,
     TURNED_EVENTS,
     Accepted,
     Counts,
     Event,
+    Noted,
     Outward,
     State,
     Turned,
@@ -231,6 +233,11 @@ def test_only_an_accepted_event_takes_more_than_one_sequence_number() -> None:
     state = State(1, 2, "stop", ())
     assert [span(event) for event in (accepted(5), outward, turned, state)] == [5, 1, 1, 1]
     assert [stands_for(event) for event in (accepted(5), outward, turned, state)] == [5, 42, 70, 1]
+
+
+@pytest.mark.parametrize(("times", "count"), [(7, 7), (0, 1), (-4, 1), (10**15, TIMES_MAX), ("7", 1), (True, 1)])
+def test_what_a_service_notes_counts_as_its_times_if_a_line_can_say_that(times: int | str, count: int) -> None:
+    assert stands_for(Noted(1, 2, "echo_heard", ALICE, b"", None, (("times", times),))) == count
 
 
 def test_reasons_have_words_and_those_of_services_numbers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from router.core.routing.dial_budget import DAY_S, DialBudget, DialLimits
+from router.core.service.refusals import Refusals
 from router.core.wire.address import IpAddress, parse_address
 from router.core.wire.reasons import DIAL_BUDGET
 
@@ -22,7 +23,8 @@ def key(number: int) -> bytes:
 
 def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
     """All of them at once, and each of them again every ten seconds."""
-    budget = DialBudget(LIMITS)
+    refusals = Refusals()
+    budget = DialBudget(LIMITS, refusals)
     dialled = [
         second
         for second in range(0, TEN_MINUTES_S, 10)
@@ -30,10 +32,11 @@ def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in
         if budget.begin(key(number), place(), second) is None
     ]
     assert dialled == [0, 0, 0]
+    assert refusals.take() == [(DIAL_BUDGET, {"prefix": "45.0.0.0/24", "times": 59_997})]
 
 
 def test_a_failure_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day() -> None:
-    budget, now_s, rests = DialBudget(LIMITS), 0.0, []
+    budget, now_s, rests = DialBudget(LIMITS, Refusals()), 0.0, []
     for _ in range(12):
         began_s = now_s
         while budget.begin(key(1), place(), now_s) is not None:
@@ -44,7 +47,7 @@ def test_a_failure_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day
 
 
 def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> None:
-    budget = DialBudget(LIMITS)
+    budget = DialBudget(LIMITS, Refusals())
     for second in range(100):
         assert budget.begin(key(1), place(), second) is None
         budget.end(key(1), place(), second, found=True)
@@ -57,14 +60,14 @@ def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> No
 
 
 def test_the_ports_of_a_victim_and_the_addresses_of_its_network_count_together() -> None:
-    budget = DialBudget(LIMITS)
+    budget = DialBudget(LIMITS, Refusals())
     dialled = sum(budget.begin(key(n), place(n % 200, 4100 + n), 0) is None for n in range(1000))
     assert dialled == LIMITS.of_prefix
     assert budget.begin(key(1), place(1, 1), TEN_MINUTES_S) is None, "after the window others may be dialled"
 
 
 def test_what_is_remembered_is_bounded_and_forgotten() -> None:
-    budget = DialBudget(DialLimits(places_max=2, of_prefix=10))
+    budget = DialBudget(DialLimits(places_max=2, of_prefix=10), Refusals())
     assert [budget.begin(key(n), place(n), 0) is None for n in (1, 2, 3)] == [True, True, False]
     assert budget.begin(key(3), place(3), TEN_MINUTES_S + 1) is None
     assert repr(budget) == "<dial budget: 1 addresses>"

@@ -9,7 +9,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import INT64_MAX, Event, State, Turned, encode_events, stands_for
+from router.core.log.events import INT64_MAX, Event, Noted, State, Turned, encode_events, stands_for
 from router.core.log.line import lines
 from router.core.routing.directory import Neighbour, Standing
 from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
@@ -18,7 +18,7 @@ from router.core.wire.control import Join, Leave, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import DIAL_BUDGET, Reason
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
@@ -286,3 +286,33 @@ def test_what_is_joined_and_left_is_counted_beyond_the_budget(standing: str) -> 
     for event in ("join", "leave"):
         found = [stands_for(state) for state in one.events if isinstance(state, State) and state.event == event]
         assert sum(found) == 150 > len(found)
+
+
+# -- addresses that are not dialled -------------------------------------------------------------------------------
+
+
+def test_addresses_that_are_not_dialled_are_written_by_network_once_a_minute_at_the_cost_of_strangers() -> None:
+    one = house()
+    one.router.door.dials.count(DIAL_BUDGET, 997, prefix="45.0.0.0/24")
+    one.pass_time(61)
+    [noted] = [event for event in one.events if isinstance(event, Noted)]
+    assert (noted.event, noted.service, noted.reason) == ("dial_refused", ME.public, DIAL_BUDGET)
+    assert dict(noted.fields) == {"service": "router", "prefix": "45.0.0.0/24", "times": 997}
+    one.router.door.dials.count(DIAL_BUDGET, prefix="45.0.1.0/24")
+    one.pass_time(30)
+    assert len([event for event in one.events if isinstance(event, Noted)]) == 1
+    one.router.door.write_all(one.now())
+    one.cycle()
+    assert len([event for event in one.events if isinstance(event, Noted)]) == 2
+
+
+def test_without_a_budget_they_are_counted_until_there_is_one() -> None:
+    one = house(DoorLimits(strangers_bytes_max=LINE_BYTES, keep_s=86_400))
+    for minute in range(60):
+        one.router.door.dials.count(DIAL_BUDGET, prefix=f"45.0.{minute}.0/24")
+        one.pass_time(61)
+    notes = [event for event in one.events if isinstance(event, Noted)]
+    assert len(notes) <= 2
+    one.router.door.write_all(one.now())
+    one.cycle()
+    assert sum(stands_for(event) for event in one.events if isinstance(event, Noted)) == 60

@@ -19,6 +19,7 @@ from router.core.wire.address import (
     TransportAddress,
     WebSocketAddress,
     encoded_addresses,
+    network_text,
     parse_address,
     public_prefix,
     reach_of,
@@ -36,6 +37,14 @@ NO_NAME = "is not a name that DNS knows (letters, digits, hyphens and dots)"
 
 def through_cbor(addresses: tuple[TransportAddress, ...]) -> tuple[TransportAddress, ...]:
     return read_addresses(decode(encode(encoded_addresses(addresses)), 64), "addr")
+
+
+@pytest.mark.parametrize(
+    ("ip", "network"),
+    [("192.0.2.77", "192.0.2.0/24"), ("2001:db8:1:2ff::9", "2001:db8:1:200::/56"), ("fe80::9%3", "fe80::/56")],
+)
+def test_the_network_of_an_address_as_text(ip: str, network: str) -> None:
+    assert network_text(ip_address(ip)) == network
 
 
 def test_exact_values() -> None:

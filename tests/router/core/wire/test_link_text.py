@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -64,6 +64,20 @@ def test_a_link_that_is_cut_anywhere_says_so(kind: int, text: str) -> None:
     for end in range(len(text)):
         cause = "it is cut short" if end >= len(SCHEME) else "it does not begin with upsycle:"
         assert said_of(text[:end], kind) == f"This is not {TYPES[kind].noun}: {cause}. {AGAIN}"
+
+
+@pytest.mark.parametrize("text", [TEXTS[ADVERTISEMENT], TEXTS[INVITATION]])
+def test_with_any_byte_changed_a_signed_link_is_said_to_be_damaged_and_never_sent_to_another_command(text: str) -> None:
+    raw = urlsafe_b64decode(text[len(SCHEME) :] + "==")
+    for at, byte in enumerate(raw):
+        for other in {byte ^ 1, byte ^ 2, byte ^ 128, byte ^ 255}:
+            changed = raw[:at] + bytes((other,)) + raw[at + 1 :]
+            with pytest.raises(BadText) as caught:
+                parse_peer_link(SCHEME + urlsafe_b64encode(changed).rstrip(b"=").decode())
+            said = str(caught.value)
+            assert said.endswith(AGAIN)
+            assert any(cause in said for cause in ("letters of it are changed", "it is cut short", "Install a newer"))
+            assert "Install a newer" not in said or at == 1, "only the byte of the type can tell of a newer one"
 
 
 LETTERS = "AZaz09-_ =+/.ü\x00"

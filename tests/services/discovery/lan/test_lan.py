@@ -215,7 +215,7 @@ def test_what_was_said_before_the_farewell_counts_no_more() -> None:
     lan.hear(came(signed(HIGH)), at(0))
     lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(2))
     assert lan.hear(came(signed(HIGH)), at(4))[:-1] == [Write(DOOR, "*%2", signed(LOW))]  # the own schedule alone
-    assert lan.turned_away == {ADVERT_STALE: 1}
+    assert lan.turned_away.by_reason() == {ADVERT_STALE: 1}
     assert of(Learn, lan.hear(came(signed(HIGH, 3)), at(6)))
 
 
@@ -230,7 +230,7 @@ def test_a_source_is_heard_four_times_at_once_then_once_a_second_and_all_togethe
     assert lan.admits(came(forged[1]), 2.0)
     heard = [lan.admits(came(one, f"10.0.0.{number + 1}%2:4"), 5.0) for number, one in enumerate(forged)]
     assert heard.count(True) == 200
-    assert lan.turned_away == {LAN_FLOOD: 52}
+    assert lan.turned_away.by_reason() == {LAN_FLOOD: 52}
 
 
 def test_a_farewell_right_after_what_was_new_is_heard() -> None:
@@ -271,15 +271,15 @@ def test_a_source_that_is_not_on_the_link_is_not_heard(peer: str) -> None:
     lan = speaking()
     assert not lan.admits(came(signed(HIGH), peer), 0)
     assert not of(Learn, lan.hear(came(signed(HIGH), peer), at(0)))
-    assert lan.turned_away == {LAN_OFF_LINK: 2}
+    assert lan.turned_away.by_reason() == {LAN_OFF_LINK: 2}
 
 
 def test_what_this_node_says_itself_is_not_heard() -> None:
     lan = speaking()
     assert not lan.admits(came(signed(LOW)), 0)
-    assert not lan.turned_away
+    assert not len(lan.turned_away)
     assert not of(Learn, lan.hear(came(signed(LOW, 7)), at(0)))  # of our own key, though not what we say
-    assert lan.turned_away == {ADVERT_STALE: 1}
+    assert lan.turned_away.by_reason() == {ADVERT_STALE: 1}
 
 
 def forged(data: bytes) -> bytes:
@@ -306,14 +306,14 @@ def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(data: byt
     lan = speaking()
     deeds = lan.hear(came(data), at(0.5))
     assert not of(Learn, deeds) and not of(Dial, deeds) and not of(Write, deeds)
-    assert lan.turned_away == {reason: 1}
+    assert lan.turned_away.by_reason() == {reason: 1}
 
 
 def test_an_oversized_datagram_and_one_that_is_none_are_turned_away_unread() -> None:
     lan = speaking()
     assert not lan.admits(came(signed(HIGH) + bytes(1200)), 0)
     assert not lan.admits(came(b""), 0)
-    assert lan.turned_away == {Reason.MALFORMED: 2}
+    assert lan.turned_away.by_reason() == {Reason.MALFORMED: 2}
 
 
 def test_one_key_has_four_sources_and_a_new_one_takes_the_place_of_one_that_fell_silent() -> None:
@@ -383,7 +383,7 @@ def test_all_hear_all_whoever_comes_goes_or_is_cut_off(seed: int, size: int, los
         net.run(chance.random() * 20)
     net.run(20)
     assert all_hear_all(net)
-    assert all(not node.lan.turned_away.keys() - {LAN_FLOOD, ADVERT_STALE} for node in net.nodes)
+    assert all(not node.lan.turned_away.by_reason().keys() - {LAN_FLOOD, ADVERT_STALE} for node in net.nodes)
 
     cut = net.nodes[0]
     net.unplugged.add(cut.number)

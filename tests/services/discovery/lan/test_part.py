@@ -152,11 +152,11 @@ def test_who_is_near_is_known_to_the_other_parts_until_it_is_away() -> None:
     assert not part.known.nearby
 
 
-def test_what_did_not_count_is_written_down_by_its_reason_once_a_minute() -> None:
+def test_what_did_not_count_is_written_down_by_network_and_reason_once_a_minute() -> None:
     part = Part(lan="everywhere")
     part.begin(interface(1))
     assert not part.part.admits(came(b"noise"), 0.0)
     notes = [one for one in part.hear(c.Tick()) if isinstance(one, c.Note)]
-    assert notes == [c.Note("discovery_datagrams", None, Reason.MALFORMED, {"times": 1})]
+    assert notes == [c.Note("discovery_refused", None, Reason.MALFORMED, {"prefix": "10.0.0.0/24", "times": 1})]
     part.part.admits(came(b"noise"), 0.0)
     assert not [one for one in part.hear(c.Tick()) if isinstance(one, c.Note)]

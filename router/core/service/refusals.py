@@ -1,0 +1,56 @@
+"""What was not taken in, counted by who brought it and why, to be written down now and then as events `…_refused`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from router.core.wire.reasons import Reason
+
+ROWS_MAX = 64
+"""Rows counted apart between two writings; beyond them all of a reason count as one, without router and network."""
+
+
+class Refused(NamedTuple):
+    """One row: the reason, and the fields of its event. An empty `router` or `prefix` is not known, or of several."""
+
+    reason: Reason
+    fields: Mapping[str, str | int]
+
+
+class Refusals:
+    """Counts by router or network, and reason."""
+
+    __slots__ = ("_counts", "_most")
+
+    def __init__(self, most: int = ROWS_MAX) -> None:
+        self._most = most
+        self._counts = Counter[tuple[Reason, bytes, str]]()
+
+    def __repr__(self) -> str:
+        return f"<refusals: {self._counts.total()}>"
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._counts)
+
+    def count(self, reason: Reason, times: int = 1, *, by: bytes = b"", prefix: str = "") -> None:
+        """Count something that the router `by` brought, or the network `prefix` (as `192.0.2.0/24`)."""
+        row = reason, by, prefix
+        self._counts[row if row in self._counts or len(self._counts) < self._most else (reason, b"", "")] += times
+
+    def by_reason(self) -> dict[Reason, int]:
+        """Return what was counted since the last writing, by reason."""
+        found = Counter[Reason]()
+        for (reason, _, _), times in self._counts.items():
+            found[reason] += times
+        return dict(found)
+
+    def take(self) -> list[Refused]:
+        """Return all rows, and count from nothing again."""
+        counts, self._counts = self._counts, Counter()
+        return [
+            Refused(reason, {"prefix": prefix, "times": times} if prefix else {"router": by.hex(), "times": times})
+            for (reason, by, prefix), times in counts.items()
+        ]

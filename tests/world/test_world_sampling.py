@@ -1,0 +1,118 @@
+"""Peer sampling between whole nodes in seeded worlds: cores that know of one come to know of all, whatever is killed.
+
+The rules are those that ship, discovery with all its parts, each on a router with its links, its book and its store.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from router.core.wire.address import parse_address
+from router.core.wire.advert import Advertisement, make_advertisement
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+from services.discovery.rules import Discovery
+from services.discovery.settings import Settings as DiscoverySettings
+from world.app import Habits
+from world.node import Node, Settings
+from world.resident import Resident
+from world.world import Cable, World
+
+CORES, PERIOD_S, KILLING = 4, 2.0, 15
+PERIODS_MAX = 100
+"""Time for three quarantines of a partner that was killed when it was asked, of 30 periods each."""
+DAY_S = 86_400
+
+
+class Cores:
+    """Cores that can all reach each other, and know only those that they are told of. `keys`, `services`: by name."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.nodes: list[Node] = []
+        self.keys: dict[str, SigningKey] = {}
+        self.services: dict[str, Resident] = {}
+
+    def add(self, name: str, *seeds: Node) -> Node:
+        """Add a core that is told of these, on a network of its own."""
+        world = self.world
+        node, key = world.node(name, Settings(strangers=True)), self.keys.setdefault(name, world.key())
+        node.services[bytes(key.public)] = "discovery"
+        node.public.add(bytes(key.public))
+        node.crash()
+        node.start()
+        links = tuple(self.advert(one).text() for one in seeds)
+        told = DiscoverySettings(sampling=True, seeds=links, period_s=PERIOD_S)
+        world.cables += [Cable(node, other, 0.005, keep=False, both=False) for other in self.nodes]
+        self.nodes.append(node)
+        self.services[name] = Resident(
+            world, node, f"discovery of {name}", Discovery, told, Habits(), key, lambda: self.advert(node).message
+        )
+        return node
+
+    def advert(self, node: Node) -> Advertisement:
+        """Return what a core says of itself now."""
+        now_s, at = self.world.time.now().wall_s, parse_address(f"tls://45.0.{self.nodes.index(node)}.1:4100")
+        services = {"discovery": self.keys[node.name].public}
+        rev = int(self.world.time.now().wall_ns // 10**6)
+        return make_advertisement(node.key, [at], services=services, rev=rev, expiry_min=expiry_min(now_s + DAY_S))
+
+    def known_to(self, node: Node) -> set[str]:
+        """Return the names of the other cores in the address book of a core's router."""
+        names = {bytes(one.address): one.name for one in self.nodes}
+        return {names[key] for key in node.router.directory.neighbours if key in names}
+
+    def know_all(self) -> bool:
+        """Whether each core that lives knows each other one that lives."""
+        alive = {one.name for one in self.nodes if one.alive}
+        return all(self.known_to(one) >= alive - {one.name} for one in self.nodes if one.alive)
+
+    def periods_until_all_know(self) -> int:
+        for period in range(PERIODS_MAX):
+            if self.know_all():
+                return period
+            self.world.run(PERIOD_S)
+        return PERIODS_MAX
+
+
+def disturb(cores: Cores) -> None:
+    """Kill a node or a service, or break a connection."""
+    world = cores.world
+    random, chance = world.time.random, world.time.chance
+    node = random.choice(cores.nodes)
+    if node.alive and chance(0.15):
+        world.crash(node, random.choice((0.3, 3.0)))
+    elif chance(0.15):
+        cores.services[node.name].crash()
+    elif chance(0.3):
+        world.cut(random.choice(world.cables))
+
+
+def grown(world: World) -> Cores:
+    """Return cores of which the first runs, and the others are told of it."""
+    cores = Cores(world)
+    first = cores.add("core 0")
+    world.run(PERIOD_S)
+    for number in range(1, CORES):
+        cores.add(f"core {number}", first)
+    return cores
+
+
+def test_each_comes_to_know_all_within_thirty_periods() -> None:
+    with World(1) as world:
+        assert grown(world).periods_until_all_know() <= 30
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))])
+def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(seed: int) -> None:
+    with World(seed) as world:
+        cores = grown(world)
+        for _ in range(KILLING):
+            disturb(cores)
+            world.run(PERIOD_S)
+        world.run(5)  # the killed are back
+        assert cores.periods_until_all_know() < PERIODS_MAX
+        world.crash(cores.nodes[0], None)
+        cores.add("newcomer", cores.nodes[2])
+        assert not cores.know_all()
+        assert cores.periods_until_all_know() < PERIODS_MAX
