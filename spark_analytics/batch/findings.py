@@ -223,7 +223,7 @@ def _of_services(tables: Tables, words: Rows) -> dict[tuple[str, str], int]:
 
 def _quality(words: Rows, of_services: dict[tuple[str, str], int], outside: dict[str, dict[str, Any]]) -> Rows:
     found: dict[tuple[str, str], int] = {}
-    for (router, event), lines in of_services.items():
+    for (router, _event), lines in of_services.items():
         found["unknown event word", router] = found.get(("unknown event word", router), 0) - lines
     for row in words:
         if row["event"] not in KNOWN_EVENTS:

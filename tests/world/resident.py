@@ -6,8 +6,11 @@ import json
 from collections.abc import Callable
 
 from router.client.app_end import News
+from router.client.composer import Composer, Lifetime
 from router.client.custody.arrivals import Arrival
+from router.client.sequence import Sequences
 from router.core.wire.admin import Inquiry, encode_inquiry
+from router.core.wire.codec import unframe
 from router.core.wire.control import JoinAck, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import EXPIRY_MIN, expiry_min
@@ -42,6 +45,7 @@ class Resident(App):
 
     def _begin_process(self) -> None:
         super()._begin_process()
+        self._composer = Composer(self.key, Sequences(None), self._wall_s, self.time.random.randbytes)
         self._rules = self._kind(c.Setup(self.name, self.key.public, self._options, self.kept, self.time.random))
         self.decide(c.Started(self.router), None)
 
@@ -95,7 +99,7 @@ class Resident(App):
             case c.Note():
                 self.notes.append(deed)
             case c.Send(to, body, ttl_s, via):
-                wire = seal_unicast(self.key, to, body, ttl_s=ttl_s, expiry_min=until_min)
+                wire = unframe(self._composer.unicast(to, body, Lifetime(ttl_s)).frame)
                 self.put(wire if via is None else with_via(wire, via))
             case c.Publish(body, "", ttl_s):
                 self.put(seal_multicast(self.key, body, ttl_s=ttl_s, expiry_min=until_min))

@@ -41,20 +41,26 @@ class Cores:
         node.public.add(bytes(key.public))
         node.crash()
         node.start()
-        links = tuple(self.advert(one).text() for one in seeds)
+        links = tuple(self.advert(one, 0).text() for one in seeds)
         told = DiscoverySettings(sampling=True, seeds=links, period_s=PERIOD_S)
-        world.cables += [Cable(node, other, 0.005, keep=False, both=False) for other in self.nodes]
+        world.cables += [Cable(node, other, 0.005, keep=False, both=False, again=True) for other in self.nodes]
         self.nodes.append(node)
         self.services[name] = Resident(
-            world, node, f"discovery of {name}", Discovery, told, Habits(), key, lambda: self.advert(node).message
+            world,
+            node,
+            f"discovery of {name}",
+            Discovery,
+            told,
+            Habits(),
+            key,
+            lambda: self.advert(node, world.time.now().wall_ns).message,
         )
         return node
 
-    def advert(self, node: Node) -> Advertisement:
-        """Return what a core says of itself now."""
+    def advert(self, node: Node, rev: int) -> Advertisement:
+        """Return what a core says of itself now; its link has revision 0, as `router id --link` prints it."""
         now_s, at = self.world.time.now().wall_s, parse_address(f"tls://45.0.{self.nodes.index(node)}.1:4100")
         services = {"discovery": self.keys[node.name].public}
-        rev = int(self.world.time.now().wall_ns // 10**6)
         return make_advertisement(node.key, [at], services=services, rev=rev, expiry_min=expiry_min(now_s + DAY_S))
 
     def known_to(self, node: Node) -> set[str]:
@@ -105,6 +111,7 @@ def test_each_comes_to_know_all_within_thirty_periods() -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))])
 def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(seed: int) -> None:
+    """The newcomer is told of all who live: without the first, so few may have lost sight of each other two by two."""
     with World(seed) as world:
         cores = grown(world)
         for _ in range(KILLING):
@@ -113,6 +120,6 @@ def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(s
         world.run(5)  # the killed are back
         assert cores.periods_until_all_know() < PERIODS_MAX
         world.crash(cores.nodes[0], None)
-        cores.add("newcomer", cores.nodes[2])
+        cores.add("newcomer", *cores.nodes[1:])
         assert not cores.know_all()
         assert cores.periods_until_all_know() < PERIODS_MAX

@@ -32,14 +32,15 @@ from world.time import End, Time, Wire
 
 @dataclass(eq=False)
 class Cable:
-    """Two nodes that can reach each other. `dialler` keeps an uplink open; otherwise a node dials when it owes
-    messages."""
+    """Two nodes that can reach each other. `keep`: an uplink is kept open; otherwise a node dials when it owes
+    messages, and `again`: until it has reached the other or owes none any more, as the shipped dialler does."""
 
     one: Node
     other: Node
     delay_s: float
     keep: bool
     both: bool
+    again: bool = False
     whole: bool = True
     wire: Wire | None = None
     _dialling: bool = False
@@ -170,7 +171,7 @@ class World:
     def _connect(self, cable: Cable, dialler: Node) -> None:
         other = cable.other if dialler is cable.one else cable.one
         if not (cable.whole and dialler.alive and other.alive):
-            if cable.keep or cable.both:
+            if cable.keep or cable.both or (cable.again and dialler.alive and dialler.cycle.is_owed(other.address)):
                 self.time.after(0.5, lambda: self._connect(cable, dialler))
             return
         if self._is_connected(dialler, other) or (self._is_connected(other, dialler) and not cable.both):
