@@ -355,9 +355,8 @@ class Cycle:
                 self._inquiries.services.answered(self.router, effect, now)
                 self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Pulled):
-                if found := self.store.message(effect.message):
-                    self.router.pulls.found(effect.link, effect.group, *found, now)
-                    self._carry_out(self.router.take_effects(), now)
+                self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
+                self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, PullFrom):
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, now)

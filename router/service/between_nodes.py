@@ -62,12 +62,14 @@ class PullFrom:
     """Let the own router ask a connected one for a message by its id, if it does not know it; `PulledFrom` follows.
 
     What the other answers goes to the group's subscribers here, like any message that it brings; it may not answer.
-    `expiry_min`: the minute of the message's expiry where the rules know it, which makes the look-up cheap; 0: not."""
+    `expiry_min`: the minute of the message's expiry where the rules know it, or the first of so many `minutes` in which
+    it is; as long as they are at most `MINUTES_MAX` that makes the look-up cheap; 0: it is not known."""
 
     router: PublicKey
     group: PublicKey
     id: MessageId
     expiry_min: int = 0
+    minutes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

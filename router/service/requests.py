@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from router.client.errors import ClientError
+from router.core.routing.pulls import MINUTES_MAX
 from router.core.wire.control import JoinAck, LeaveAck
 from router.service import contract as c
 from router.service.dial_back import dialled_back
@@ -74,9 +75,13 @@ class Requests:
 
     async def _pull_from(self, run: list[c.PullFrom]) -> None:
         named = {"router": run[0].router.hex(), "group": run[0].group.hex()}
-        ids, expiries = [one.id.hex() for one in run], [one.expiry_min for one in run]
+        ids, known = [one.id.hex() for one in run], [one.minutes <= MINUTES_MAX for one in run]
+        asked = {
+            "ids": ids, "expiries": [one.expiry_min * is_known for one, is_known in zip(run, known, strict=True)],
+            "minutes": [min(one.minutes, MINUTES_MAX) for one in run],
+        }  # fmt: skip
         try:
-            states = (await self._host.say("pull", {**named, "ids": ids, "expiries": expiries}))["states"]
+            states = (await self._host.say("pull", {**named, **asked}))["states"]
         except (ClientError, SaidError) as error:
             log.warning("%s: %s was not asked for %d messages: %s", self._host, run[0].router.hex(), len(run), error)
             states = ["later"] * len(run)

@@ -25,3 +25,9 @@ class Allowance:
             return False
         self._left -= count
         return True
+
+    def charge(self, count: int, now: float) -> None:
+        """Take `count` tokens whether they are there or not: until they are made up for, none can be taken."""
+        if self.per_s:
+            self.take(0, now)
+            self._left -= count

@@ -158,7 +158,7 @@ class ServiceAnswered(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """Look up a message of a group that a neighbour asks for; if it is still stored, pass it to `Pulls.found`."""
+    """Look up a message of a group that a neighbour asks for, and pass it, or None, to `Pulls.looked_up`."""
 
     link: int
     group: bytes
@@ -168,12 +168,13 @@ class Pulled(NamedTuple):
 class PullFrom(NamedTuple):
     """Look up in the duplicate index what `Pulls.look_up` names, and pass the ids found to `Pulls.asked`.
 
-    `asker`: the link of the service or app; `messages`: expiry minutes (0: not named) and ids."""
+    `asker`: the link of the service or app; `messages`: the minutes in which each may expire (from 0 on:
+    not named) and ids."""
 
     asker: int
     router: bytes
     group: bytes
-    messages: tuple[tuple[int, bytes], ...]
+    messages: tuple[tuple[range, bytes], ...]
 
 
 class Inquire(NamedTuple):

@@ -50,7 +50,7 @@ class AdmissionLimits:
     met_per_prefix_max: int = 8
     locals_max: int = 1000
     pulls_per_s: float = 10.0
-    pulls_routers_per_s: float = 1000.0
+    pulls_routers_per_s: float = 2000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class PullLimits:
 
     A PULL is open until its message has come, for `open_s` at most (R-C18, R-C30)."""
 
-    asked_per_s: float = 1000.0
+    asked_per_s: float = 2000.0
     open_max: int = 256
     open_of_app_max: int = 16
     open_s: float = 10.0

@@ -33,6 +33,10 @@ from .seen import Seen
 
 PULL = "pull"
 IDS_MAX = 64
+MINUTES_MAX = 16
+"""In so many minutes an id is looked up one by one; where more are possible, in all that the index has."""
+MISS_COST = 50
+"""A PULL for what is not here counts as so many: it is looked for in every minute."""
 ASKERS_MAX = 1024
 """Askers whose rates and open PULLs are remembered; beyond that all are forgotten."""
 
@@ -44,6 +48,7 @@ class _Pull(Struct, forbid_unknown_fields=True):
     group: Hex
     ids: Annotated[tuple[Hex, ...], Meta(min_length=1, max_length=IDS_MAX)]
     expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
+    minutes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MINUTES_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
 
 
 class _Asker:
@@ -93,12 +98,17 @@ class Pulls:
             return None
         ids = tuple(bytes.fromhex(one) for one in said.ids)
         expiries = said.expiries if len(said.expiries) == len(ids) else (0,) * len(ids)
-        self._pending.effects.append(PullFrom(link.id, router, group, tuple(zip(expiries, ids, strict=True))))
+        counts = said.minutes if len(said.minutes) == len(ids) else (1,) * len(ids)
+        minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
+        self._pending.effects.append(PullFrom(link.id, router, group, tuple(zip(minutes, ids, strict=True))))
         return None
 
     def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:
-        """Return the ids, with the minute of expiry if it was named, that are to be looked up on disk."""
-        return [(minute, id) for minute, id in asked.messages if id not in self._seen]
+        """Return the ids that are to be looked up on disk, with each minute of expiry that was named, or 0."""
+        return [
+            (minute, id) for minutes, id in asked.messages if id not in self._seen
+            for minute in (minutes if minutes.start else (0,))
+        ]  # fmt: skip
 
     def asked(self, asked: PullFrom, on_disk: Collection[bytes], now: Now) -> None:
         """Ask the named router for those messages that this router does not know, and answer what was done for each."""
@@ -150,17 +160,30 @@ class Pulls:
         agreed = link.up and self._directory.agreements.has(link.key, group)
         if not (agreed or may_join or (link.uplink and self._groups.is_wanted(group))):
             return
-        is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
-        is_fast = is_router or link.standing is Standing.LOCAL  # an app that reads history, a service that sends it on
-        if (link.pulls_as_router if is_fast else link.pulls).take(1, now.mono_s):
+        if self._meter(link, group).take(1, now.mono_s):
             self._pending.effects.append(Pulled(link.id, group, message))
 
-    def found(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
-        """Answer a PULL by carrying the message, if it is of that group and still valid; a stranger's, only if the door
-        log can afford a line. What does not fit the free window is not carried."""
-        link = self._links.get(number)
+    def _meter(self, link: Link, group: bytes) -> Allowance:
+        """Return what limits the PULLs of a link: fast are routers, apps that read history, services that send it."""
+        agreed = self._directory.agreements.has(link.key, group)
+        is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
+        return link.pulls_as_router if is_router or link.standing is Standing.LOCAL else link.pulls
+
+    def looked_up(self, asked: Pulled, found: tuple[Parcel, int] | None, now: Now) -> None:
+        """Answer a PULL with what the store has found; what is not there costs the asker more."""
+        link = self._links.get(asked.link)
+        if link is None:
+            return
+        if found is not None:
+            self._carry(link, asked.group, *found, now)
+        else:
+            self._meter(link, asked.group).charge(MISS_COST - 1, now.mono_s)
+
+    def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
+        """Carry the message, if it is of that group and still valid; a stranger's, only if the door log can afford a
+        line. What does not fit the free window is not carried."""
         valid = parcel.kind == MULTICAST and parcel.signer == group
-        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
+        if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return
         if link.standing is Standing.STRANGER and not self._door.spares(link.standing, now):
             return

@@ -34,8 +34,8 @@ class MeetingLimits:
     `apart_s` between two that begin here. For `start_s` after the start the own set may be incomplete: nobody is
     answered yet. A nonce is good for `answer_s`. An unanswered MEET is repeated `tries_max` times in all, with pauses
     that double. `agreed_s`: how long a group found holds; `groups_max`: of how many groups found with one partner.
-    Answers and own beginnings are limited to `answers_per_s` each in all, and answers to one partner to
-    `partner_per_s`, of which `partner_burst` may come at once.
+    Own beginnings are limited to `answers_per_s` in all, and so are answers to routers with which nothing is shared;
+    answers to one partner to `partner_per_s`, of which `partner_burst` may come at once.
     """
 
     again_s: float = 3600.0
@@ -58,7 +58,7 @@ class Cause(Enum):
     OWN_KEY = "a meeting with this router itself"
     UNASKED = "an answer to no question of ours, or after its time"
     TOO_SOON = "more questions of one router than are answered"
-    TOO_MANY = "more questions of all routers than are answered"
+    TOO_MANY = "more questions than are answered of all routers with which nothing is shared"
     NO_ROOM = "a question of one router more than are met, all of which share groups"
 
 
@@ -291,7 +291,7 @@ class Meetings:
     def _answer(self, partner: Partner, meet: Meet, now_s: float) -> list[Deed]:
         if not partner.allowance.take(1, now_s):
             return [Drop(partner.router, Cause.TOO_SOON)]
-        if not self._answers.take(1, now_s):
+        if not partner.found and not self._answers.take(1, now_s):  # so strangers take nothing from those who share
             return [Drop(partner.router, Cause.TOO_MANY)]
         own = self._random(NONCE_BYTES)
         partner.answered = Open(own, meet.nonce, now_s + self._limits.answer_s, self._revision)

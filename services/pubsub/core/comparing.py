@@ -13,6 +13,7 @@ of a comparison.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -282,7 +283,7 @@ class Comparing:
         except BadFrame as error:
             self._end(session, now, is_silent=True)
             return [c.Refuse(reasons.NOT_COMPARED, str(error))]
-        session.fetch.add(list(session.found.need)[before:])
+        session.fetch.add(dict(islice(session.found.need.items(), before, None)))
         if frame and session.rounds < self._limits.rounds_max and session.lo < session.hi:
             return self._say(session, frame, now)
         self._fetching.give(session.group, session.router, session.found.have, now)

@@ -8,7 +8,7 @@ answers none of many questions is asked no more: it has named ids that do not ex
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
@@ -50,6 +50,7 @@ class Fetch:
     missing: int = 0
     is_open: bool = True
     waiting: deque[tuple[MessageId, int]] = field(default_factory=deque)
+    minutes: dict[MessageId, tuple[int, int]] = field(default_factory=dict)  # the first and last of each one's expiry
     asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order
     not_before_s: float = -inf
     unanswered: int = 0
@@ -58,11 +59,12 @@ class Fetch:
     def is_over(self) -> bool:
         return not (self.is_open or self.waiting or self.asked)
 
-    def add(self, ids: Iterable[bytes]) -> None:
-        """Fetch these ids as well."""
-        found = [(MessageId(one), 0) for one in ids]
+    def add(self, ids: Mapping[bytes, tuple[int, int]]) -> None:
+        """Fetch these ids as well, each with the first and the last minute in which it can expire."""
+        found = {MessageId(id): minutes for id, minutes in ids.items()}
         self.needed += len(found)
-        self.waiting += found
+        self.minutes |= found
+        self.waiting += [(id, 0) for id in found]
 
     @property
     def due_s(self) -> float:
@@ -137,7 +139,8 @@ class Fetching:
             idle, room, fetch.not_before_s = 0, room - 1, -inf
             id, asks = fetch.waiting.popleft()
             fetch.asked[id] = asks + 1, now.mono_s + self._limits.answer_s
-            deeds.append(c.PullFrom(fetch.router, fetch.group, id))
+            first, last = fetch.minutes[id]
+            deeds.append(c.PullFrom(fetch.router, fetch.group, id, first, last - first + 1))
         return deeds
 
     def arrived(self, id: MessageId) -> bool:

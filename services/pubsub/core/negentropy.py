@@ -58,6 +58,11 @@ class View:
         """Return the positions of the first key, and behind the last one."""
         return self.position(b""), self.position(END)
 
+    def minutes(self, lower: bytes, upper: bytes) -> tuple[int, int]:
+        """Return the first and the last minute in which ids between two bounds can expire, within the view."""
+        first, last = minute_of(lower.ljust(MINUTE_BYTES, b"\0")), minute_of(upper.ljust(MINUTE_BYTES, b"\0"))
+        return max(first, self.lo), min(last, self.hi - 1)
+
     @staticmethod
     def _edge(minute: int) -> bytes:
         return minute.to_bytes(MINUTE_BYTES, "big") if minute < 1 << 32 else END
@@ -65,17 +70,20 @@ class View:
 
 @dataclass(slots=True)
 class Differences:
-    """What an asker has found out: ids that only the other has, in order, and keys that only this side has.
+    """What an asker has found out: ids that only the other has, in order, each with the first and the last minute in
+    which it can expire, and keys that only this side has.
 
     `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides."""
 
     have_max: int = 4096
-    need: dict[bytes, None] = field(default_factory=dict)
+    need: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     have: list[bytes] = field(default_factory=list)
     is_cut: bool = False
 
-    def compare(self, view: View, lower: int, upper: int, theirs: dict[bytes, None]) -> None:
-        """Compare all ids of a range with those of the other side."""
+    def compare(
+        self, view: View, lower: int, upper: int, theirs: dict[bytes, None], minutes: tuple[int, int]
+    ) -> None:  # fmt: skip
+        """Compare all ids of a range, which expire in those minutes, with those of the other side."""
         for key in view.ids.keys(lower, upper):
             identity = key[MINUTE_BYTES:]
             if identity in theirs:
@@ -85,7 +93,7 @@ class Differences:
             else:
                 self.is_cut = True
                 break
-        self.need |= theirs
+        self.need |= dict.fromkeys(theirs, minutes)
 
 
 def ask(view: View, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
@@ -120,13 +128,15 @@ def _compare(view: View, received: bytes, found: Differences | None, frame_bytes
     """Go through the ranges of a frame; `found`: what the asker collects, None at the answerer."""
     frame = _Writer(frame_bytes_max)
     (lower, end), bound, is_done = view.span, b"", False
+    reached, last_bound = b"", b""
     for upper_bound, mode, given in _ranges(received):
+        reached, last_bound = last_bound, upper_bound
         upper = max(lower, view.position(upper_bound))
         if mode == SKIP or (mode == FINGERPRINT and given == _fingerprint(view, lower, upper)):
             is_done, lower, bound = True, upper, upper_bound
             continue
         if mode == IDS and found is not None:
-            found.compare(view, lower, upper, _ids(given))
+            found.compare(view, lower, upper, _ids(given), view.minutes(reached, upper_bound))
             is_done, lower, bound = True, upper, upper_bound
             continue
         mark, room = frame.mark, frame.room

@@ -12,6 +12,7 @@ from samples.core import ALICE, BOB, GROUP
 from router.core.routing.directory import JOIN, Neighbour
 from router.core.routing.effects import Pulled, SendOwn
 from router.core.routing.limits import AdmissionLimits, Limits, PullLimits
+from router.core.routing.pulls import MINUTES_MAX, MISS_COST
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import encode
 from router.core.wire.control import Carried, Join, Pull, decode_control, encode_control
@@ -181,7 +182,29 @@ def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> N
     one.told(slow)
     for wire, fits in ((WIRES[0], True), (large, False)):
         [found] = [(each, i) for each in one.disk.parcels.values() for i in range(each.count) if each.wire(i) == wire]
-        one.router.pulls.found(slow, GROUP.public, *found, one.now())
+        one.router.pulls.looked_up(Pulled(slow, GROUP.public, message_id(wire)), found, one.now())
         one.cycle()
         assert pulls(one, slow) == [Carried(wire)] * fits
     assert len([each for each in one.events if getattr(each, "event", "") == "pulled"]) == 1
+
+
+def test_a_pull_for_what_is_not_here_costs_its_asker_more() -> None:
+    one, _, alice, _ = house(limits=Limits(admission=AdmissionLimits(pulls_routers_per_s=2.0 * MISS_COST)))
+    pulled = Pulled(alice, GROUP.public, IDS[0])
+    assert asked(one, alice, ALICE, 1) == 1
+    for _ in range(4):
+        one.router.pulls.looked_up(pulled, None, one.now())
+    one.seconds += 0.5
+    assert asked(one, alice, ALICE, 1) == 0, "four misses are more than it has"
+    one.seconds += 0.5
+    assert asked(one, alice, ALICE, 300) == 3
+
+
+def test_an_id_is_looked_up_in_the_minutes_that_are_named() -> None:
+    one, service, _, peer = house()
+    one.bring(peer, WIRES[0])
+    one.cycle()
+    again, service, _, peer = house(disk=one.disk, limits=Limits(seen_recent_max=0))
+    for first, count, state in ((EXPIRY - 3, 4, "known"), (EXPIRY - 3, 3, "asked"), (EXPIRY, 1, "known")):
+        assert pull(again, service, PEER, IDS[0], expiries=[first], minutes=[count]) == [state]
+    assert "pull: " in pull(again, service, PEER, IDS[0], expiries=[EXPIRY], minutes=[MINUTES_MAX + 1])

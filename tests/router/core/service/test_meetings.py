@@ -277,6 +277,23 @@ def test_questions_without_end_are_answered_seldom() -> None:
     assert len(table.seen) == 11
 
 
+def test_strangers_take_no_answer_from_a_partner_that_shares_something() -> None:
+    table = Table(ALICE.public, BOB.public)
+    table.want(ALICE.public, keys(1))
+    table.want(BOB.public, keys(1))
+    table[ALICE.public].meetings.meet(BOB.public, SERVICE, 0.0)
+    table.run(2.0)
+    assert table[ALICE.public].meetings.shared_with(BOB.public) == 1
+    table.seconds += 60
+    table.seen.clear()
+    strangers = [PublicKey(keys(1, 500 + number)[0]) for number in range(200)]
+    for one in strangers:
+        table.hear(table[ALICE.public], one, Meet(b"n" * 16))
+    assert len(table.seen) == 10
+    table.hear(table[ALICE.public], BOB.public, Meet(b"b" * 16))
+    assert [said.via for _, said in table.seen[10:]] == [BOB.public]
+
+
 def test_who_shares_nothing_and_was_silent_longest_gives_way() -> None:
     limits = MeetingLimits(partners_max=3, answers_per_s=1000.0)
     table = Table(ALICE.public, BOB.public, limits=limits)
