@@ -30,3 +30,6 @@ BAD_SIGNATURE = Reason.declare(76, "dmq:bad-signature", "The KES signature of th
 TTL_TOO_LARGE = Reason.declare(77, "dmq:ttl-too-large", "The message's ttl is longer than the topic allows.")
 MEMPOOL_FULL = Reason.declare(78, "dmq:mempool-full", "The mempool of the node is full.", later=True)
 POOL_FULL = Reason.declare(79, "dmq:pool-full", "The pool's share of the mempool is full.", later=True)
+PACE_FULL = Reason.declare(
+    80, "dmq:pace-full", "Too many messages of the pool wait until other nodes may hear of them.", later=True
+)

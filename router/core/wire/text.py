@@ -23,7 +23,7 @@ _NAMES = {"addr": "an address", "group": "a group", "msg": "a message id"}
 _CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _VALUE_OF = {character: value for value, character in enumerate(_CHARSET)}
 _GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
-_BECH32M = 0x2BC830A3
+_BECH32, _BECH32M = 1, 0x2BC830A3
 _BECH32M_MAX = 90
 _CHECKSUM = 6
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -80,8 +80,17 @@ def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
 
 
 def bech32m_encode(prefix: str, data: bytes) -> str:
+    return _encoded(prefix, data, _BECH32M)
+
+
+def bech32_encode(prefix: str, data: bytes) -> str:
+    """Return the older form (BIP-173), in which Cardano writes the ids of pools."""
+    return _encoded(prefix, data, _BECH32)
+
+
+def _encoded(prefix: str, data: bytes, constant: int) -> str:
     values = _regroup(data, 8, 5)
-    check = _polymod((*_expand(prefix), *values, *bytes(_CHECKSUM))) ^ _BECH32M
+    check = _polymod((*_expand(prefix), *values, *bytes(_CHECKSUM))) ^ constant
     values += [check >> 5 * (_CHECKSUM - 1 - at) & 31 for at in range(_CHECKSUM)]
     return prefix + "1" + "".join(_CHARSET[value] for value in values)
 

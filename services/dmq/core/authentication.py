@@ -11,7 +11,7 @@ signatures known, cannot slip past another of the same pool that was taken meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .certificate import PoolId
@@ -69,9 +69,9 @@ class Authentication:
             return float(message.expires_at)
         return moment.wall_s + (message.ttl_s or 0)
 
-    def judge(self, message: SignedMessage, moment: Moment, known: Container[bytes]) -> Rejected | None:
-        """Return the first of checks 0 to 7 that the message fails; None if it fails none. `known`: live ids."""
-        if message.id in known:
+    def judge(self, message: SignedMessage, moment: Moment, is_known: bool) -> Rejected | None:
+        """Return the first of checks 0 to 7 that the message fails; None if none. `is_known`: `Mempool.knows`."""
+        if is_known:
             return Rejected(Fault.DUPLICATE)
         answers = (check(self, message, moment) for check in _CHECKS)
         return next((found for found in answers if found is not None), None)

@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 from router.core.wire.codec import encode
 from router.core.wire.crypto import PublicKey, Signature, SigningKey, verify
+from router.core.wire.text import bech32_encode
 
 from .cbor import Reader
 
@@ -29,6 +30,11 @@ class PoolId(bytes):
 
     def __repr__(self) -> str:
         return f"PoolId({self.hex()[:12]}…)"
+
+    @property
+    def text(self) -> str:
+        """Return the id as Cardano's tools show it, `pool1…`."""
+        return bech32_encode("pool", self)
 
 
 @dataclass(frozen=True, slots=True)

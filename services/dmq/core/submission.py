@@ -82,7 +82,7 @@ TABLE: Table = {
 }
 _TWO = {"cip-29ffe0e": Fault.TTL_TOO_LARGE}
 """What reason 2 stands for in an encoding of messages; else expired."""
-_OTHER = (Fault.MEMPOOL_FULL, Fault.POOL_FULL)
+_OTHER = (Fault.MEMPOOL_FULL, Fault.POOL_FULL, Fault.PACE_FULL)
 
 
 def rejection(verdict: Rejected, encoding: str) -> MsgRejectMessage:

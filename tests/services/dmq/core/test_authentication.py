@@ -34,9 +34,9 @@ POOL = POOLS[0]
 CHECKER = SignatureChecker()
 
 
-def verdict(of: Authentication, message: SignedMessage, at: Moment = NOW, known: Any = ()) -> str:
+def verdict(of: Authentication, message: SignedMessage, at: Moment = NOW, is_known: bool = False) -> str:
     """The whole verdict as the node reaches it; what passes is taken."""
-    rejected = of.judge(message, at, known)
+    rejected = of.judge(message, at, is_known)
     if rejected is not None:
         return str(rejected.fault.value)
     fault = CHECKER.fault(of.signature_check(message, at))
@@ -71,7 +71,7 @@ def test_a_stored_lower_counter_after_a_higher_one() -> None:
     known = authentication(DMQ, Topic(pause_s=0))
     assert verdict(known, DMQ.read(raw(STORED["valid_evolution_5"]["hex"]))) == "accept"
     lower = DMQ.read(raw(STORED["lower_opcert_counter"]["hex"]))
-    rejected = known.judge(lower, NOW, ())
+    rejected = known.judge(lower, NOW, False)
     assert rejected is not None and rejected.fault is Fault.OLD_CERTIFICATE
     assert rejected.detail == "issue number 6 after 7"
 
@@ -121,16 +121,16 @@ class Broken:
         self.message = replace(message, id=bytes(32), certificate=certificate, kes_period=START_PERIOD + 62,
                                kes_signature=bytes(448))  # fmt: skip
         self.at = Moment(EXPIRES_AT + 0.5, NOW.mono_s + 59.9)
-        self.known: set[bytes] = {bytes(32)}
+        self.is_known = True
 
     def verdict(self) -> str:
-        return verdict(self.of, self.message, self.at, self.known)
+        return verdict(self.of, self.message, self.at, self.is_known)
 
     def mends(self) -> list[tuple[str, Any]]:
         right = message_of(self.pool)
         stake = {self.pool.id: 0}
         return [
-            ("SigDuplicate", lambda: self.known.clear()),
+            ("SigDuplicate", lambda: setattr(self, "is_known", False)),
             ("SigExpired", lambda: setattr(self, "at", Moment(EXPIRES_AT - 1800.0, self.at.mono_s))),
             ("SigExpiresAtTooFarInTheFuture", lambda: setattr(self, "at", Moment(NOW.wall_s, self.at.mono_s))),
             ("SigTooFrequent", lambda: setattr(self, "at", Moment(NOW.wall_s, NOW.mono_s + 60.0))),
@@ -236,7 +236,7 @@ def test_what_was_verified_is_not_verified_again() -> None:
 
 
 def test_a_verdict_says_what_decided() -> None:
-    rejected = authentication(DMQ).judge(message_of(evolution=0), Moment(EXPIRES_AT + 2.25, 0), ())
+    rejected = authentication(DMQ).judge(message_of(evolution=0), Moment(EXPIRES_AT + 2.25, 0), False)
     assert rejected is not None
     assert rejected.text == "SigExpired: the message's expiry has passed by the clock of the DMQ node (2.2 s ago)."
     assert PoolId(raw(SIGNED["pools"]["kes_agent_fixture"])) in (authentication(DMQ).stake or STAKE).pools

@@ -25,7 +25,7 @@ OFFER = h.propose(MAGIC)
 HANDSHAKE: tuple[h.Message, ...] = (
     OFFER,
     h.answer(OFFER, MAGIC),
-    h.answer(OFFER, 1),
+    h.MsgRefuse(h.Refused(4097, "no")),
     h.answer(h.propose(MAGIC, query=True), MAGIC),
     h.MsgRefuse(h.VersionMismatch((4097,))),
     h.MsgRefuse(h.HandshakeDecodeError(4097, "why")),

@@ -271,7 +271,7 @@ def outcome(session: Session, pieces: list[bytes]) -> tuple[list[Heard], str]:
 
 
 @pytest.mark.parametrize("name", REVISIONS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(pieces=PIECES, changes=st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 255)), max_size=2))
 def test_any_bytes_are_messages_or_a_fault_whole_and_one_by_one(
     name: str, pieces: list[bytes], changes: list[tuple[int, int]]
@@ -286,7 +286,7 @@ def test_any_bytes_are_messages_or_a_fault_whole_and_one_by_one(
     assert fresh == outcome(Pair(REVISIONS[name]).node, [bytes((byte,)) for byte in data])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.binary(max_size=300), st.sampled_from([h.NUMBER, s.NUMBER, n.NUMBER]))
 def test_any_bytes_of_a_protocol_are_messages_or_a_fault(payload: bytes, number: int) -> None:
     for session in (Pair().node, Pair().open().node):

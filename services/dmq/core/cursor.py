@@ -1,0 +1,104 @@
+"""How far a named consumer has come, though it knows of no cursor: its next request acknowledges the last reply.
+
+A consumer that breaks off after a reply gets half as many in the next. A message that alone broke it off three times is
+set aside for it, so that one body it cannot read does not hold up all others; it is given again when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .mempool import Mempool, Row
+
+REPLY_MESSAGES_MAX = 100
+REPLY_BYTES_MAX = 256 << 10
+BREAKS_MAX = 3
+SET_ASIDE_MAX = 1000
+"""How many messages are set aside for one consumer; beyond that the oldest are forgotten."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """The state of one consumer, all of it to be kept. `last`: the number up to which all is acknowledged or set aside.
+
+    `offered` are the numbers of the last reply, `again` those to be given once more, each by itself."""
+
+    last: int = 0
+    offered: tuple[int, ...] = ()
+    most: int = REPLY_MESSAGES_MAX
+    breaks: int = 0
+    set_aside: list[int] = field(default_factory=list)
+    again: list[int] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<Cursor at {self.last}, {len(self.offered)} offered, {len(self.set_aside)} set aside>"
+
+    def lag(self, mempool: Mempool) -> int:
+        """Return how many live messages the consumer has not acknowledged."""
+        return len(self.again) + sum(1 for _ in mempool.after(self.last))
+
+    def requested(self) -> tuple[int, ...]:
+        """Hear the consumer's next request; return the numbers that it acknowledges."""
+        found, self.offered, self.breaks = self.offered, (), 0
+        if found:
+            self.most = min(2 * self.most, REPLY_MESSAGES_MAX)
+            self._pass(found)
+        return found
+
+    def reply(self, mempool: Mempool) -> list[Row]:
+        """Return what the next reply holds: nothing, if nothing is there; `offered` then tells what it was."""
+        assert not self.offered, "the last reply is acknowledged or broken off before the next"
+        rows = self._once_more(mempool) or list(_fitting(mempool.after(self.last), self.most))
+        self.offered = tuple(row.number for row in rows)
+        return rows
+
+    def broke_off(self) -> int | None:
+        """Hear that the connection ended after a reply; return the number of a message that is now set aside."""
+        offered, self.offered = self.offered, ()
+        if not offered:
+            return None
+        self.most = max(len(offered) // 2, 1)
+        self.breaks = self.breaks + 1 if len(offered) == 1 else 0
+        if self.breaks < BREAKS_MAX:
+            return None
+        self.breaks = 0
+        self._pass(offered)
+        self.set_aside = [*self.set_aside, *offered][-SET_ASIDE_MAX:]
+        return offered[0]
+
+    def give_again(self, number: int) -> bool:
+        """Offer a message that was set aside once more; False if it was not."""
+        if number not in self.set_aside:
+            return False
+        self.set_aside.remove(number)
+        self.again.append(number)
+        return True
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Drop messages that have expired from what is set aside."""
+        gone = set(numbers)
+        self.set_aside = [one for one in self.set_aside if one not in gone]
+        self.again = [one for one in self.again if one not in gone]
+
+    def _once_more(self, mempool: Mempool) -> list[Row]:
+        """Return the first live message of those that are to be given again."""
+        rows = (mempool.get(number) for number in self.again)
+        return [row for row in rows if row is not None][:1]
+
+    def _pass(self, numbers: tuple[int, ...]) -> None:
+        """Go on behind these numbers."""
+        if numbers[0] in self.again:
+            self.again.remove(numbers[0])
+        else:
+            self.last = numbers[-1]
+
+
+def _fitting(rows: Iterator[Row], most: int) -> Iterator[Row]:
+    """Yield as many rows as one reply holds, one at least."""
+    size = 0
+    for count, row in enumerate(rows):
+        size += row.size
+        if count and (count == most or size > REPLY_BYTES_MAX):
+            return
+        yield row

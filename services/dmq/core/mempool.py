@@ -1,0 +1,233 @@
+"""Which messages are live, in the order in which they were taken, and how many fit (CIP-137, "Message invalidation").
+
+Holds no message: its bytes and its row lie on disk under its number. What a caller is to write comes back as a `Row`;
+after a restart the rows are handed in again. A row costs some 250 bytes of memory.
+
+Pace: other nodes refuse a pool's second message within a minute, and signers never repeat one. So a local message that
+comes early is taken, given to consumers at once, and told to peers when its turn has come.
+
+Ids do not name the pool: a pool that signs another's payload takes its id. So a message counts as known only if its own
+pool has it under that id, and for peers the latest local one stands under the id.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, NamedTuple
+
+from .authentication import Moment
+from .certificate import PoolId
+from .fault import Fault, Rejected
+from .signed_message import SignedMessage
+
+DEAD_MAX = 1024
+"""How many rows of dead messages are kept beyond as many as are live."""
+
+
+@dataclass(frozen=True, slots=True)
+class MempoolLimits:
+    """How much is live at most, in messages and in their bytes; `paced_max` messages of a pool wait for peers.
+
+    `pause_s`: how far apart peers may hear two messages of one pool; 0: at once."""
+
+    messages_max: int = 100_000
+    bytes_max: int = 256 << 20
+    pool_messages_max: int = 100
+    pool_bytes_max: int = 400_000
+    paced_max: int = 8
+    pause_s: float = 60.0
+
+
+class Row(NamedTuple):
+    """A live message. Times are Unix seconds; peers may hear of it from `peers_at` on."""
+
+    number: int
+    id: bytes
+    pool: PoolId
+    size: int
+    expires_at: float
+    peers_at: float
+
+
+@dataclass(slots=True)
+class _Share:
+    """What is live of one pool, and when peers may hear of those that were taken last, the latest last."""
+
+    messages: int = 0
+    bytes: int = 0
+    peers_at: tuple[float, ...] = ()
+
+    def waiting(self, wall_s: float) -> int:
+        return len(self.peers_at) - bisect_right(self.peers_at, wall_s)
+
+
+class Mempool:
+    """The live messages of one topic."""
+
+    def __init__(self, limits: MempoolLimits) -> None:
+        self._limits = limits
+        self._shares: dict[PoolId, _Share] = {}
+        self._rows = _Rows()
+        self._by_id: dict[bytes, int | tuple[int, ...]] = {}
+        self._by_second: dict[int, array[int]] = {}
+        self.bytes = 0
+        self.last = 0
+        """The number of the message that was taken last."""
+
+    def __repr__(self) -> str:
+        return f"<Mempool of {len(self)} messages, {self.bytes} bytes, {len(self._shares)} pools>"
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def knows(self, message: SignedMessage) -> bool:
+        """Whether the message's pool has a live message under its id."""
+        rows = map(self._rows.get, self._numbers(message.id))
+        return any(row is not None and row.pool == message.certificate.pool for row in rows)
+
+    def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
+        """Return why there is no room for the message, the pool's own causes first; None if there is."""
+        limits, size = self._limits, len(message.wire)
+        share = self._shares.get(message.certificate.pool, _Share())
+        if (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
+            return Rejected(Fault.PACE_FULL, f"{waiting} wait")
+        if share.messages >= limits.pool_messages_max or share.bytes + size > limits.pool_bytes_max:
+            return Rejected(Fault.POOL_FULL, f"{share.messages} messages, {share.bytes} bytes")
+        if len(self) >= limits.messages_max or self.bytes + size > limits.bytes_max:
+            return Rejected(Fault.MEMPOOL_FULL, f"{len(self)} messages, {self.bytes} bytes")
+        return None
+
+    def take(self, message: SignedMessage, expires_at: float, moment: Moment) -> Row:
+        """Take a message that has passed all checks, and return its row."""
+        pool = message.certificate.pool
+        former = self._shares.get(pool, _Share()).peers_at
+        peers_at = max(moment.wall_s, former[-1] + self._limits.pause_s) if former else moment.wall_s
+        row = Row(self.last + 1, message.id, pool, len(message.wire), expires_at, peers_at)
+        self._add(row)
+        return row
+
+    def restore(self, rows: Iterable[Row], last: int) -> None:
+        """Take rows that were written before, in the order of their numbers, into an empty mempool.
+
+        `last`: the last number that was given; none is given twice, since consumers' cursors rest on them.
+        """
+        assert not self.last, "a mempool is restored before anything is taken"
+        for row in rows:
+            self._add(row)
+        self.last = max(self.last, last)
+
+    def expire(self, wall_s: float) -> list[Row]:
+        """Forget the messages whose expiry has come, to the second, and return their rows."""
+        due = sorted(second for second in self._by_second if second <= wall_s)
+        rows = [self._rows.get(number) for second in due for number in self._by_second.pop(second)]
+        found = [row for row in rows if row is not None]
+        for row in found:
+            self._remove(row, wall_s)
+        return found
+
+    def expires_next(self) -> int | None:
+        """Return the second at which `expire` has something to do again."""
+        return min(self._by_second, default=None)
+
+    def get(self, number: int) -> Row | None:
+        """Return the live message of this number."""
+        return self._rows.get(number)
+
+    def after(self, number: int) -> Iterator[Row]:
+        """Yield the live messages with numbers above this one, in order."""
+        return self._rows.after(number)
+
+    def served(self, own_id: bytes) -> int | None:
+        """Return the number of the message that stands under this id for peers: the latest."""
+        return max(self._numbers(own_id), default=None)
+
+    def _numbers(self, own_id: bytes) -> tuple[int, ...]:
+        found = self._by_id.get(own_id, ())
+        return found if isinstance(found, tuple) else (found,)
+
+    def _add(self, row: Row) -> None:
+        share = self._shares.setdefault(row.pool, _Share())
+        share.messages += 1
+        share.bytes += row.size
+        share.peers_at = (*share.peers_at, row.peers_at)[-self._limits.paced_max :]
+        self.bytes += row.size
+        self.last = row.number
+        former = self._numbers(row.id)
+        self._by_id[row.id] = (*former, row.number) if former else row.number
+        self._rows.add(row)
+        self._by_second.setdefault(ceil(row.expires_at), array("Q")).append(row.number)
+
+    def _remove(self, row: Row, wall_s: float) -> None:
+        rest = tuple(number for number in self._numbers(row.id) if number != row.number)
+        del self._by_id[row.id]
+        if rest:
+            self._by_id[row.id] = rest
+        self._rows.remove(row.number)
+        self.bytes -= row.size
+        share = self._shares[row.pool]
+        share.messages -= 1
+        share.bytes -= row.size
+        if not share.messages and share.peers_at[-1] + self._limits.pause_s <= wall_s:
+            del self._shares[row.pool]
+
+
+class _Rows:
+    """Rows by number, in columns: numbers grow, and the dead are packed away when they are most."""
+
+    def __init__(self) -> None:
+        self._numbers = array("Q")
+        self._sizes = array("I")
+        self._expiries = array("d")
+        self._peers_at = array("d")
+        self._ids: list[bytes] = []
+        self._pools: list[PoolId | None] = []
+        self._dead = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers) - self._dead
+
+    def add(self, row: Row) -> None:
+        self._numbers.append(row.number)
+        self._sizes.append(row.size)
+        self._expiries.append(row.expires_at)
+        self._peers_at.append(row.peers_at)
+        self._ids.append(row.id)
+        self._pools.append(row.pool)
+
+    def get(self, number: int) -> Row | None:
+        place = bisect_left(self._numbers, number)
+        return self._at(place) if place < len(self._numbers) and self._numbers[place] == number else None
+
+    def after(self, number: int) -> Iterator[Row]:
+        for place in range(bisect_right(self._numbers, number), len(self._numbers)):
+            if (row := self._at(place)) is not None:
+                yield row
+
+    def remove(self, number: int) -> None:
+        place = bisect_left(self._numbers, number)
+        self._ids[place], self._pools[place] = b"", None
+        self._dead += 1
+        if self._dead > len(self) + DEAD_MAX:
+            self._pack()
+
+    def _at(self, place: int) -> Row | None:
+        pool = self._pools[place]
+        if pool is None:
+            return None
+        times = self._expiries[place], self._peers_at[place]
+        return Row(self._numbers[place], self._ids[place], pool, self._sizes[place], *times)
+
+    def _pack(self) -> None:
+        live = [place for place, pool in enumerate(self._pools) if pool is not None]
+        for column in (self._numbers, self._sizes, self._expiries, self._peers_at, self._ids, self._pools):
+            column[:] = _picked(column, live)
+        self._dead = 0
+
+
+def _picked(column: Any, places: list[int]) -> Any:
+    found = [column[place] for place in places]
+    return array(column.typecode, found) if isinstance(column, array) else found
