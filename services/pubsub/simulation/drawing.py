@@ -87,8 +87,10 @@ class _Plot:
 
 
 def _round_numbers(most: float) -> list[float]:
-    """Return round numbers at equal distances from 0 to the first that is not below `most`; four to ten."""
-    unit = float(10 ** floor(log10(most))) if most > 0 else 1.0
+    """Return round numbers at equal distances from 0 to the first that is not below `most`: 0 and 1 if that is 0."""
+    if most <= 0:
+        return [0.0, 1.0]
+    unit = float(10 ** floor(log10(most)))
     step = next(unit * part for part in (0.2, 0.25, 0.5, 1.0) if most / (unit * part) <= 8 or part == 1.0)
     return [step * number for number in range(max(1, ceil(most / step - 1e-9)) + 1)]
 

@@ -154,9 +154,13 @@ def test_copies_that_a_service_sends_on_are_counted_apart_and_are_no_acceptances
         here.outward("acked", [(first, 2)], recipient=recipient, parcel=first)
     there.accepted(1, ["x", "y"], at=0.8, peer=name(A))
     there.outward("delivered", [(1, 2)], at=1.2)
+    there.state("pubsub_repaired", 1.2, service="pubsub", asks=1)
     for number, log in enumerate((here, there)):
         ended(log).write(tmp_path / str(number))
     found = audited(tmp_path)
+    assert {"router": name(B), "event": "pubsub_repaired", "lines": 1, "count": 1} in found["events"], (
+        "beside its delivery"
+    )
     assert states(found) == {"owed": 10, "delivered": 6, "acked": 4} and found["residual"] == 0
     assert (found["messages"], found["copies"], found["accepted_again"], found["duplicates"]) == (2, 4, 0, 0)
     assert [(row["followed"], row["broken"]) for row in found["custody"]] == [(2, 0)]

@@ -200,3 +200,15 @@ def test_who_speaks_for_another_is_refused() -> None:
     ), "nobody has said which service that router has"
     one.hear(c.Linked(liar.router.public, liar.service.public))
     assert isinstance(one.said(liar, body, source=two.service.public)[0], c.Refuse)
+
+
+def test_of_many_groups_those_with_the_fewest_neighbours_decide_who_is_met() -> None:
+    """So that 4,096 groups take no longer than 64; of those that are equally lonely others count each time."""
+    lonely, others = GROUPS[0], [PublicKey(digest(b"group %d" % number)) for number in range(200)]
+    table = InterestTable(OWN, Random(1), InterestLimits(groups_max=8, suggested_max=1))
+    table.take(node(0), 0, exactly(lonely))
+    table.take(node(1), 0, exactly(others[0]))
+    neighbours = [(group, 1) for group in others]
+    assert table.suggested([*neighbours, (lonely, 0)], ()) == (node(0),)
+    first = {table.suggested([(group, 0) for group in (*others[:20], lonely)], ()) for _ in range(50)}
+    assert first == {(node(0),), (node(1),)}

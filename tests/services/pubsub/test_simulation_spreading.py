@@ -37,7 +37,7 @@ def judged(name: str, scenario: Scenario, nodes: int, seeds: int) -> list[Row]:
     return rows
 
 
-FEWER = {"churn": 150, "topics": 60}
+FEWER = {"churn": 150, "topics": 40}
 """Scenarios of which 300 nodes take too long for the suite."""
 
 
