@@ -30,6 +30,7 @@ from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
+from router.node.dialler import Verdict
 from router.node.in_flight import InFlight
 from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
@@ -126,7 +127,7 @@ class Connection:
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read was of less than TRICKLE_BYTES
-        self.turned_away = ""  # a sentence, if the other end does not let us in
+        self.verdict = Verdict()
         self.link_writer = StreamWriter(number, self._session, stream.where, stream.place, stream.ip)
 
     async def run(self) -> str:
@@ -231,7 +232,7 @@ class Connection:
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
-                    self.turned_away = self._why_turned_away(reason, text)
+                    self.verdict = self._judge(reason, text)
         if settled:
             self._tell(Settled(number, settled))
         self.link_writer.flush_session()
@@ -248,16 +249,17 @@ class Connection:
         except RemoteProtocolError as error:
             return error.before, error
 
-    def _why_turned_away(self, reason: Reason, text: str) -> str:
+    def _judge(self, reason: Reason, text: str) -> Verdict:
+        """Return what the other end's goodbye says of this node."""
         both_dialled = self.link_writer.closing is not None  # then this end closes one of the two connections as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
-            return DISPLACED
+            return Verdict(DISPLACED, is_displaced=True)
         if reason is Reason.RATE_LIMITED:
-            return NOT_NOW + (text or reason.sentence)
+            return Verdict(NOT_NOW + (text or reason.sentence))
         if reason is Reason.NOT_AUTHORISED:
             said = text if "; " in text else f"{text}; {ASK_AGAIN}"
-            return f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY
-        return ""
+            return Verdict(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)
+        return Verdict()
 
     def _hear(self, item: link_items.Item, mono_ns: int) -> None:
         wall_ns = self._clock.wall_ns()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from router.core.log import events as ev
-from router.core.routing.directory import PUBSUB, WHY
+from router.core.routing.directory import PUBSUB, WHY, Standing
 from router.core.routing.effects import (
     Changes,
     Close,
@@ -305,9 +305,9 @@ class Cycle:
                 self._deeds += self._fates.hear(self, heard, now)
 
     def _warn_once(self, number: int) -> None:
-        """Warn the operator once per link that a neighbour takes nothing from us; the log has each message's fate."""
-        writer = self.link_writers.get(number)
-        if writer is not None and not writer.problem:
+        """Warn the operator once per link that a neighbour, no app or service of ours, takes nothing from us."""
+        writer, link = self.link_writers.get(number), self.router.links.get(number)
+        if writer and link and link.standing is not Standing.LOCAL and not writer.problem:
             writer.problem = REFUSES_US
             log.warning("%s %s", writer.where, writer.problem)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import ip_address
+from typing import NamedTuple
 
 import trio
 
+from router.core.routing.admission import TOGETHER_S
 from router.core.routing.dial_budget import DialBudget
-from router.core.routing.directory import Neighbour
+from router.core.routing.directory import CONFIG, INVITED, Neighbour
 from router.core.wire.address import (
     AddressSource,
     IpAddress,
@@ -34,9 +36,19 @@ OnFailed = Callable[[Neighbour, str, bool], None]
 """Hears why a neighbour was not connected to, and whether it was something else than that it does not let us in."""
 
 
+class Verdict(NamedTuple):
+    """What the other end of a connection said of this node when it ended it.
+
+    `text`: a sentence for the operator, "" if nothing is wrong; `lets_in`: False if this node is refused there;
+    `is_displaced`: another connection of this node's key took over there, maybe one that the other end dialled."""
+
+    text: str = ""
+    lets_in: bool = True
+    is_displaced: bool = False
+
+
 class Dialler:
-    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends, and returns a sentence
-    if the other end did not let us in, else "".
+    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends.
 
     `waiting(key)` asks the message router whether messages are queued for the key; `draw()` returns a number in [0, 1)
     for the jitter; `on_loopback()` whether this node is reached on its own machine only.
@@ -44,7 +56,7 @@ class Dialler:
 
     def __init__(
         self, key: SigningKey, neighbours: Iterable[Neighbour], link: Link, nursery: trio.Nursery,
-        run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
+        run: Callable[[Stream, PublicKey], Awaitable[Verdict]], waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float], on_loopback: Callable[[], bool], budget: DialBudget,
         on_failed: OnFailed = lambda neighbour, text, let_in: None,
     ) -> None:  # fmt: skip
@@ -135,13 +147,19 @@ class Dialler:
                 self._on_failed(neighbour, self.problems.get(neighbour.key, ""), True)
         if stream is not None:
             began = trio.current_time()
-            problem = await self._run(stream, PublicKey(neighbour.key))
-            if problem:
-                self._on_failed(neighbour, problem, False)
-            self._note(neighbour, problem)
+            verdict = await self._run(stream, PublicKey(neighbour.key))
+            if verdict.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
+                verdict = Verdict()
+            if verdict.text:
+                self._on_failed(neighbour, verdict.text, verdict.lets_in)
+            self._note(neighbour, verdict.text)
             if trio.current_time() - began > self._link.dial_backoff_s_max:
                 failures = 0
         return min(failures + 1, 32)
+
+    def _may_have_crossed(self, neighbour: Neighbour, lasted_s: float) -> bool:
+        """Whether the other end may have dialled as well: then the connection stays that the lower key dialled."""
+        return not neighbour.uplink and neighbour.key < self._key.public and lasted_s < TOGETHER_S
 
     def _pause_s(self, failures: int) -> float:
         """Return the next pause: doubled each time, and random in its upper half, so that many do not return at
@@ -207,10 +225,12 @@ class Dialler:
         return list(dict.fromkeys(IpAddress(ip_address(row[4][0]), named.port) for row in rows))
 
     def _note(self, neighbour: Neighbour, problem: str) -> None:
-        """Keep why the last attempt failed, "" if it did not; log each new reason once."""
+        """Keep why the last attempt failed, "" if it did not; log each new reason once.
+
+        It is a warning only for a neighbour that the operator has chosen, as others come and go."""
         if self._neighbours.get(neighbour.key) != neighbour:
             return  # the configuration has changed since
-        level = logging.INFO if neighbour.doubted else logging.WARNING
+        level = logging.WARNING if neighbour.learned in (CONFIG, INVITED) else logging.INFO
         if problem and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem

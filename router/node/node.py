@@ -40,7 +40,7 @@ from router.node.admin import Inquiries
 from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection
 from router.node.cycle import Cycle
-from router.node.dialler import Dialler
+from router.node.dialler import Dialler, Verdict
 from router.node.guest import Guest
 from router.node.in_flight import InFlight
 from router.node.limits import (
@@ -314,7 +314,7 @@ class Node:
     def _is_known(self, key: PublicKey, owner: bool = False) -> bool:
         return self._directory.standing(bytes(key), owner) not in (None, Standing.STRANGER)
 
-    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> str:
+    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> Verdict:
         try:
             return await self._serve(stream, expect)
         finally:
@@ -322,8 +322,8 @@ class Node:
                 scope.shield = True
                 await stream.aclose()
 
-    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> str:
-        """Serve a connection to its end; return a sentence if the other end did not let us in, else ""."""
+    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> Verdict:
+        """Serve a connection to its end; return what the other end said of this node at last."""
         config = self._config
         judge = partial(welcome, self._directory, config, stream.owner)
         offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
@@ -341,7 +341,7 @@ class Node:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
-        return connection.turned_away
+        return connection.verdict
 
     def _is_busy(self) -> bool:
         """Whether readers must wait, because too many events are still to be fed."""

@@ -165,6 +165,7 @@ async def test_a_third_without_the_link_learns_that_nodes_are_there_and_nothing_
             await three.finds(1)
             assert [row["allowed"] for row in await three.lan("off")] == [False]
             await one.finds(0)
+            assert [each.node.stderr.read_text() for each in laptops] == ["", "", ""], "nothing to be warned of"
             nursery.cancel_scope.cancel()
 
 

@@ -6,14 +6,15 @@ import heapq
 from ipaddress import ip_interface
 from itertools import count
 from random import Random
+from typing import Any
 
 from router.core.wire.address import IpAddress
 from router.core.wire.advert import make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.service.contract import Advertise, Came, Now, Signed, Tick, Wake, Write
+from router.service.contract import Advertise, Came, Deed, Now, Signed, Tick, Wake, Write
 from router.service.nearby import Attend, Dial, Interface, Interfaces, Listen, Listening, WriteAtEnd
-from services.discovery.core.lan.lan import EVERYWHERE, Lan, Permit
+from services.discovery.core.lan.lan import EVERYWHERE, FAREWELL, SPOKEN, Lan, Permit
 
 WALL_S = 1_800_000_000.0
 DOOR = "lan"
@@ -23,6 +24,9 @@ ANY = type(ip_interface("0.0.0.0").ip)("0.0.0.0")
 
 def key_of(number: int) -> SigningKey:
     return SigningKey(number.to_bytes(32, "big"))
+
+
+LOW, HIGH = sorted((key_of(1), key_of(2)), key=lambda one: one.public)
 
 
 def at(mono_s: float) -> Now:
@@ -49,6 +53,20 @@ def signed(
 
 def came(data: bytes, peer: str = "10.0.0.9%2:40000", *, to_group: bool = True) -> Came:
     return Came(DOOR, peer, data, to_group)
+
+
+def of(kind: type[Any], deeds: list[Deed]) -> list[Any]:
+    return [one for one in deeds if isinstance(one, kind)]
+
+
+def speaking(key: SigningKey = LOW) -> Lan:
+    """Return the LAN's part of a node that has said at once that it is there, at second 0."""
+    lan = Lan(key.public, DOOR, Random(3), Permit(EVERYWHERE))
+    lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
+    lan.hear(Listening("tls://:4101"), at(0))
+    lan.hear(Signed(FAREWELL, signed(key, 2, ttl_s=0)), at(0))
+    lan.hear(Signed(SPOKEN, signed(key)), at(0))
+    return lan
 
 
 class SimulatedNode:

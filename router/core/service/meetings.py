@@ -25,6 +25,8 @@ from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import FILLER_BYTES, NONCE_BYTES, TAGS_MAX, Meet, Meeting, Met
 
+DOUBLED_MAX = 16
+
 
 @dataclass(frozen=True, slots=True)
 class MeetingLimits:
@@ -32,10 +34,11 @@ class MeetingLimits:
 
     `again_s` passes between two meetings with a partner, `changed_s` from a change of the own set to the next, at least
     `apart_s` between two that begin here. For `start_s` after the start the own set may be incomplete: nobody is
-    answered yet. A nonce is good for `answer_s`. An unanswered MEET is repeated `tries_max` times in all, with pauses
-    that double. `agreed_s`: how long a group found holds; `groups_max`: of how many groups found with one partner.
-    Own beginnings are limited to `answers_per_s` in all, and so are answers to routers with which nothing is shared;
-    answers to one partner to `partner_per_s`, of which `partner_burst` may come at once.
+    answered yet. A nonce is good for `answer_s`. There are `tries_max` MEETs without an answer (None: any number), with
+    pauses that double up to `pause_s_max`; then the partner is forgotten. `agreed_s`: how long a group found holds;
+    `groups_max`: of how many groups found with one partner. Own beginnings are limited to `answers_per_s` in all, and
+    so are answers to routers with which nothing is shared; answers to one partner to `partner_per_s`, of which
+    `partner_burst` may come at once.
     """
 
     again_s: float = 3600.0
@@ -43,7 +46,8 @@ class MeetingLimits:
     apart_s: float = 5.0
     start_s: float = 1.0
     answer_s: float = 30.0
-    tries_max: int = 4
+    tries_max: int | None = 4
+    pause_s_max: float = 300.0
     agreed_s: float = 7200.0
     partners_max: int = 256
     groups_max: int = 512
@@ -275,7 +279,7 @@ class Meetings:
         if not self._begins.take(1, now_s):
             partner.next_s = now_s + 1 / self._limits.answers_per_s
             return []
-        if partner.tries >= self._limits.tries_max:
+        if partner.tries == self._limits.tries_max:
             partner.tries, partner.next_s = 0, now_s + self._limits.again_s
             self._lapse(partner, now_s)
             if not partner.found:
@@ -284,7 +288,8 @@ class Meetings:
         own = self._random(NONCE_BYTES)
         partner.asked = Open(own, None, now_s + self._limits.answer_s, self._revision)
         partner.began_s = now_s
-        partner.next_s = now_s + self._limits.apart_s * 2**partner.tries
+        doubled = 2.0 ** min(partner.tries, DOUBLED_MAX)
+        partner.next_s = now_s + min(self._limits.apart_s * doubled, self._limits.pause_s_max)
         partner.tries += 1
         return [Say(partner.service, partner.router, Meet(own))]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from router.core.service.meetings import Cause, Common, Drop, Meetings, Say
+from router.core.service.meetings import Cause, Common, Drop, MeetingLimits, Meetings, Say
 from router.core.service.meetings import Deed as Decided
 from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import Meet, Met
@@ -50,7 +50,8 @@ class InCommon:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Started):
-            self._meetings = Meetings(heard.router, self._chance.randbytes, now.mono_s)
+            limits = MeetingLimits(tries_max=None)  # whoever is near may yet answer
+            self._meetings = Meetings(heard.router, self._chance.randbytes, now.mono_s, limits)
         if self._meetings is None:
             return []
         deeds: list[c.Deed] = []

@@ -13,12 +13,12 @@ from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey
-from router.node.dialler import Dialler
+from router.node.dialler import Dialler, Verdict
 from router.settings.config import Link
 from router.transport.contract import Stream
 
 
-async def never(stream: Stream, expect: PublicKey) -> str:
+async def never(stream: Stream, expect: PublicKey) -> Verdict:
     raise AssertionError("nobody answered")
 
 

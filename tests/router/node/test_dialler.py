@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
@@ -16,28 +16,35 @@ from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.node.dialler import Dialler
+from router.node.dialler import Dialler, Verdict
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import Stream
 
-ME, THERE, OTHER = (SigningKey(bytes((n,)) * 32) for n in (91, 92, 93))
+
+def seeded(number: int) -> SigningKey:
+    return SigningKey(bytes((number,)) * 32)
+
+
+ME, THERE, OTHER = map(seeded, (91, 92, 93))
 SHORTEST_S, LONGEST_S = 0.5, 60.0
 NOBODY_THERE = "memory://nobody"
 DAY_S = 86_400.0
+NOTHING_WRONG = Verdict()
 
 
 @dataclass
 class House:
     """A dialler, and whoever it reaches: `connected` says when it did so, and whom it expected there.
 
-    A connection lasts `lasts_s`, then says `verdict`; `failed`: what was told of those that were
+    A connection lasts `lasts_s`, then ends with `verdict`; `failed`: what was told of those that were
     not reached. `owed`: for whom something waits; `asked`: how often that was asked.
     """
 
     nursery: trio.Nursery
     lasts_s: float = 0.0
-    verdict: str = ""
+    verdict: Verdict = NOTHING_WRONG
+    me: SigningKey = ME
     owed: set[bytes] = field(default_factory=set)
     asked: int = 0
     failed: list[tuple[bytes, str, bool]] = field(default_factory=list)
@@ -47,7 +54,7 @@ class House:
     def dialler(self, *neighbours: Neighbour, dials_max: int = 64, jitter: float = 0.999_999) -> Dialler:
         limits = Link(dial_backoff_s_min=SHORTEST_S, dial_backoff_s_max=LONGEST_S, dials_max=dials_max)
         return Dialler(
-            ME,
+            self.me,
             neighbours,
             limits,
             self.nursery,
@@ -59,7 +66,7 @@ class House:
             lambda neighbour, text, let_in: self.failed.append((neighbour.key, text, let_in)),
         )
 
-    async def _run(self, stream: Stream, expect: PublicKey) -> str:
+    async def _run(self, stream: Stream, expect: PublicKey) -> Verdict:
         self.connected.append((round(trio.current_time(), 3), expect))
         await trio.sleep(self.lasts_s)
         await stream.aclose()
@@ -162,14 +169,14 @@ async def test_urls_are_tried_in_order_and_a_problem_is_told_once(
     house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = there(NOBODY_THERE, "memory://there")
-    house.verdict = "it does not let us in"
+    house.verdict = Verdict("it does not let us in", lets_in=False)
     with caplog.at_level(logging.WARNING):
         dialler = house.dialler(one)
         dialler.reconcile([one])
         await trio.sleep(100.0)
-    assert len(house.connected) > 3 and dialler.problems[THERE.public] == house.verdict
+    assert len(house.connected) > 3 and dialler.problems[THERE.public] == house.verdict.text
     told = [row.getMessage() for row in caplog.records]
-    assert told[:2] == [f"there: nobody in this process is listening on {NOBODY_THERE}", f"there: {house.verdict}"]
+    assert told[:2] == [f"there: nobody in this process is listening on {NOBODY_THERE}", f"there: {house.verdict.text}"]
 
 
 # -- what a new configuration changes ----------------------------------------------------------------------------
@@ -270,12 +277,46 @@ async def test_a_dial_that_was_wanted_goes_on_where_the_neighbour_is_now(
 async def test_who_made_a_neighbour_known_is_told_that_it_was_not_reached(
     house: House, autojump_clock: MockClock, let_in: bool
 ) -> None:
-    house.verdict = "" if let_in else "it does not let us in"
+    house.verdict = NOTHING_WRONG if let_in else Verdict("it does not let us in", lets_in=False)
     dialler = house.dialler(there(NOBODY_THERE if let_in else "memory://there", uplink=False))
     dialler.want(THERE.public)
     await trio.sleep(1.0)
     [(key, text, found)] = house.failed
     assert (key, found) == (THERE.public, let_in) and ("nobody" if let_in else "let us in") in text
+
+
+async def test_who_only_waits_is_not_said_to_refuse_this_node(house: House, autojump_clock: MockClock) -> None:
+    house.verdict = Verdict("it does not take this node now")
+    house.dialler(there(uplink=False)).want(THERE.public)
+    await trio.sleep(1.0)
+    assert house.failed == [(THERE.public, "it does not take this node now", True)]
+
+
+@pytest.mark.parametrize(
+    ("is_lower", "is_uplink", "lasts_s", "is_told"),
+    [(True, False, 1.0, False), (False, False, 1.0, True), (True, True, 1.0, True), (True, False, 11.0, True)],
+)
+async def test_another_connection_that_takes_over_is_no_problem_if_the_other_end_may_have_dialled_it(
+    house: House, autojump_clock: MockClock, is_lower: bool, is_uplink: bool, lasts_s: float, is_told: bool
+) -> None:
+    house.verdict, house.lasts_s = Verdict("another node has this key", is_displaced=True), lasts_s
+    house.me = next(one for one in map(seeded, range(1, 91)) if (THERE.public < one.public) is is_lower)
+    dialler = house.dialler(one := there(uplink=is_uplink))
+    dialler.want(one.key)
+    await trio.sleep(lasts_s + SHORTEST_S / 4)
+    assert dialler.problems == {THERE.public: house.verdict.text if is_told else ""}
+    assert bool(house.failed) is is_told
+
+
+async def test_only_of_neighbours_that_the_operator_chose_a_problem_is_a_warning(
+    house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        for learned in ("lan", "config"):
+            dialler = house.dialler(replace(there(NOBODY_THERE), learned=learned))
+            dialler.want(THERE.public)
+            await trio.sleep(SHORTEST_S / 2)
+    assert [row.levelno for row in caplog.records] == [logging.INFO, logging.WARNING]
 
 
 async def test_a_configuration_that_says_the_same_disturbs_nothing(house: House, autojump_clock: MockClock) -> None:

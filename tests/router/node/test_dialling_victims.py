@@ -9,7 +9,7 @@ from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.node.dialler import Dialler
+from router.node.dialler import Dialler, Verdict
 from router.settings.config import Link
 from router.transport.contract import Stream
 
@@ -17,7 +17,7 @@ TEN_MINUTES_S = 600
 PATIENT = Link(dial_backoff_s_min=200, dial_backoff_s_max=200)
 
 
-async def never(stream: Stream, expect: PublicKey) -> str:
+async def never(stream: Stream, expect: PublicKey) -> Verdict:
     raise AssertionError("nobody with that key is there")
 
 

@@ -9,7 +9,7 @@ nobody dials where it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
@@ -51,10 +51,11 @@ LIFETIME_S_MAX = 86_400
 YIELD_S = 3.0
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
-BARRED_S = 300.0
-AGAIN_S = 10.0
+LISTEN_AGAIN_S = 10.0
+DIAL_AGAIN_S_MIN, DIAL_AGAIN_S_MAX = 2.0, 300.0
+"""The pause after a dial that failed: twice as long each time, and random in its upper half."""
 KEPT_S = 86_400
-ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S = 200, 10, 10.0
+ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S, DIALLED_PER_S = 200, 10, 10.0, 10
 SOURCE_BURST = 4
 """How many datagrams of a source count at once, before it is one a second: two nodes of one machine may each say
 something new and their farewell within a second."""
@@ -96,6 +97,7 @@ class Lan:
         self._admitted = Pace(ADMITTED_PER_S, burst=SOURCE_BURST)
         self._renewals = Pace(ADMITTED_PER_S)
         self._answered = Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S)
+        self._dialled = Pace(DIALLED_PER_S)
         self._said = b""
         self._port = 0
         self._asked_to_listen = False
@@ -192,7 +194,7 @@ class Lan:
 
     def _listens(self, url: str, problem: str, now: Now) -> list[Deed]:
         self.problem = problem
-        self._listen_s = now.mono_s + AGAIN_S if problem and self._asked_to_listen else None
+        self._listen_s = now.mono_s + LISTEN_AGAIN_S if problem and self._asked_to_listen else None
         port = url.rpartition(":")[2]
         self._port = int(port) if port.isdecimal() and self._asked_to_listen else 0
         self._signed_s = None
@@ -268,7 +270,7 @@ class Lan:
 
         It is told at each address that it speaks from, as not all may be reached; and again if it does not let us in,
         since it may hear no other datagram."""
-        knows_us = one.is_here and source in one.sources and one.barred_until_s <= now.mono_s
+        knows_us = one.is_here and source in one.sources and one.let_in
         if knows_us or not (came.to_group and self._said and self._answered.take((one.key, source), now.mono_s)):
             return []
         return [Write(self.door, came.peer, self._said)]
@@ -279,16 +281,19 @@ class Lan:
         if left_s <= 0:
             return self._leave(one, now)
         answer = self._answer(one, came, source, now)
-        if not one.is_here and one.dial_s is None:
-            one.dial_s = now.mono_s + (0.0 if self.me < one.key else YIELD_S)
+        if not one.is_here:
+            self._dial_soon(one, 0.0 if self.me < one.key else YIELD_S, now)
         one.heard_s, one.ends_s = now.mono_s, now.mono_s + left_s
         if not one.came_from(source, now.mono_s, TTL_S):
             self._turn_away(came, LAN_FLOOD)
-        return [*answer, *self._learn(one, one.reached_at(), now)]
+        urls = one.reached_at()
+        if one.failures and urls != one.urls:
+            self._dial_soon(one, DIAL_AGAIN_S_MIN, now)
+        return [*answer, *self._learn(one, urls, now)]
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
         """Note that a router is away: it stays known for a day, without an address."""
-        one.ends_s, one.dial_s = 0.0, None
+        one.ends_s, one.dial_s, one.failures, one.let_in = 0.0, None, 0, True
         one.sources.clear()
         return self._learn(one, (), now)
 
@@ -306,14 +311,37 @@ class Lan:
         one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S
         return [Learn(one.key, urls, one.until_s, how="lan")]
 
+    # -- dialling ------------------------------------------------------------------------------------------
+
+    def _dial_soon(self, one: Neighbour, pause_s: float, now: Now) -> None:
+        """Dial a router in `pause_s` if not sooner; what failed before does not count any more."""
+        soon_s = now.mono_s + pause_s
+        one.dial_s = soon_s if one.dial_s is None else min(soon_s, one.dial_s)
+        one.failures = 0
+
     def _unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
-        """Dial again when it has been heard again; where this node was not let in, only after a while."""
+        """Dial again after a pause, also where this node was not let in: it may only not have been heard there yet.
+
+        What the router tries by itself before that counts as the same failure."""
         one = self.neighbours.get(key)
         if one is None or not one.is_here:
             return
-        if not let_in:
-            one.barred_until_s = now.mono_s + BARRED_S
-        one.dial_s = now.mono_s + AGAIN_S
+        one.let_in = let_in
+        if one.dial_s is None:
+            longest_s: float = min(DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN * 2**one.failures)
+            one.dial_s = now.mono_s + longest_s * (0.5 + self._chance.random() / 2)
+            one.failures += longest_s < DIAL_AGAIN_S_MAX
+
+    def _dial(self, now: Now) -> Iterator[Deed]:
+        """Dial who is due, but no more than some a second."""
+        for one in self.neighbours:
+            if one.dial_s is None or one.dial_s > now.mono_s:
+                continue
+            if self._dialled.take(one.key, now.mono_s):
+                one.dial_s, one.let_in = None, True
+                yield Dial(one.key)
+            else:
+                one.dial_s = now.mono_s + self._chance.random()
 
     # -- by the clock --------------------------------------------------------------------------------------
 
@@ -326,10 +354,7 @@ class Lan:
         for one in self.neighbours:
             if one.is_here and one.ends_s <= now.mono_s:
                 deeds += self._leave(one, now)
-            elif one.dial_s is not None and max(one.dial_s, one.barred_until_s) <= now.mono_s:
-                one.dial_s = None
-                deeds.append(Dial(one.key))
-        return deeds
+        return [*deeds, *self._dial(now)]
 
     def _wake(self, now: Now) -> list[Deed]:
         due = [one.due_s for one in self._schedules.values() if self._said]
@@ -341,7 +366,7 @@ class Lan:
             if one.is_here:
                 due.append(one.ends_s)
             if one.dial_s is not None:
-                due.append(max(one.dial_s, one.barred_until_s))
+                due.append(one.dial_s)
         return [Wake(now.wall_s + max(WAKE_MIN_S, min(due) - now.mono_s))] if due else []
 
     # -- shown ---------------------------------------------------------------------------------------------

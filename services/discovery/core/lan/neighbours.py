@@ -34,14 +34,16 @@ class Source(NamedTuple):
 class Neighbour:
     """A router nearby. `ends_s`: the monotonic second at which it counts as away; 0: it is away.
 
-    `until_s` is the Unix second until which the router was told of it, with `urls`."""
+    `dial_s`: when to dial it, None if no dial is due; `failures`: how many dials in a row failed; `let_in`: False if it
+    has refused this node. `until_s` is the Unix second until which the router was told of it, with `urls`."""
 
     advert: Advertisement
     sources: dict[Source, float] = field(default_factory=dict)
     ends_s: float = 0.0
     heard_s: float = 0.0
     dial_s: float | None = None
-    barred_until_s: float = 0.0
+    failures: int = 0
+    let_in: bool = True
     urls: tuple[str, ...] = ()
     until_s: int = 0
 

@@ -345,6 +345,21 @@ def test_who_does_not_answer_is_asked_less_and_less_and_then_forgotten() -> None
     assert at == [1.0, 6.0, 16.0, 36.0] and not len(table[ALICE.public].meetings)
 
 
+def test_who_does_not_answer_may_also_be_asked_for_as_long_as_it_is_a_partner() -> None:
+    table = Table(ALICE.public, limits=MeetingLimits(tries_max=None))
+    table[ALICE.public].meetings.meet(BOB.public, SERVICE, 0.0)
+    at: list[float] = []
+
+    def lose(sender: PublicKey, said: Say) -> bool:
+        at.append(table.seconds)
+        return False
+
+    table.carry = lose
+    table.sides[BOB.public] = Side(BOB.public, Meetings(BOB.public, random.Random(1).randbytes, 0.0))
+    table.run(1500.0)
+    assert at == [1.0, 6.0, 16.0, 36.0, 76.0, 156.0, 316.0, 616.0, 916.0, 1216.0]
+
+
 def test_more_groups_than_a_meeting_is_about() -> None:
     many = keys(TAGS_MAX + 500)
     table = pair(many, many)
