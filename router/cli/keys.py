@@ -11,6 +11,7 @@ from router.cli import qr
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, say, say_json
+from router.core.wire.address import AddressSource, parse_address, refusal_of
 from router.core.wire.text import key_text
 from router.settings import config, keyring
 from router.settings.config_services import Resident, Residents
@@ -37,22 +38,32 @@ EVERYWHERE = '"tls://0.0.0.0:4100"'
     metavar="URL",
     help="The URL to listen on: tls://HOST:PORT; HOST 0.0.0.0 is every interface. Repeatable.",
 )
+@click.option(
+    "--advertise",
+    multiple=True,
+    metavar="URL",
+    help="The URL at which others reach it, for its link and its invitations: tls://HOST:PORT. Repeatable.",
+)
 @json_option
-def init(role: str | None, listen: tuple[str, ...], as_json: bool) -> None:
+def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], as_json: bool) -> None:
     """Make a node: its key and a commented configuration. Print its address.
 
     A key or configuration that exists already stays as it is.
     """
-    for url in listen:
+    for url in (*listen, *advertise):
         transport.check(url)
+    for url in advertise:
+        if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
+            raise Failure(Exit.USAGE, f"--advertise {url}: {refused[1]}")
     home = invocation().chosen_home
     kind = cast(config.Role, role or "edge")
-    is_new = home.create(kind, listen, RESIDENTS[kind])
+    is_new = home.create(kind, listen, RESIDENTS[kind], advertise)
     settings, _ = config.load(home.config_path)
     urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
-    if listen and listen != urls:
-        said = f"{home.config_path} says listen = {toml_value(urls)} already"
-        raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(listen)}")
+    for name, wanted, stands in (("listen", listen, urls), ("advertise", advertise, settings.node.advertise)):
+        if wanted and wanted != stands:
+            said = f"{home.config_path} says {name} = {toml_value(stands)} already"
+            raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(wanted)}")
     if role is not None and role != settings.node.role:
         said = f'{home.config_path} says role = "{settings.node.role}" already'
         raise Failure(Exit.USAGE, f"{said}; change that line to make it a {role} node")

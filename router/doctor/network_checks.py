@@ -99,9 +99,8 @@ def judge_addresses(
             yield judge_address(one, key, ports)
     if ports and not named and all(reach_of(one.address.host) is Reach.LOOPBACK for one in found):
         where = f"only this machine reaches it ({found[0].address.url})" if found else "it names no address to others"
-        ok = False if config.node.role == "core" else None
-        remedy = "name one in node.advertise at which others reach it: tls://node.example.org:4100"
-        yield Finding("address", ok, f"{where}, so it has no link and nobody is told where it is", remedy)
+        remedy = "for others to reach it, name an address in node.advertise: tls://node.example.org:4100"
+        yield Finding("address", None, f"{where}, so it has no link and nobody is told where it is", remedy)
 
 
 def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:

@@ -280,9 +280,12 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
     return list(_SCHEMA.settings(config, origins))
 
 
-def sample(role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY) -> str:
+def sample(
+    role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY, advertise: tuple[str, ...] = ()
+) -> str:  # fmt: skip
     """Return the file for a new home: what is given, and all else as comments with the defaults."""
-    live: dict[str, object] = {"node.role": role} | ({"node.listen": listen} if listen else {})
+    given = {"node.listen": listen, "node.advertise": advertise}
+    live: dict[str, object] = {"node.role": role} | {name: urls for name, urls in given.items() if urls}
     if residents:
         live |= {
             "node.services": tuple(f"services.{name}" for name in residents),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from router.core.log import events as ev
 from router.core.wire.codec import Malformed
 from router.core.wire.lifetime import SECOND_NS, apart_words
-from router.core.wire.reasons import INVITE_EXPIRED, Reason, reason_from
+from router.core.wire.reasons import INVITE_EXPIRED, INVITE_NO_ROOM, Reason, reason_from
 from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
 
 from .effects import Dial, InvitationAnswered, Now, Pending, TermsHeard
@@ -22,6 +22,7 @@ from .links import Link, Links
 
 AGAIN_S = 5.0
 LATER_S = 30.0
+ROOM = "its operator can raise limits.guests_max or remove neighbours, and "
 _OF_CLOCKS = frozenset((Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED))
 
 
@@ -137,7 +138,8 @@ class Redeeming:
             return
         reason = reason_from(answer.reason)
         if reason.later:
-            one.problem = f"it cannot let us in yet: {reason.clause}"
+            remedy = ROOM if reason is INVITE_NO_ROOM else ""
+            one.problem = f"it cannot let us in yet: {reason.clause}; {remedy}this node asks again"
             one.again_s = now.mono_s + LATER_S
         else:
             self._answered(one, reason, (), 0, now, answer.reason)

@@ -39,6 +39,24 @@ def test_init_again_changes_nothing(router: Run, home: Path) -> None:
     assert (home / "router.toml").read_text() == before
 
 
+def test_init_says_where_the_node_listens_and_where_others_reach_it(router: Run, home: Path) -> None:
+    given = ("--role", "core", "--listen", "tls://0.0.0.0:4101", "--advertise", "tls://hub.example:4101")
+    lines(router("init", *given))
+    found = json.loads(router("config", "show", "node.advertise", "--json").stdout)
+    assert [one["value"] for one in found] == [["tls://hub.example:4101"]]
+    lines(router("init", *given))
+    for url, said in (
+        (
+            "tls://other.example:4101",
+            'says advertise = ["tls://hub.example:4101"] already; change that line to make it',
+        ),
+        ("tls://0.0.0.0:4101", "--advertise tls://0.0.0.0:4101: "),
+        ("hub", "'hub' is not a transport URL"),
+    ):
+        refused = router("init", "--advertise", url)
+        assert refused.exit_code == 2 and said in refused.stderr, refused.stderr
+
+
 def test_init_does_not_change_the_role_of_a_home(router: Run) -> None:
     router("init")
     refused = router("init", "--role", "core")

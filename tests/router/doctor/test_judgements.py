@@ -148,7 +148,8 @@ def test_addresses(one: Advertised, ok: bool | None, said: str) -> None:
 def test_a_node_that_names_no_address() -> None:
     ports = frozenset((4100,))
     [core] = of_network.judge_addresses((), CORE, KEY, ports)
-    assert core.ok is False and core.found.startswith("it names no address to others, so it has no link")
+    assert core.ok is None and core.found.startswith("it names no address to others, so it has no link")
+    assert core.remedy == "for others to reach it, name an address in node.advertise: tls://node.example.org:4100"
     local = (advertised("tls://127.0.0.1:4100", "127.0.0.1"),)
     [edge] = of_network.judge_addresses(local, CONFIG, KEY, ports)
     assert edge.ok is None and "only this machine reaches it" in edge.found

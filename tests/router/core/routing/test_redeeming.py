@@ -14,7 +14,7 @@ from router.core.wire.control import Join, decode_control, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_multicast, seal_unicast
-from router.core.wire.reasons import INVITE_ENDED, INVITE_EXPIRED, INVITE_USED_UP, Reason
+from router.core.wire.reasons import INVITE_ENDED, INVITE_EXPIRED, INVITE_NO_ROOM, INVITE_USED_UP, Reason
 from router.core.wire.redemption import (
     AskTerms,
     Redeem,
@@ -97,7 +97,13 @@ def test_a_final_no_is_kept_with_its_reason_and_a_later_one_is_tried_again() -> 
     one.told(link)
     answer(one, link, Redeemed(SECRET, int(Reason.DISK_FULL)))
     assert not answered(one)
-    assert one.router.redeeming.problem_of(OFFER.id).startswith("it cannot let us in yet: ")
+    said = "it cannot let us in yet: the disk of this node is nearly full; this node asks again"
+    assert one.router.redeeming.problem_of(OFFER.id) == said
+    answer(one, link, Redeemed(SECRET, int(INVITE_NO_ROOM)))
+    assert one.router.redeeming.problem_of(OFFER.id) == (
+        "it cannot let us in yet: this router has as many neighbours as its operator allows; its operator can raise "
+        "limits.guests_max or remove neighbours, and this node asks again"
+    )
     one.pass_time(LATER_S + 1)
     assert len(asked(one, link)) == 1
     answer(one, link, Redeemed(SECRET, int(INVITE_USED_UP)))
