@@ -13,6 +13,8 @@ REPORT := docs/measured.md
 # uv installs into the environment named, whatever the shell around it has active, and never brings a Python of its own.
 export UV_PYTHON_DOWNLOADS := never
 export UV_SYSTEM_CERTS := true
+# A simulated world repeats itself from its seed only if sets are walked in the same order.
+export PYTHONHASHSEED := 0
 # Each process that the tests start would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT

@@ -354,6 +354,7 @@ class Node:
             self._publishing.followed.lost()
             self._asking.lost()
             self._readers.ordering.lost()
+            self.wires.on_lost()
             if self._link.end.final:
                 self._end_loops(NodeUnavailable(self._link.end.text))
 

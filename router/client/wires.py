@@ -27,6 +27,8 @@ class Wires:
         self._pulled: dict[MessageId, tuple[trio.Event, list[bytes]]] = {}
         self.on_outcome: Callable[[Outcome], None] = _ignore
         """Called with each outcome that the router tells, if this app has asked for them."""
+        self.on_lost: Callable[[], None] = _nothing
+        """Called when there is no connection to the router, maybe several times."""
 
     def __repr__(self) -> str:
         return f"<wires: {len(self._pulled)} messages are pulled>"
@@ -95,7 +97,7 @@ class Wires:
 
 
 def _nothing() -> None:
-    """Undo nothing, because bytes handed in as they are took no sequence number here."""
+    """Do nothing: bytes handed in as they are took no sequence number here, and nobody asks about connections."""
 
 
 def _ignore(outcome: Outcome) -> None:

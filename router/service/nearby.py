@@ -63,7 +63,8 @@ class Unreached:
 class Linked:
     """A router is connected whose pub/sub service is public, or (`service` is None) is not any more.
 
-    The service called `pubsub` hears it of each such router when it starts and whenever that changes."""
+    The service called `pubsub` hears it of each such router when it starts and whenever that changes; also when the
+    connection to its own router is lost."""
 
     router: PublicKey
     service: PublicKey | None = None

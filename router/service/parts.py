@@ -10,6 +10,9 @@ from router.core.wire.forms import UnknownMessage
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
+_ROUNDED_S = 1e-4
+"""So much a time may lose by being a Unix second in between."""
+
 
 class Part(Protocol):
     """A part of a service, with a duty of its own."""
@@ -42,26 +45,26 @@ class Parts:
         self._parts = tuple(parts)
         self._readers = {kind: (self._parts.index(reader), reader) for kind, reader in readers.items()}
         self._decode = decode
-        self._wakes: dict[int, float] = {}
+        self._wakes: dict[int, float] = {}  # seconds of the clock that is never set back
         self._told_s: float | None = None  # the wake that was returned last, until its Tick
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         """Return the deeds of all parts; of their wakes, the earliest, unless it was returned before."""
         if isinstance(heard, c.Message) and heard.group is None:
-            return [*self._read(heard, now), *self._next_wake()]
+            return [*self._read(heard, now), *self._next_wake(now)]
         concerned: Iterable[int] = range(len(self._parts))
         if isinstance(heard, c.Tick):
             self._told_s = None
-            concerned = [at for at, wake_s in self._wakes.items() if wake_s <= now.wall_s]
+            concerned = [at for at, wake_s in self._wakes.items() if wake_s <= now.mono_s + _ROUNDED_S]
             for at in concerned:
                 del self._wakes[at]
         deeds: list[c.Deed] = []
         for at in concerned:
             if found := self._parts[at].hear(heard, now):
-                deeds += self._of_part(at, found)
+                deeds += self._of_part(at, found, now)
         if isinstance(heard, c.Asked) and not deeds:
             deeds = [c.Answer(heard.number, {"error": f'{self._name} has no answer to "{heard.word}" now'})]
-        return [*deeds, *self._next_wake()]
+        return [*deeds, *self._next_wake(now)]
 
     def _read(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
         if message.source is None:
@@ -78,18 +81,18 @@ class Parts:
         if reader is None:
             yield c.Refuse(Reason.UNSUPPORTED, f"this node hears no {type(said).__name__}")
             return
-        yield from self._of_part(at, reader.read(message, said, now))
+        yield from self._of_part(at, reader.read(message, said, now), now)
 
-    def _of_part(self, at: int, deeds: list[c.Deed]) -> Iterator[c.Deed]:
+    def _of_part(self, at: int, deeds: list[c.Deed], now: c.Now) -> Iterator[c.Deed]:
         """Yield a part's deeds but for its `Wake`, which is noted: of all parts, the earliest counts."""
         for deed in deeds:
             if isinstance(deed, c.Wake):
-                self._wakes[at] = deed.at_s
+                self._wakes[at] = round(now.mono_s + (deed.at_s - now.wall_s), 4)
             else:
                 yield deed
 
-    def _next_wake(self) -> list[c.Deed]:
+    def _next_wake(self, now: c.Now) -> list[c.Deed]:
         if not self._wakes or (next_s := min(self._wakes.values())) == self._told_s:
             return []
         self._told_s = next_s
-        return [c.Wake(next_s)]
+        return [c.Wake(now.wall_s + (next_s - now.mono_s))]

@@ -7,7 +7,6 @@ that was handled is known there.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -19,11 +18,10 @@ import trio
 
 from router.client.composer import Lifetime
 from router.client.received import Received
-from router.core.wire.admin import ASKED, DROPPED, LINKED, LISTENING, UNREACHED
-from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import with_via
 from router.service import contract as c
+from router.service import words
 from router.service.alarm import Alarm
 from router.service.deed_checks import answer_of, event_of
 from router.service.doors import Doors, admit_all
@@ -103,6 +101,7 @@ class RulesHost(Service):
         self._room = trio.lowlevel.ParkingLot()
         self._alarm = Alarm(lambda: self.hear(c.Tick()))
         self._sending = Sending(self.hear, lambda: self._work.set())
+        self._linked = words.LinkedRouters()
         self._ask = Requests(self, self.hear)
         self._requests, self._requested = trio.open_memory_channel[c.Deed | list[ToSend]](REQUESTS_MAX)
 
@@ -116,6 +115,7 @@ class RulesHost(Service):
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
         self._sending.put(state.outbox())
         self.hear(c.Started(await self.node.until_up()))
+        self.node.wires.on_lost = self._lost
         self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)
         self.nursery.start_soon(self._sending.run, self.node.wires)
@@ -166,24 +166,14 @@ class RulesHost(Service):
         async for inquiry in self.node.words:
             if isinstance(inquiry, c.Wanted | c.Hinted):
                 self.hear(inquiry)
-                continue
-            if inquiry.ask == LISTENING:
-                self.hear(c.Listening(**json.loads(inquiry.argument)))
-            elif inquiry.ask == LINKED:
-                found = json.loads(inquiry.argument)
-                service = PublicKey(bytes.fromhex(found["service"])) if found["service"] else None
-                self.hear(c.Linked(PublicKey(bytes.fromhex(found["router"])), service))
-            elif inquiry.ask == DROPPED:
-                found = json.loads(inquiry.argument)
-                router, group = (PublicKey(bytes.fromhex(found[one])) for one in ("router", "group"))
-                self.hear(c.Dropped(router, group, found["count"]))
-            elif inquiry.ask == UNREACHED:
-                found = json.loads(inquiry.argument)
-                self.hear(c.Unreached(PublicKey(bytes.fromhex(found["key"])), found["text"], found["let_in"]))
-            number, _, rest = inquiry.argument.partition(" ")
-            word, _, argument = rest.partition(" ")
-            if inquiry.ask == ASKED and number.isdecimal():
-                self.hear(c.Asked(int(number), word, argument))
+            elif (heard := words.heard(inquiry)) is not None:
+                if isinstance(heard, c.Linked):
+                    self._linked.note(heard)
+                self.hear(heard)
+
+    def _lost(self) -> None:
+        for gone in self._linked.lost():
+            self.hear(gone)
 
     # -- a cycle -------------------------------------------------------------------------------------------
 
@@ -240,9 +230,9 @@ class RulesHost(Service):
         wires = self.node.wires
         match deed:
             case c.Send(to, body, ttl_s, via):
-                return wires.unicast(to, body, _lifetime(ttl_s), via)
+                return wires.unicast(to, body, lifetime_of(ttl_s), via)
             case c.Publish(body, group, ttl_s):
-                return self.node.group(group or self.place.key).signed(body, _lifetime(ttl_s))
+                return self.node.group(group or self.place.key).signed(body, lifetime_of(ttl_s))
             case c.Forward(wire, via):
                 return with_via(wire, via)
 
@@ -304,7 +294,7 @@ class RulesHost(Service):
                 await self._ask.do(asked)
 
 
-def _lifetime(ttl_s: int) -> Lifetime:
+def lifetime_of(ttl_s: int) -> Lifetime:
     """Return how long a message lives: nobody keeps one with ttl 0, so its id need not be remembered for a day."""
     return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT)
 

@@ -134,9 +134,10 @@ class App:
         self._joins.want(address, local=local)
         self._speak()
 
-    def leave(self, group: SigningKey) -> None:
-        self.diary.wanted.pop(group.public, None)
-        self._joins.want(group.public, leave=True)
+    def leave(self, group: SigningKey | PublicKey) -> None:
+        address = group.public if isinstance(group, SigningKey) else group
+        self.diary.wanted.pop(address, None)
+        self._joins.want(address, leave=True)
         self._speak()
 
     def publish(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.core.log.events import Accepted, Event, Logged, Outward, State, Turned, span
+from router.core.log.events import COPY, Accepted, Event, Logged, Outward, State, Turned, span
 
 ENDS = ("delivered", "acked", "unconfirmed", "expired", "refused", "dropped")
 
@@ -17,6 +17,7 @@ class Ledger:
     """The contents of one node's log. A pair is (arrival number, recipient)."""
 
     ids: dict[int, bytes] = field(default_factory=dict)  # arrival -> id
+    copies: set[int] = field(default_factory=set)  # arrivals of what a service has sent on, under ids that are known
     parcels: dict[int, int] = field(default_factory=dict)  # arrival -> first arrival of its accepted event
     destinations: dict[bytes, bytes | None] = field(default_factory=dict)  # id -> destination of a unicast
     ends: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)  # pair -> terminal states
@@ -55,7 +56,8 @@ def read(log: Iterable[Logged]) -> Ledger:
         following += sum(map(span, events))
         for event in events:
             _enter(ledger, event)
-    assert len(set(ledger.ids.values())) == len(ledger.ids), "an id was accepted twice"
+    indexed = [id for at, id in ledger.ids.items() if at not in ledger.copies]
+    assert len(set(indexed)) == len(indexed), "an id was accepted twice"
     return ledger
 
 
@@ -65,6 +67,8 @@ def _enter(ledger: Ledger, event: Event) -> None:
             for at in range(span(event)):
                 assert event.first + at not in ledger.ids, "an arrival number was given twice"
                 ledger.ids[event.first + at] = event.ids[at * 32 : at * 32 + 32]
+                if event.kind == COPY:
+                    ledger.copies.add(event.first + at)
                 ledger.parcels[event.first + at] = event.first
                 ledger.destinations[event.ids[at * 32 : at * 32 + 32]] = event.destination
                 for recipient in event.recipients:

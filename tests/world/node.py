@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,7 +12,7 @@ from rigs.plain_store import Disk
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
-from router.core.routing.directory import Directory, Neighbour, ServiceFacts
+from router.core.routing.directory import PUBSUB, Directory, Neighbour, ServiceFacts
 from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Now, TermsHeard, WriteGuests
 from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
@@ -19,6 +20,8 @@ from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
 from router.core.routing.redeeming import Offer as Invited
 from router.core.routing.router import Router
+from router.core.wire.address import TransportAddress
+from router.core.wire.admin import UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
 from router.disk.limits import StoreLimits
@@ -28,7 +31,7 @@ from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, V
 from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Closed
-from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
+from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
 from router.node.verifier_process import verdicts
 from router.node.wall_clock import ClockLimits, WallClock
 from router.why.questions import Fates
@@ -137,6 +140,7 @@ class Node:
         self.terms: dict[bytes, bool] = {}  # by key of an inviter: whether it lets this node do anything
         self.let_in: dict[bytes, bool] = {}  # by the id of an invitation: the answer of its router
         self.services: dict[bytes, str] = {}
+        self.addresses: tuple[TransportAddress, ...] = ()
         self.log: list[Logged] = []
         self.violations: list[RemoteProtocolError] = []
         self.dial: Callable[[bytes], None] = lambda key: None
@@ -172,7 +176,7 @@ class Node:
         directory = Directory(
             self.address, settings.strangers, settings.join_open, locals=self.configured | self.services.keys(),
             configured_locals=frozenset(self.configured | self.services.keys()), public=frozenset(self.public),
-            services={key: ServiceFacts(name) for key, name in self.services.items()},
+            services={key: ServiceFacts(name) for key, name in self.services.items()}, addresses=self.addresses,
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
@@ -257,10 +261,21 @@ class Node:
         self._numbers += 1
         settings = self.settings
         offer = Offer(
-            "router", bytes(8), True, settings.window_messages, settings.window_bytes, self.time.random.randbytes(16)
-        )
+            "router", bytes(8), True, settings.window_messages, settings.window_bytes,
+            self.time.random.randbytes(16), pubsub=self._public_pubsub(),
+        )  # fmt: skip
         session = Session(offer, self.key, dialler=dialled, peer=peer, expect=expect)
         return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))
+
+    def _public_pubsub(self) -> PublicKey | None:
+        return next((PublicKey(key) for key in self.public if self.services.get(key) == PUBSUB), None)
+
+    def not_connected(self, key: bytes) -> None:
+        """Tell the service that made a neighbour known that it could not be connected to."""
+        neighbour = self.router.directory.neighbours.get(key)
+        if neighbour is not None and neighbour.by:
+            said = json.dumps({"key": key.hex(), "text": "nobody is there", "let_in": True})
+            self.hear(ServiceNews(neighbour.by, UNREACHED, said))
 
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:

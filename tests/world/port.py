@@ -10,7 +10,7 @@ from router.core.link.session import Ended, Heard, Messages, RefusedAt, Session,
 from router.core.routing.intake import Arrived, read_messages
 from router.core.wire import link_items
 from router.core.wire.reasons import Reason
-from router.node.link_events import Measured, Opened, RefusedOne, Settled
+from router.node.link_events import Measured, MissedSome, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Port(LinkWriter):
             case Heard(link_items.Pong(t0, t1, t2, head)) if t0 == self.pinged_ns:
                 rtt_ns = node.clocks.mono_ns() - t0
                 node.hear(Measured(number, rtt_ns, (t1 + t2) // 2 - (node.clocks.wall_ns() - rtt_ns // 2), head))
+            case Heard(link_items.Missed() as missed):
+                node.hear(MissedSome(number, missed))
             case Ended():
                 self._hang_up()
             case RemoteProtocolError():

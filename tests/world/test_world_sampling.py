@@ -16,7 +16,7 @@ from services.discovery.settings import Settings as DiscoverySettings
 from world.app import Habits
 from world.node import Node, Settings
 from world.resident import Resident
-from world.world import Cable, World
+from world.world import World
 
 CORES, PERIOD_S, KILLING = 4, 2.0, 15
 PERIODS_MAX = 100
@@ -37,31 +37,25 @@ class Cores:
         """Add a core that is told of these, on a network of its own."""
         world = self.world
         node, key = world.node(name, Settings(strangers=True)), self.keys.setdefault(name, world.key())
+        self.nodes.append(node)
         node.services[bytes(key.public)] = "discovery"
         node.public.add(bytes(key.public))
+        node.addresses = self.advert(node).addresses
         node.crash()
         node.start()
-        links = tuple(self.advert(one, 0).text() for one in seeds)
-        told = DiscoverySettings(sampling=True, seeds=links, period_s=PERIOD_S)
-        world.cables += [Cable(node, other, 0.005, keep=False, both=False, again=True) for other in self.nodes]
-        self.nodes.append(node)
-        self.services[name] = Resident(
-            world,
-            node,
-            f"discovery of {name}",
-            Discovery,
-            told,
-            Habits(),
-            key,
-            lambda: self.advert(node, world.time.now().wall_ns).message,
+        told = DiscoverySettings(
+            sampling=True, seeds=tuple(self.advert(one).text() for one in seeds), period_s=PERIOD_S
         )
+        for other in self.nodes[:-1]:
+            world.reach(node, other, 0.005)
+        self.services[name] = Resident(world, node, f"discovery of {name}", Discovery, told, Habits(), key)
         return node
 
-    def advert(self, node: Node, rev: int) -> Advertisement:
-        """Return what a core says of itself now; its link has revision 0, as `router id --link` prints it."""
+    def advert(self, node: Node) -> Advertisement:
+        """Return what a core's link says of it, with revision 0, as `router id --link` prints it."""
         now_s, at = self.world.time.now().wall_s, parse_address(f"tls://45.0.{self.nodes.index(node)}.1:4100")
         services = {"discovery": self.keys[node.name].public}
-        return make_advertisement(node.key, [at], services=services, rev=rev, expiry_min=expiry_min(now_s + DAY_S))
+        return make_advertisement(node.key, [at], services=services, rev=0, expiry_min=expiry_min(now_s + DAY_S))
 
     def known_to(self, node: Node) -> set[str]:
         """Return the names of the other cores in the address book of a core's router."""

@@ -14,6 +14,7 @@ A failure names the seed. Every world ends with the checks that must hold in any
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -29,11 +30,13 @@ from world.app import App, Habits
 from world.node import AnyLog, AnyStore, MemoryLog, Node, Settings
 from world.time import End, Time, Wire
 
+DIAL_AGAIN_S = 2.0
+
 
 @dataclass(eq=False)
 class Cable:
     """Two nodes that can reach each other. `keep`: an uplink is kept open; otherwise a node dials when it owes
-    messages, and `again`: until it has reached the other or owes none any more, as the shipped dialler does."""
+    messages, and `again`: whom a service has made known, until it has reached the other or owes none any more."""
 
     one: Node
     other: Node
@@ -77,10 +80,13 @@ class World:
             try:
                 self.check()
             except AssertionError as broken:
-                broken.add_note(f"this was {self!r}")
+                broken.add_note(self._how_to_repeat())
                 raise
         else:
-            error.add_note(f"this was {self!r}")
+            error.add_note(self._how_to_repeat())
+
+    def _how_to_repeat(self) -> str:
+        return f"this was {self!r}, with PYTHONHASHSEED={os.environ.get('PYTHONHASHSEED', 'random')}"
 
     # -- making it -------------------------------------------------------------------------------------------
 
@@ -126,6 +132,12 @@ class World:
         self._dial(cable, other)
         return cable
 
+    def reach(self, one: Node, other: Node, delay_s: float = 0.01) -> Cable:
+        """Let two nodes dial each other while messages wait and a service has made the other known."""
+        cable = Cable(one, other, delay_s, keep=False, both=False, again=True)
+        self.cables.append(cable)
+        return cable
+
     def app(
         self,
         node: Node,
@@ -163,7 +175,9 @@ class World:
     def _asked_to_dial(self, node: Node, key: bytes) -> None:
         for cable in self.cables:
             if (cable.one is node and cable.other.address == key) or (cable.other is node and cable.one.address == key):
-                self._dial(cable, node)
+                known = node.router.directory.neighbours.get(key)
+                if not cable.again or (known is not None and known.urls):
+                    self._dial(cable, node)
 
     def _dial(self, cable: Cable, dialler: Node) -> None:
         self.time.after(0.01 + self.time.random.random() * 0.1, lambda: self._connect(cable, dialler))
@@ -171,7 +185,9 @@ class World:
     def _connect(self, cable: Cable, dialler: Node) -> None:
         other = cable.other if dialler is cable.one else cable.one
         if not (cable.whole and dialler.alive and other.alive):
-            if cable.keep or cable.both or (cable.again and dialler.alive and dialler.cycle.is_owed(other.address)):
+            if cable.again and dialler.alive:
+                self._not_connected(cable, dialler, other)
+            elif cable.keep or cable.both:
                 self.time.after(0.5, lambda: self._connect(cable, dialler))
             return
         if self._is_connected(dialler, other) or (self._is_connected(other, dialler) and not cable.both):
@@ -187,6 +203,16 @@ class World:
         theirs.flush_session()
         if cable.keep or cable.both:
             self.time.after(0.5, lambda: self._connect(cable, dialler))
+
+    def _not_connected(self, cable: Cable, dialler: Node, other: Node) -> None:
+        """Say that nobody answers, and dial again as long as messages wait."""
+        dialler.not_connected(other.address)
+
+        def again(life: int = dialler.lives) -> None:
+            if dialler.alive and dialler.lives == life and dialler.cycle.is_owed(other.address):
+                self._asked_to_dial(dialler, other.address)
+
+        self.time.after(DIAL_AGAIN_S * (0.5 + self.time.random.random()), again)
 
     def _is_up(self, cable: Cable) -> bool:
         one, other = cable.one, cable.other

@@ -169,6 +169,10 @@ class Meetings:
         """Return the number of partners."""
         return len(self._partners)
 
+    def __contains__(self, router: bytes) -> bool:
+        """Whether a router is met or to be met; one that has not answered for long and shares nothing is not."""
+        return router in self._partners
+
     @property
     def due_s(self) -> float:
         """Return the monotonic second at which `tick` has something to do; infinity: never."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
@@ -17,9 +17,10 @@ HINTED_MAX = 1_024
 
 @dataclass(frozen=True, slots=True)
 class HintLimits:
-    """When a router that a hint names is dialled again: after `again_s`, each time twice as long up to `again_s_max`.
+    """When a router that a hint names is looked at again: after `again_s`, each time twice as long up to `again_s_max`.
 
-    `tries_max`: so often in all. `hinted_max`: routers that are dialled so at once; the oldest are forgotten."""
+    Then it is dialled, unless it is connected. `tries_max`: so often in all. `hinted_max`: routers that are looked at
+    so at once; the oldest are forgotten."""
 
     again_s: float = 5.0
     again_s_max: float = 600.0
@@ -38,7 +39,8 @@ class Dialled:
 
 
 class Hints:
-    """Dials each router that a hint names until it is connected; then its pub/sub service is met like any other."""
+    """Dials each router that a hint names until a group of the hint is shared with it: its pub/sub service is met like
+    any other when it is connected, and the link may break before that has come to an end."""
 
     def __init__(self, known: Known, others: Others, limits: HintLimits | None = None) -> None:
         self._known = known
@@ -54,8 +56,6 @@ class Hints:
             case c.Hinted(group, hints):
                 for hint in hints:
                     self._take(group, hint)
-            case c.Linked(router, service) if service is not None:
-                self._hinted.pop(router, None)
             case c.Wanted(group, False):
                 for one in self._hinted.values():
                     one.groups.discard(group)
@@ -67,7 +67,7 @@ class Hints:
 
     def _take(self, group: PublicKey, hint: Hint) -> None:
         router = hint.router
-        if router == self._known.router or router in self._others.linked:
+        if router == self._known.router or self._is_shared(router, (group,)):
             return
         urls = tuple(one.url for one in hint.addresses)
         found = self._hinted.pop(router, None) or Dialled(urls, set())
@@ -78,15 +78,21 @@ class Hints:
         if urls != found.urls:
             found.urls, found.tries, found.next_s = urls, 0, -inf
 
+    def _is_shared(self, router: PublicKey, groups: Iterable[PublicKey]) -> bool:
+        topics = (self._known.topics.get(group) for group in groups)
+        return any(topic is not None and router in topic.t for topic in topics)
+
     def _dial(self, now: c.Now) -> Iterator[c.Deed]:
         limits = self._limits
-        gone = [router for router, one in self._hinted.items() if not one.groups or one.tries >= limits.tries_max]
-        for router in gone:
-            del self._hinted[router]
+        for router, one in list(self._hinted.items()):
+            if not one.groups or one.tries >= limits.tries_max or self._is_shared(router, one.groups):
+                del self._hinted[router]
         for router, one in self._hinted.items():
             if one.next_s <= now.mono_s:
                 one.next_s = now.mono_s + min(limits.again_s_max, limits.again_s * 2**one.tries)
                 one.tries += 1
+                if router in self._others.linked:
+                    continue
                 yield c.Learn(router, one.urls, int(now.wall_s) + LEARNED_S, how="hint")
                 yield c.Dial(router)
         due_s = min((one.next_s for one in self._hinted.values()), default=inf)

@@ -28,6 +28,8 @@ TTL_S = 30
 AGREED_S = 7200
 TOPICS_MAX = 4_096
 PARTNERS_KEPT_MAX = 50
+AGAIN_S = 60.0
+"""After so long a router that is connected is met again whose pub/sub service has not answered."""
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 KEPT = b"partner/"
@@ -47,6 +49,7 @@ class Partners:
         self._chance = setup.chance
         self._refusals = Refusals()
         self._meetings: Meetings | None = None
+        self._look_s = inf  # when routers that are connected and have not answered are met again
 
     def __repr__(self) -> str:
         return f"<partners: {self._meetings!r}>"
@@ -84,7 +87,7 @@ class Partners:
     @property
     def due_s(self) -> float:
         """The second at which a meeting goes on; a part that lets it `meet` somebody wakes it."""
-        return self._meetings.due_s if self._meetings is not None else inf
+        return min(self._meetings.due_s, self._look_s) if self._meetings is not None else inf
 
     def meet(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
@@ -198,8 +201,17 @@ class Partners:
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         """Yield what is due, and what did not count in the last minute."""
-        assert self._meetings is not None
-        yield from self._carry_out(self._meetings.tick(now.mono_s), now)
+        meetings = self._meetings
+        assert meetings is not None
+        if now.mono_s >= self._look_s:
+            for router, service in self._others.linked.items():
+                if router not in meetings:
+                    meetings.meet(router, service, now.mono_s)
+        yield from self._carry_out(meetings.tick(now.mono_s), now)
+        if all(router in meetings for router in self._others.linked):
+            self._look_s = inf
+        elif self._look_s <= now.mono_s or self._look_s == inf:
+            self._look_s = now.mono_s + AGAIN_S
         yield from self._refusals.take(now)
 
     def _go_on(self, now: c.Now) -> Iterator[c.Deed]:

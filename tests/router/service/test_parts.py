@@ -56,7 +56,7 @@ def test_a_part_is_woken_by_its_own_wake_alone() -> None:
     parts = Parts("bell", (first, second), {}, decode)
     parts.hear(c.Started(ME), c.Now(10, 0))
     second.deeds = []
-    assert parts.hear(c.Tick(), c.Now(20, 0)) == [c.Wake(30)]
+    assert parts.hear(c.Tick(), c.Now(20, 10)) == [c.Wake(30)]
     assert first.heard == [c.Started(ME)] and second.heard == [c.Started(ME), c.Tick()]
 
 
@@ -66,7 +66,19 @@ def test_a_wake_is_returned_again_only_when_it_changes_or_after_its_tick() -> No
     assert [parts.hear(c.Started(ME), c.Now(10, 0)) for _ in range(2)] == [[c.Wake(20)], []]
     part.deeds = [c.Wake(15)]
     assert parts.hear(c.Started(ME), c.Now(10, 0)) == [c.Wake(15)]
-    assert parts.hear(c.Tick(), c.Now(14, 0)) == [c.Wake(15)], "the clock was set back, or the tick came early"
+    assert parts.hear(c.Tick(), c.Now(14, 4)) == [c.Wake(15)], "the tick came early"
+
+
+def test_a_clock_that_is_set_back_delays_no_part_and_one_set_forward_wakes_none_early() -> None:
+    """The host has waited as long as was asked for, whatever the wall clock shows then."""
+    part = Listener(c.Wake(1_000_030))
+    parts = Parts("bell", (part,), {}, decode)
+    parts.hear(c.Started(ME), c.Now(1_000_000, 0))
+    part.deeds = []
+    assert parts.hear(c.Tick(), c.Now(900_025, 25)) == [c.Wake(900_030)]
+    assert parts.hear(c.Tick(), c.Now(2_000_029, 29)) == [c.Wake(2_000_030)]
+    assert part.heard == [c.Started(ME)]
+    assert parts.hear(c.Tick(), c.Now(900_030, 30)) == [] and part.heard == [c.Started(ME), c.Tick()]
 
 
 def test_a_unicast_goes_to_the_reader_of_its_type() -> None:

@@ -56,6 +56,25 @@ def test_more_groups_than_it_takes_on_are_refused(monkeypatch: pytest.MonkeyPatc
     assert [note.event for note in one.take(c.Note)] == ["pubsub_refused"] and len(one.rules.known.topics) == 2
 
 
+@pytest.mark.parametrize("mode", ["leaf", "overlay"])
+def test_one_that_stays_connected_and_answers_late_is_met_again(mode: str) -> None:
+    """Its service was away, or had no room on its disk; the link has been up all the time."""
+    one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
+    found = Sides(one, two)
+    one.links.add(two.router.public)
+    one.hear(c.Linked(two.router.public, two.service.public))
+    found.sides.pop(two.router.public)
+    found.sides[two.router.public] = silent = Side(3)
+    silent.router, silent.service = two.router, two.router
+    found.pass_time(600)
+    assert not one.rules.known.shared_with(two.router.public)
+    found.sides[two.router.public] = two
+    two.links.add(one.router.public)
+    two.seconds = found.seconds
+    found.pass_time(partners.AGAIN_S + 60)  # four MEETs take 75 s
+    assert [topic.group for topic in one.rules.known.shared_with(two.router.public)] == GROUPS[:1]
+
+
 def test_two_that_are_linked_agree_on_what_both_want() -> None:
     one, two = Side(1, GROUPS[:2]), Side(2, GROUPS[1:])
     met(one, two)

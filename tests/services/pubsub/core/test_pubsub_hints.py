@@ -9,7 +9,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.hint import Hint
 from router.service import contract as c
 from services.pubsub.core.hints import HintLimits, Hints
-from services.pubsub.core.known import Known
+from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.others import Others
 
 GROUP, ROUTER, SERVICE, ME = (SigningKey(bytes((n,)) * 32).public for n in (91, 92, 93, 94))
@@ -45,11 +45,27 @@ def test_it_is_dialled_again_with_longer_pauses_and_given_up_at_last() -> None:
     assert dialled == [0.0, 5.0, 15.0, 35.0, 75.0] and repr(hints) == "<0 routers that hints name are dialled>"
 
 
-def test_once_it_is_connected_or_nobody_wants_the_group_it_is_not_dialled() -> None:
-    for news in (c.Linked(ROUTER, SERVICE), c.Wanted(GROUP, False)):
-        hints = made()
+def test_once_a_group_is_shared_or_nobody_wants_it_it_is_not_dialled() -> None:
+    for is_shared in (True, False):
+        known = Known(SERVICE)
+        known.topics[GROUP] = Topic(GROUP)
+        hints = Hints(known, Others())
         hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
-        assert hints.hear(news, at(1)) == [] and hints.hear(c.Tick(), at(60)) == []
+        if is_shared:
+            known.share(ROUTER, {GROUP: bytes(16)})
+        else:
+            hints.hear(c.Wanted(GROUP, False), at(1))
+        assert hints.hear(c.Tick(), at(60)) == []
+
+
+def test_one_that_is_gone_again_before_a_group_is_shared_is_dialled_again() -> None:
+    others = Others()
+    hints = Hints(Known(SERVICE), others)
+    hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
+    others.linked[ROUTER] = SERVICE
+    assert hints.hear(c.Tick(), at(5)) == [c.Wake(NOW.wall_s + 15)], "it is connected"
+    del others.linked[ROUTER]
+    assert c.Dial(ROUTER) in hints.hear(c.Tick(), at(15))
 
 
 def test_the_same_hint_again_starts_nothing_anew_but_new_addresses_do() -> None:

@@ -1,0 +1,110 @@
+"""What the rules of a resident want of its router, in turn, and what it hands in after that; as the product's host."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from router.client.custody.outbox import Submission
+from router.core.wire.admin import Inquiry
+from router.service import contract as c
+from router.service import words
+from router.service.deed_checks import as_json
+from router.service.passing import PullsToSay
+
+Answered = Callable[[Mapping[str, Any]], None]
+
+ANSWER_S = 10.0
+LOST = {"error": "the connection was lost"}
+SILENT = {"error": "the node did not answer in time"}
+
+
+class Requests:
+    """One question is open at a time, and answers come in the order of asking. `say` sends a word, `hear` lets the
+    rules hear what became of it, `hand_in` sends a message; `after(seconds, call)` is the resident's clock."""
+
+    def __init__(
+        self, say: Callable[[Inquiry], None], hear: Callable[[c.Heard], None], hand_in: Callable[[Submission], None],
+        after: Callable[[float, Callable[[], None]], None],
+    ) -> None:  # fmt: skip
+        self._say = say
+        self._hear = hear
+        self._hand_in = hand_in
+        self._after = after
+        self._pulls = PullsToSay()
+        self._waiting: deque[c.Deed | Submission] = deque()
+        self._runs: deque[list[c.PullFrom]] = deque()
+        self._open: Answered | None = None
+        self._asked = self._late = 0
+
+    def __repr__(self) -> str:
+        return f"<{len(self._waiting)} requests, {'one' if self._open else 'none'} of them open>"
+
+    def put(self, one: c.Deed | Submission) -> None:
+        if not isinstance(one, c.PullFrom) or self._pulls.add(one):
+            self._waiting.append(one)
+
+    def go_on(self) -> None:
+        """Make the next requests; called when the router is connected."""
+        while self._open is None and (self._runs or self._waiting):
+            if self._runs:
+                self._pull(self._runs.popleft())
+                continue
+            one = self._waiting.popleft()
+            match one:
+                case Submission():
+                    self._hand_in(one)
+                case c.PullFrom():
+                    self._runs += self._pulls.take()
+                case c.ListHeld():
+                    self._ask(words.request_of(one), lambda said, asked=one: self._hear(words.held_ids(asked, said)))  # type: ignore[misc]
+                case c.Advertise(addresses, groups, ttl_s, life_s, tag):
+                    said = {"addresses": addresses, "groups": groups, "ttl_s": ttl_s, "life_s": life_s}
+                    self._ask(("advertise", said), lambda said, tag=tag: self._hear(_signed(tag, said)))  # type: ignore[misc]
+                case _:
+                    self._ask(words.request_of(one), lambda said: None)
+
+    def _pull(self, run: list[c.PullFrom]) -> None:
+        def told(said: Mapping[str, Any]) -> None:
+            for one, state in zip(run, said.get("states", ["later"] * len(run)), strict=True):
+                self._hear(c.PulledFrom(one.router, one.group, one.id, state))
+
+        self._ask(words.pull_of(run), told)
+
+    def _ask(self, request: tuple[str, Mapping[str, Any]] | None, told: Answered) -> None:
+        assert request is not None, "this world knows no such deed"
+        word, argument = request
+        self._open = told
+        self._asked += 1
+        self._after(ANSWER_S, lambda number=self._asked: self._give_up(number))  # type: ignore[misc]
+        self._say(Inquiry(word, as_json(argument)))
+
+    def answered(self, text: bytes) -> None:
+        if self._late:
+            self._late -= 1
+        else:
+            self._end(json.loads(text))
+
+    def _end(self, said: Mapping[str, Any]) -> None:
+        told, self._open = self._open, None
+        if told is not None:
+            told(said)
+            self.go_on()
+
+    def _give_up(self, number: int) -> None:
+        if number == self._asked and self._open is not None:
+            self._late += 1
+            self._end(SILENT)
+
+    def lost(self) -> None:
+        """End the open question, because the connection is lost; the others wait for the next one."""
+        self._late = 0
+        told, self._open = self._open, None
+        if told is not None:
+            told(LOST)
+
+
+def _signed(tag: str, said: Mapping[str, Any]) -> c.Signed:
+    return c.Signed(tag, bytes.fromhex(said.get("message", "")), said.get("error", ""))
