@@ -1,0 +1,41 @@
+"""Signature checks in batches, for a process of its own: they are what costs most, and would hold up the node's loop.
+
+    Compute("services.dmq.signature_job:verify_batch", encode_batch(checks), tag)   in the rules
+    faults(result)                                                                  when `Computed` is heard
+
+The process remembers certificates and KES paths from batch to batch, as long as it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from .core.certificate import read_certificate
+from .core.fault import Fault
+from .core.signatures import SignatureCheck, SignatureChecker
+
+_FAULTS = (None, Fault.BAD_CERTIFICATE, Fault.BAD_SIGNATURE)
+_CHECKER = SignatureChecker()
+_BATCH = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, bytes, tuple[int, ...]]])
+
+
+def encode_batch(checks: Sequence[SignatureCheck]) -> bytes:
+    """Return the argument of `verify_batch`."""
+    parts = [(one.certificate.encoded(), one.signed, one.kes_signature, one.evolutions) for one in checks]
+    return msgspec.msgpack.encode(parts)
+
+
+def verify_batch(argument: bytes) -> bytes:
+    """Return a byte for each check, in order: which signature is wrong, or 0."""
+    checks = (
+        SignatureCheck(read_certificate(certificate), signed, signature, evolutions)
+        for certificate, signed, signature, evolutions in _BATCH.decode(argument)
+    )
+    return bytes(_FAULTS.index(_CHECKER.fault(check)) for check in checks)
+
+
+def faults(result: bytes) -> list[Fault | None]:
+    """Return what `verify_batch` has found, a fault or None for each check."""
+    return [_FAULTS[one] for one in result]
