@@ -11,7 +11,7 @@ from router.cli.output import columns, hint, say, say_json
 from router.cli.services import ask_service
 from services.discovery.core.known import SERVICE
 
-_HEADS = ("INTERFACE", "NETWORK", "ADDRESSES", "ALLOWED", "HEARD")
+_HEADS = ("INTERFACE", "ADDRESS", "ALLOWED", "NODES HEARD", "NETWORK ID")
 _MODES = {
     "off": "off: this node says nothing on local networks; `router lan on` allows the one it is in",
     "everywhere": "on everywhere: this node says that it is there on each local network",
@@ -38,7 +38,11 @@ def on(everywhere: bool, as_json: bool) -> None:
 @lan.command("list", cls=Command)
 @json_option
 def list_(as_json: bool) -> None:
-    """List the local networks that this machine is in, and how many nodes were heard there."""
+    """List the local networks that this machine is in.
+
+    ALLOWED: whether this node says there that it is here. NODES HEARD: how many others say so now. NETWORK ID: what
+    `networks` in router.toml calls the network; it is the same for all who share its gateway.
+    """
     _show(_ask("list"), as_json)
 
 
@@ -60,8 +64,8 @@ def _show(found: Any, as_json: bool) -> None:
     if found["mode"] in _MODES:
         say(_MODES[found["mode"]])
     rows = [
-        (one["interface"], one["network"] or "not known yet", " ".join(one["addresses"][:1]),
-         "yes" if one["allowed"] else "no", str(one["heard"]))
+        (one["interface"], " ".join(one["addresses"][:1]), "yes" if one["allowed"] else "no",
+         str(one["heard"]) if one["allowed"] else "-", one["network"] or "not known yet")
         for one in found["networks"]
     ]  # fmt: skip
     columns(_HEADS, rows, "this machine is in no local network")

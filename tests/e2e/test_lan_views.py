@@ -31,6 +31,9 @@ async def test_a_neighbour_met_on_the_lan_is_shown_so(tmp_path: Path) -> None:
 
             await until("one hears two", is_heard)
             assert (await lan())["found"] == "1 node heard on eth0"
+            heads, listed = (await one.run("lan", "list")).stdout.splitlines()
+            assert heads.split("  ")[0] == "INTERFACE" and heads.endswith("ALLOWED  NODES HEARD  NETWORK ID")
+            assert listed.split()[0] == "eth0" and listed.split()[2:4] == ["yes", "1"]
             [row] = (await one.run("peer", "list", "--json")).json
             assert (row["address"], row["learned"]) == (two.address.hex(), "lan")
             assert (await one.run("lan", "off")).code == 0

@@ -10,9 +10,9 @@ nobody dials where it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
+from math import inf
 from typing import Any
 
 from router.core.service.refusals import Refusals
@@ -39,9 +39,10 @@ from router.service.nearby import (
     Unreached,
     WriteAtEnd,
 )
-from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source
+from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
 from services.discovery.core.lan.networks import is_local, network_of, on_link
 from services.discovery.core.lan.paces import Pace
+from services.discovery.core.lan.permit import OFF, Permit
 from services.discovery.core.lan.schedule import Schedule
 from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_OFF_LINK
 
@@ -59,26 +60,8 @@ ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S, DIALLED_PER_S = 200, 10, 10.0, 
 SOURCE_BURST = 4
 """How many datagrams of a source count at once, before it is one a second: two nodes of one machine may each say
 something new and their farewell within a second."""
-OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
 SPOKEN, FAREWELL = "lan", "lan-farewell"
 LISTENED_AT, SAID_AT = "tls://:{port}", "tls://0.0.0.0:{port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """Where the operator lets this node be heard: in the networks with these ids, everywhere, or nowhere."""
-
-    mode: str = OFF
-    networks: frozenset[str] = frozenset()
-    groups: tuple[PublicKey | str, ...] = ()
-    port: int = 0
-
-    def allows(self, one: Interface) -> bool:
-        """Whether datagrams may go out by this interface."""
-        if not is_local(one) or self.mode == OFF:
-            return False
-        network = network_of(one)
-        return self.mode == EVERYWHERE or (network is not None and network.id in self.networks)
 
 
 class Lan:
@@ -126,7 +109,7 @@ class Lan:
             return Reason.MALFORMED
         if not self._admitted.has_room(mono_s):
             return LAN_FLOOD
-        source, _ = source_of(came.peer)
+        source = source_of(came.peer)
         at = self.interfaces.get(source.at)
         if source.at not in self._schedules or at is None or not on_link(at, source.ip):
             return LAN_OFF_LINK
@@ -235,7 +218,7 @@ class Lan:
 
     def _came(self, came: Came, now: Now) -> list[Deed]:
         known = self.neighbours.who_said(came.data)
-        source, _ = source_of(came.peer)
+        source = source_of(came.peer)
         at = self.interfaces.get(source.at)
         if at is None or source.at not in self._schedules or not on_link(at, source.ip):
             return self._turn_away(came, LAN_OFF_LINK)
@@ -269,11 +252,19 @@ class Lan:
         """Tell a router that we are here, so that it need not wait for our next datagram.
 
         It is told at each address that it speaks from, as not all may be reached; and again if it does not let us in,
-        since it may hear no other datagram."""
+        since it may hear no other datagram. A router nearby that speaks to us alone has not heard us for a while."""
         knows_us = one.is_here and source in one.sources and one.let_in
-        if knows_us or not (came.to_group and self._said and self._answered.take((one.key, source), now.mono_s)):
-            return []
-        return [Write(self.door, came.peer, self._said)]
+        asks = not knows_us if came.to_group else one.is_here
+        return self._tell(one, source, came.peer, now) if asks else []
+
+    def _tell(self, one: Neighbour, source: Source, peer: str, now: Now) -> list[Deed]:
+        may = self._said and self._answered.take((one.key, source), now.mono_s)
+        return [Write(self.door, peer, self._said)] if may else []
+
+    def _ask(self, one: Neighbour, now: Now) -> list[Deed]:
+        """Tell a router that was silent for half its time that we are here: its answer comes to us alone (R-D19)."""
+        one.ask_s = inf
+        return self._tell(one, source_of(one.peer), one.peer, now)
 
     def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
         """Refresh what a known router said; a farewell or an expired advertisement marks it as away."""
@@ -283,7 +274,8 @@ class Lan:
         answer = self._answer(one, came, source, now)
         if not one.is_here:
             self._dial_soon(one, 0.0 if self.me < one.key else YIELD_S, now)
-        one.heard_s, one.ends_s = now.mono_s, now.mono_s + left_s
+        one.heard_s, one.ask_s, one.ends_s = now.mono_s, now.mono_s + left_s / 2, now.mono_s + left_s
+        one.peer = came.peer
         if not one.came_from(source, now.mono_s, TTL_S):
             self._turn_away(came, LAN_FLOOD)
         urls = one.reached_at()
@@ -354,6 +346,8 @@ class Lan:
         for one in self.neighbours:
             if one.is_here and one.ends_s <= now.mono_s:
                 deeds += self._leave(one, now)
+            elif one.is_here and one.ask_s <= now.mono_s:
+                deeds += self._ask(one, now)
         return [*deeds, *self._dial(now)]
 
     def _wake(self, now: Now) -> list[Deed]:
@@ -364,7 +358,7 @@ class Lan:
             due.append(self._signed_s + RENEW_S)
         for one in self.neighbours:
             if one.is_here:
-                due.append(one.ends_s)
+                due.append(min(one.ask_s, one.ends_s))
             if one.dial_s is not None:
                 due.append(one.dial_s)
         return [Wake(now.wall_s + max(WAKE_MIN_S, min(due) - now.mono_s))] if due else []
@@ -388,10 +382,3 @@ class Lan:
 @lru_cache(maxsize=256)
 def _network_of_host(host: str) -> str:
     return network_text(ip_address(host))
-
-
-def source_of(peer: str) -> tuple[Source, int]:
-    """Return address, interface and port of a datagram's sender, as its door names it: `192.0.2.7%3:4100`."""
-    place, _, port = peer.rpartition(":")
-    host, _, index = place.rpartition("%")
-    return Source(ip_address(host), int(index)), int(port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from router.core.wire.address import IpAddress
@@ -30,9 +31,17 @@ class Source(NamedTuple):
         return IpAddress(self.ip, port)
 
 
+def source_of(peer: str) -> Source:
+    """Return address and interface of a datagram's sender, as its door names it: `192.0.2.7%3:4100`."""
+    host, _, index = peer.rpartition(":")[0].rpartition("%")
+    return Source(ip_address(host), int(index))
+
+
 @dataclass(slots=True, eq=False)
 class Neighbour:
     """A router nearby. `ends_s`: the monotonic second at which it counts as away; 0: it is away.
+
+    `ask_s`: when to ask it whether it is still there, at `peer`, from where its last datagram came.
 
     `dial_s`: when to dial it, None if no dial is due; `failures`: how many dials in a row failed; `let_in`: False if it
     has refused this node. `until_s` is the Unix second until which the router was told of it, with `urls`."""
@@ -41,6 +50,8 @@ class Neighbour:
     sources: dict[Source, float] = field(default_factory=dict)
     ends_s: float = 0.0
     heard_s: float = 0.0
+    ask_s: float = 0.0
+    peer: str = ""
     dial_s: float | None = None
     failures: int = 0
     let_in: bool = True

@@ -24,21 +24,18 @@ from router.service.nearby import (
     WriteAtEnd,
 )
 from services.discovery.core.lan.lan import (
-    ALLOWED,
     ANSWERED_PER_S,
-    EVERYWHERE,
     FAREWELL,
     KEPT_S,
-    OFF,
     SOURCE_BURST,
     SPOKEN,
     YIELD_S,
     Lan,
-    Permit,
 )
 from services.discovery.core.lan.neighbours import KEYS_MAX, SOURCES_MAX
 from services.discovery.core.lan.networks import Network, network_of
 from services.discovery.core.lan.paces import Pace
+from services.discovery.core.lan.permit import ALLOWED, EVERYWHERE, OFF, Permit
 from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 
 
@@ -156,6 +153,24 @@ def test_who_does_not_let_us_in_may_not_hear_what_all_hear_and_is_told_alone() -
     assert answers(17) == told and not answers(18)
     lan.hear(Unreached(HIGH.public, "not let in", let_in=False), at(27))
     assert answers(28) == told
+
+
+def test_who_was_silent_for_half_its_time_is_asked_and_who_is_asked_answers_once() -> None:
+    """One of the two may not hear what is said to all."""
+    deaf, other = speaking(), speaking(HIGH)
+    assert not of(Write, deaf.hear(came(signed(HIGH), to_group=False), at(0.5)))
+    [ask] = [one for one in of(Write, deaf.hear(Tick(), at(15.5))) if one.peer != "*%2"]
+    assert ask == Write(DOOR, "10.0.0.9%2:40000", signed(LOW))
+    other.hear(came(signed(LOW), "10.0.0.1%2:40000"), at(0.5))
+    [answer] = [
+        one for one in of(Write, other.hear(came(ask.data, "10.0.0.1%2:40000", to_group=False), at(15.5)))
+        if one.peer != "*%2"
+    ]  # fmt: skip
+    assert answer == Write(DOOR, "10.0.0.1%2:40000", signed(HIGH))
+    assert not of(Write, deaf.hear(came(answer.data, to_group=False), at(15.6)))
+    deaf.hear(Tick(), at(31))
+    [one] = deaf.neighbours
+    assert one.is_here
 
 
 def test_a_router_is_told_at_each_address_that_it_speaks_from() -> None:

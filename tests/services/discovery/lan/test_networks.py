@@ -10,8 +10,8 @@ from blake3 import blake3
 from samples.lan import interface
 
 from router.service.nearby import Interface
-from services.discovery.core.lan.lan import ALLOWED, EVERYWHERE, Permit
 from services.discovery.core.lan.networks import Network, is_local, network_of, on_link
+from services.discovery.core.lan.permit import ALLOWED, EVERYWHERE, Permit
 
 
 def the_network(one: Interface) -> Network:

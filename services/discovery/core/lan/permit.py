@@ -1,0 +1,28 @@
+"""Where the operator lets this node be heard (D18)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.core.wire.crypto import PublicKey
+from router.service.nearby import Interface
+from services.discovery.core.lan.networks import is_local, network_of
+
+OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Where the operator lets this node be heard: in the networks with these ids, everywhere, or nowhere."""
+
+    mode: str = OFF
+    networks: frozenset[str] = frozenset()
+    groups: tuple[PublicKey | str, ...] = ()
+    port: int = 0
+
+    def allows(self, one: Interface) -> bool:
+        """Whether datagrams may go out by this interface."""
+        if not is_local(one) or self.mode == OFF:
+            return False
+        network = network_of(one)
+        return self.mode == EVERYWHERE or (network is not None and network.id in self.networks)
