@@ -42,7 +42,8 @@ DISCOVERY = "discovery"
 class ExchangeLimits:
     """The times and costs of exchanges of filters.
 
-    A period lasts `period_s`, give or take `jitter` of it; an answer counts for `answer_s`. The own filter is made anew
+    A period lasts `period_s`, and each of the first `fast_periods` lasts `fast_s`, after the start and after a group is
+    added, give or take `jitter` of it; an answer counts for `answer_s`. The own filter is made anew
     `changed_s` after a group was added or went, and every `renew_s`. A filter that was made more than `life_s` ago, or
     `ahead_s` in the future, does not count. A router may ask `asks_per_s`, and `asks_burst` at once; of `routers_max`
     routers questions are counted. `signatures_per_s` are verified for all, `signatures_burst` of them at once.
@@ -50,12 +51,14 @@ class ExchangeLimits:
 
     period_s: float = 10.0
     jitter: float = 0.25
+    fast_s: float = 2.0
+    fast_periods: int = 15
     answer_s: float = 5.0
     changed_s: float = 2.0
     renew_s: float = 8 * 3600.0
     life_s: float = 25 * 3600.0
     ahead_s: float = 3600.0
-    asks_per_s: float = 0.2
+    asks_per_s: float = 1.0
     asks_burst: float = 3.0
     routers_max: int = 256
     signatures_per_s: float = 50.0
@@ -78,6 +81,8 @@ class Interests:
         self._made: tuple[int, bytes] = (0, b"")
         self._make_s = 0.0
         self._period_s = 0.0
+        self._fast = 0
+        self._groups: frozenset[PublicKey] = frozenset()
         self._asked: dict[PublicKey, float] = {}
         self._asks: dict[PublicKey, Allowance] = {}
         self._signatures = Allowance(limits.signatures_per_s, limits.signatures_burst)
@@ -138,7 +143,12 @@ class Interests:
 
     def _make(self, now: c.Now) -> Iterator[c.Deed]:
         """Make the own filter again, if it has changed or is old, and have it signed."""
-        bits, rev = tell(self._known.topics, self._secret), int(now.wall_s * 1000)
+        groups = frozenset(self._known.topics)
+        if groups - self._groups:
+            self._fast = self._limits.fast_periods
+            self._period_s = min(self._period_s, now.mono_s + self._limits.fast_s)
+        self._groups = groups
+        bits, rev = tell(groups, self._secret), int(now.wall_s * 1000)
         self._make_s = now.mono_s + self._limits.renew_s
         self._made = rev, bits
         yield c.Attest(FILTER_LABEL.decode(), encode([rev, bits]), SIGNED)
@@ -224,7 +234,8 @@ class Interests:
         if now.mono_s < self._period_s:
             return
         spread = self._limits.jitter * (2 * self._chance.random() - 1)
-        self._period_s = now.mono_s + self._limits.period_s * (1 + spread)
+        self._period_s = now.mono_s + (self._limits.fast_s if self._fast else self._limits.period_s) * (1 + spread)
+        self._fast = max(0, self._fast - 1)
         self._asked = {router: until_s for router, until_s in self._asked.items() if until_s > now.mono_s}
         to = table.period()
         if to is not None and self.mine is not None:

@@ -16,13 +16,15 @@ from services.pubsub.core.interests import ExchangeLimits
 from services.pubsub.core.messages import Filter
 from services.pubsub.simulation.network import Network, Node
 
-ANNOUNCED = 5
-"""Nodes that discovery announces in each period: of 1,000, six or seven that it did not announce before."""
+ANNOUNCED_PER_S = 0.5
+"""Nodes that discovery announces: of 1,000, six or seven in ten seconds that it did not announce before."""
 UNSIGNED = Signature(bytes(64))
 
 
 class Period(NamedTuple):
-    """A period of the exchange begins."""
+    """A period of the exchange begins, of which so many more are short."""
+
+    fast: int
 
 
 class Told(NamedTuple):
@@ -48,16 +50,17 @@ class Exchange:
         network.on(Period, self._begin_period)
         network.on(Told, self._hear)
         for node in network.nodes:
-            network.engine.after(chance.random() * self._limits.period_s, node.number, Period())
+            network.engine.after(chance.random() * self._limits.fast_s, node.number, Period(self._limits.fast_periods))
 
     def __repr__(self) -> str:
         return f"<exchange of filters of {len(self._tables)} nodes>"
 
     def _begin_period(self, node: Node, event: Period) -> None:
         network, limits, table = self._network, self._limits, self._tables[node.number]
+        period_s = limits.fast_s if event.fast else limits.period_s
         spread = limits.jitter * (2 * self._chance.random() - 1)
-        network.engine.after(limits.period_s * (1 + spread), node.number, Period())
-        for number in self._chance.choices(range(len(self._tables)), k=ANNOUNCED):
+        network.engine.after(period_s * (1 + spread), node.number, Period(max(0, event.fast - 1)))
+        for number in self._chance.choices(range(len(self._tables)), k=max(1, round(period_s * ANNOUNCED_PER_S))):
             table.offer(network.neighbour(number))
         to = table.period()
         if to is not None:

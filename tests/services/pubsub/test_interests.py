@@ -212,3 +212,25 @@ def test_of_many_groups_those_with_the_fewest_neighbours_decide_who_is_met() -> 
     assert table.suggested([*neighbours, (lonely, 0)], ()) == (node(0),)
     first = {table.suggested([(group, 0) for group in (*others[:20], lonely)], ()) for _ in range(50)}
     assert first == {(node(0),), (node(1),)}
+
+
+def test_filters_are_asked_for_often_at_first_and_after_a_group_was_added() -> None:
+    one, two = Side(1, GROUPS[:1]), Side(2, GROUPS[:1])
+    sides = Sides(one, two)
+    for here, there in ((one, two), (two, one)):
+        body = there.advert().message
+        here.hear(c.Message(MessageId(bytes(32)), body, group=here.advert().services["discovery"]))
+
+    def asked(seconds: float) -> int:
+        sides.sent.clear()
+        sides.pass_time(seconds)
+        return sum(isinstance(decode_message(sent.body), AskInterests) for by, sent in sides.sent if by is one)
+
+    at_first, later = asked(40), asked(100)
+    assert 12 <= at_first <= 20 and 8 <= later <= 13
+    one.wanted = (*one.wanted, GROUPS[1])
+    one.hear(c.Wanted(GROUPS[1], True))
+    assert 12 <= asked(40) <= 20
+    one.hear(c.Wanted(GROUPS[1], True))  # told again: nothing is new
+    assert 2 <= asked(40) <= 6
+    assert not [note for side in (one, two) for note in side.take(c.Note) if note.event == "pubsub_refused"]
