@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -10,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import segno
 from click.testing import Result
 from conftest import Run
 from PIL import Image
+from samples.codes import code
 from samples.invitations import CORE, FRIENDS, invitation
 
 from router.cli import redeem
@@ -35,12 +34,6 @@ SHOWN = key_text("addr", CORE.public)
 AGAIN = "Copy the whole link again, from upsycle: to its last letter.\n"
 CLOSER = "take the picture closer and sharper, or copy the link"
 NEITHER = "This is not an invitation or the link of a node"
-
-
-def drawn(text: str) -> Image.Image:
-    out = io.BytesIO()
-    segno.make(text, error="l", micro=False).save(out, kind="png", scale=4, border=4)
-    return Image.open(out).convert("L")
 
 
 @pytest.fixture(autouse=True)
@@ -298,7 +291,7 @@ def test_a_link_of_another_kind_says_what_it_is(
     [
         (Image.new("L", (300, 200), 255), f"shows no QR code to be read: {CLOSER}"),
         (
-            drawn("https://example.org/menu"),
+            code("https://example.org/menu"),
             "shows the QR code of another program, and none of ours: take a picture of the code that was drawn with "
             "the link, or copy the link, which begins with upsycle:",
         ),
@@ -320,7 +313,7 @@ def test_a_picture_that_gives_none_says_why(router: Run, tmp_path: Path, image: 
 
 def test_it_is_taken_from_a_picture(router: Run, home: Path, tmp_path: Path) -> None:
     path = tmp_path / "code.png"
-    drawn(TEXT).save(path)
+    code(TEXT).save(path)
     assert router("peer", "add", str(path), "--yes").exit_code == 5
     assert [one.invitation() for one in received.received(home)] == [GIVEN]
 

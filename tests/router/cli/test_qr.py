@@ -13,6 +13,7 @@ import segno
 from click.testing import Result
 from conftest import Run
 from PIL import Image, ImageOps
+from samples.codes import code
 from samples.core import ADVERTISEMENTS
 
 from router.cli import qr
@@ -22,14 +23,6 @@ from router.core.wire.grouplink import new_group, parse_link
 LINKS = [new_group(bytes((n,)) * 32, b"k" * 32, f"group-{n}").text() for n in (1, 2)]
 LINK, OTHER = LINKS
 LONGEST = "upsycle:" + "A" * (qr.LEVELS[-1][1] - 8)
-
-
-def code(text: str = LINK, scale: int = 4) -> Image.Image:
-    out = io.BytesIO()
-    segno.make(text, error="m" if len(text) <= qr.LEVELS[0][1] else "l", micro=False).save(
-        out, kind="png", scale=scale, border=qr.PICTURE_BORDER
-    )
-    return Image.open(out).convert("L")
 
 
 def picture(image: Image.Image, kind: str = "PNG") -> bytes:
@@ -78,15 +71,15 @@ def test_codes_are_read_in_every_size_and_direction(text: str) -> None:
 
 def test_codes_are_read_from_photographs_and_terminals() -> None:
     for kind in ("PNG", "JPEG"):
-        assert qr.texts_in(picture(code(), kind), "it") == [LINK]
+        assert qr.texts_in(picture(code(LINK), kind), "it") == [LINK]
     for dark, gap in product((False, True), (0, 1, 2)):
         assert qr.texts_in(picture(terminal(LINK, dark=dark, gap=gap)), "it") == [LINK], (dark, gap)
 
 
 def test_a_transparent_ground_is_white() -> None:
-    image = code().convert("RGBA")
+    image = code(LINK).convert("RGBA")
     ink = Image.new("RGBA", image.size, (0, 0, 0, 0))
-    ink.paste((0, 0, 0, 255), mask=ImageOps.invert(code()))
+    ink.paste((0, 0, 0, 255), mask=ImageOps.invert(code(LINK)))
     assert qr.texts_in(picture(ink), "it") == [LINK]
 
 
@@ -127,7 +120,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "another's": (picture(code("https://example.org/menu")), "shows the QR code of another program, and none of ours"),
     "others'": (two_codes("https://example.org", "https://example.com"), "shows 2 QR codes of other programs, and"),
     "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
-    "cut": (picture(code())[:300], "is damaged, or no PNG or JPEG picture"),
+    "cut": (picture(code(LINK))[:300], "is damaged, or no PNG or JPEG picture"),
     "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture\n"),
     "a hundred megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
     "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
