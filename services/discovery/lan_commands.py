@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from router.cli.command import Command, Group, invocation, json_option
-from router.cli.output import columns, hint, say, say_json
+from router.cli.output import columns, note, say, say_json
 from router.cli.services import ask_service
 from services.discovery.core.known import SERVICE
 
@@ -70,4 +70,4 @@ def _show(found: Any, as_json: bool) -> None:
     ]  # fmt: skip
     columns(_HEADS, rows, "this machine is in no local network")
     if found["problem"]:
-        hint(found["problem"])
+        note(found["problem"])

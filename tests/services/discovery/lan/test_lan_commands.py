@@ -1,0 +1,49 @@
+"""What `router lan list` says to a person, compared as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.discovery import lan_commands
+
+HERE = {"interface": "eth0", "network": "", "name": "", "addresses": ["10.0.0.1/24"], "allowed": False, "heard": 0}
+NAMED = {**HERE, "network": "0123456789abcdef", "allowed": True, "heard": 2}
+HEADS = "INTERFACE  NETWORK           ADDRESSES    ALLOWED  HEARD"
+
+
+@pytest.mark.parametrize(
+    ("mode", "networks", "problem", "said"),
+    [
+        ("allowed", [], "", ["this machine is in no local network"]),
+        (
+            "off", [], "",
+            [
+                "off: this node says nothing on local networks; `router lan on` allows the one it is in",
+                "this machine is in no local network",
+            ],
+        ),
+        (
+            "everywhere", [NAMED], "",
+            [
+                "on everywhere: this node says that it is there on each local network", HEADS,
+                "eth0       0123456789abcdef  10.0.0.1/24  yes      2",
+            ],
+        ),
+        (
+            "allowed", [HERE], "",
+            [HEADS.replace(11 * " " + "ADD", 8 * " " + "ADD"), "eth0       not known yet  10.0.0.1/24  no       0"],
+        ),
+        (
+            "allowed", [], "nobody can listen at port 4101",
+            ["this machine is in no local network", "nobody can listen at port 4101"],
+        ),
+    ],
+)  # fmt: skip
+def test_each_state_has_its_sentence(
+    capsys: pytest.CaptureFixture[str], mode: str, networks: list[dict[str, Any]], problem: str, said: list[str]
+) -> None:
+    lan_commands._show({"mode": mode, "networks": networks, "problem": problem}, as_json=False)
+    shown = capsys.readouterr()
+    assert [line.rstrip() for line in (shown.out + shown.err).splitlines()] == said
