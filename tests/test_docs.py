@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,13 @@ from rigs.patience import HANG_S
 
 from router.cli import COMMANDS, service_commands
 from router.cli.exits import Exit
+from router.core.link.machine import Table
 from router.core.link.table import PROVEN, PROVING
 from router.core.wire import link_items as link
 from router.core.wire.reasons import Reason
 from router.settings import config
 from router.settings.config_text import toml_value
+from services.dmq.core import handshake, notification, submission
 
 ROOT = Path(__file__).parents[1]
 PAPERS = [str(one.relative_to(ROOT)) for one in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
@@ -101,10 +104,20 @@ def diagram(text: str) -> str:
     return f"```mermaid\n{text}```\n"
 
 
+def drawn(table: Table) -> str:
+    return diagram(mermaid(table))
+
+
+DMQ_TABLES = {
+    "handshake": handshake.TABLE,
+    "submission": submission.TABLE,
+    **{f"notification {name}": one.table for name, one in notification.REVISIONS.items()},
+}
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
-    "proven": ("docs/link.md", lambda: diagram(mermaid(PROVEN))),
-    "proving": ("docs/link.md", lambda: diagram(mermaid(PROVING))),
+    "proven": ("docs/link.md", partial(drawn, PROVEN)),
+    "proving": ("docs/link.md", partial(drawn, PROVING)),
     "settings": ("docs/operators.md", settings_table),
+    **{name: ("docs/dmq.md", partial(drawn, table)) for name, table in DMQ_TABLES.items()},
 }
 
 
