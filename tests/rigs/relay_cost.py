@@ -62,8 +62,9 @@ class Core(NodeProcess):
         super().__init__("the core", home, base / "stderr", {}, *flags, served_by=served_by)
 
     def cpu_s(self) -> float:
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return sum(_cpu_s(pid) for pid in (self.pid, *map(int, children)))
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/children")  # each thread has those that it started
+        children = [int(pid) for one in tasks for pid in one.read_text().split()]
+        return sum(map(_cpu_s, (self.pid, *children)))
 
 
 def _cpu_s(pid: int) -> float:
