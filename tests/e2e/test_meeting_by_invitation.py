@@ -109,7 +109,7 @@ async def test_two_laptops_come_by_one_link_through_kills_and_hear_each_other(tm
         assert joined.exit_code == 0, joined.stderr
         assert json.loads(joined.stdout) | {"address": ""} == {
             "address": "", "name": json.loads(joined.stdout)["name"], "outcome": "joined", "reason": None,
-            "rights": ["join", "store", "relay"], "group": GROUP,
+            "rights": ["join", "store", "relay"], "group": GROUP, "had": False,
         }  # fmt: skip
         again = await typed(other, "peer", "add", link, "--yes", "--json")
         assert (again.exit_code, json.loads(again.stdout)["outcome"]) == (0, "joined")

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from conftest import Run, RunningNode
 
+from router.cli import neighbours
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text, short
 from router.settings import config, keyring
+from router.settings.config_text import ConfigError
 
 BOB = SigningKey(b"b" * 32).public
 BOB_TEXT = key_text("addr", BOB)
@@ -153,3 +155,30 @@ def test_the_list_says_until_when_and_that_it_is_over(router: Run, home: Path) -
     found = {one["name"]: one for one in json.loads(router("peer", "list", "--json").stdout)}
     assert [found[name]["state"] for name in ("past", "coming")] == ["ended", "unknown"]
     assert found["past"]["until_s"] == 1_769_882_400
+
+
+def test_where_the_file_cannot_be_written_it_is_said_what_ended_at_the_node_and_what_did_not(
+    at_node: Run, node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert at_node("peer", "add", BOB_TEXT, "--name", "bob", "--grant", "join").exit_code == 0
+    path = Path(node.home) / "router.toml"
+    problem = f"{path} cannot be changed: Read-only file system; see that it and its directory may be written"
+
+    def edit(*_: object) -> None:
+        raise ConfigError((problem,))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(config, "edit_peers", edit)
+        blocked, removed = at_node("peer", "block", "bob"), at_node("peer", "remove", "bob")
+        patched.setattr(neighbours, "ask", lambda home, word, *_: {"rights": ["join", "store"]})
+        of_guest = at_node("peer", "block", "bob"), at_node("peer", "remove", "bob")
+    assert blocked.exit_code == 1 and blocked.stderr == (
+        f"{BOB_TEXT}: it had no rights by invitation, but until {path} can be written it is not blocked: {problem}\n"
+    )
+    assert removed.exit_code == 2 and removed.stderr == f"{problem}\n"
+    ended = f"{BOB_TEXT}: its rights by invitation (join, store) have ended, but"
+    assert [one.exit_code for one in of_guest] == [1, 1]
+    assert [one.stderr for one in of_guest] == [
+        f"{ended} until {path} can be written it is not blocked: {problem}\n", f"{ended} its entry stays: {problem}\n",
+    ]  # fmt: skip
+    assert at_node("peer", "remove", "bob").exit_code == 0
