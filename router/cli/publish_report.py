@@ -20,6 +20,10 @@ from router.core.wire.text import key_text, short
 from router.settings.names import Names
 
 HEARD_S = 1.0
+UNREAD = (
+    "this node knows nobody who reads that group; on a local network subscribe to it here too (`router sub`), as only "
+    "then others are found who read it, and elsewhere connect to a core (`router peer add`)"
+)
 SHOWN_MAX = 5
 
 
@@ -31,7 +35,7 @@ class Tally:
         self._names = names
         self._nobody = ""
         self._messages = self._refused = self._unfinished = self._turned_down = 0
-        self._is_malformed = False
+        self._is_malformed = self._is_unread = False
         self._failure: ClientError | None = None
         self._unheard = ""
         self._rest = ""
@@ -65,6 +69,7 @@ class Tally:
             return
         self._messages += 1
         self._refused += 1
+        self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS
         note(str(error))
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
 
@@ -147,6 +152,8 @@ class Tally:
         if self._failure is not None:
             raise self._failure
         if self._refused:
+            if self._is_unread:
+                note(UNREAD)
             many = self._messages > 1
             raise Failure(Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else "")
         if self._nobody:
