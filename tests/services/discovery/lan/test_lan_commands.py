@@ -10,7 +10,7 @@ from services.discovery import lan_commands
 
 HERE = {"interface": "eth0", "network": "", "name": "", "addresses": ["10.0.0.1/24"], "allowed": False, "heard": 0}
 NAMED = {**HERE, "network": "0123456789abcdef", "allowed": True, "heard": 2}
-HEADS = "INTERFACE  NETWORK           ADDRESSES    ALLOWED  HEARD"
+HEADS = "INTERFACE  ADDRESS      ALLOWED  NODES HEARD  NETWORK ID"
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ HEADS = "INTERFACE  NETWORK           ADDRESSES    ALLOWED  HEARD"
             "everywhere", [NAMED], "",
             [
                 "on everywhere: this node says that it is there on each local network", HEADS,
-                "eth0       0123456789abcdef  10.0.0.1/24  yes      2",
+                "eth0       10.0.0.1/24  yes      2            0123456789abcdef",
             ],
         ),
         (
             "allowed", [HERE], "",
-            [HEADS.replace(11 * " " + "ADD", 8 * " " + "ADD"), "eth0       not known yet  10.0.0.1/24  no       0"],
+            [HEADS, "eth0       10.0.0.1/24  no       -            not known yet"],
         ),
         (
             "allowed", [], "nobody can listen at port 4101",
