@@ -35,6 +35,11 @@ def test_a_schedule_ends_whole(seeds: tuple[int, int]) -> None:
         play(seed)
 
 
+def test_a_leaf_whose_core_forgot_it_still_catches_up() -> None:
+    """The core's service was killed and its node was not; the leaf asked it for an hour before it met it again."""
+    play(3)
+
+
 @pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(100, 150))])
 def test_the_audit_of_its_logs_finds_nothing_lost(seed: int, tmp_path: Path) -> None:
     """Copies between cores, and what was repaired, are told apart from deliveries."""

@@ -29,7 +29,8 @@ AGREED_S = 7200
 TOPICS_MAX = 4_096
 PARTNERS_KEPT_MAX = 50
 AGAIN_S = 60.0
-"""After so long a router that is connected is met again whose pub/sub service has not answered."""
+"""After so long a router that is connected is met again whose pub/sub service has not answered; by a leaf also one that
+fell silent, as its service may have started again. On a core the rings find that out."""
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 KEPT = b"partner/"
@@ -183,6 +184,7 @@ class Partners:
             if neighbour is not None:
                 overlay.met(neighbour, now.mono_s)
             return
+        self._known.fell_silent.discard(router)
         for topic in self._known.topics.values():
             members = map(self._others.neighbour, topic.t)
             topic.others = tuple([one for one in members if one is not None and one.router in self._others.linked])
@@ -203,12 +205,13 @@ class Partners:
         """Yield what is due, and what did not count in the last minute."""
         meetings = self._meetings
         assert meetings is not None
+        linked, is_leaf = self._others.linked, self._others.overlay is None
         if now.mono_s >= self._look_s:
-            for router, service in self._others.linked.items():
-                if router not in meetings:
+            for router, service in linked.items():
+                if router not in meetings or (is_leaf and router in self._known.fell_silent):
                     meetings.meet(router, service, now.mono_s)
         yield from self._carry_out(meetings.tick(now.mono_s), now)
-        if all(router in meetings for router in self._others.linked):
+        if not linked or (not is_leaf and all(router in meetings for router in linked)):
             self._look_s = inf
         elif self._look_s <= now.mono_s or self._look_s == inf:
             self._look_s = now.mono_s + AGAIN_S

@@ -75,6 +75,18 @@ def test_one_that_stays_connected_and_answers_late_is_met_again(mode: str) -> No
     assert [topic.group for topic in one.rules.known.shared_with(two.router.public)] == GROUPS[:1]
 
 
+def test_a_leaf_meets_its_uplink_again_whose_service_has_started_again() -> None:
+    """The link has been up all the time, so nobody else tells either of them."""
+    leaf, core = Side(1, GROUPS[:1], mode="leaf"), Side(2, GROUPS[:1])
+    found = met(leaf, core)
+    core.start()
+    assert not core.rules.known.shared_with(leaf.router.public)
+    leaf.rules.known.silent(core.router.public)
+    found.pass_time(partners.AGAIN_S + 10)
+    assert [topic.group for topic in core.rules.known.shared_with(leaf.router.public)] == GROUPS[:1]
+    assert not leaf.rules.known.fell_silent
+
+
 def test_two_that_are_linked_agree_on_what_both_want() -> None:
     one, two = Side(1, GROUPS[:2]), Side(2, GROUPS[1:])
     met(one, two)
