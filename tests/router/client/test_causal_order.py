@@ -381,6 +381,22 @@ async def test_what_a_member_invents_is_asked_for_within_bounds(end: RouterEnd, 
         assert end.pulls.index(talk.id("lost")) <= 32, "before the other 240 invented ones"
 
 
+async def test_a_cause_of_another_group_is_named_as_missing_and_takes_nothing_from_either(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    """The router has that message, and the app has been given it, but in this group nobody has said it."""
+    talk = Talk()
+    async with sign_on(end) as node, sign_on(end) as other:
+        group, elsewhere = await node.join(FAMILY, order="causal"), await node.join(OPEN)
+        talk.wires["of another group"] = b""
+        said = await other.group(OPEN).publish(b"open")
+        talk.id = lambda name: said if name == "of another group" else Talk.id(talk, name)  # type: ignore[method-assign]
+        end.publish(talk.say("effect", "of another group", by=EVE))
+        end.publish(talk.say("honest", by=BOB))
+        assert [one.missing for one in await take(group, 2)] == [(), (said,)]
+        assert names(await take(elsewhere, 1)) == ["open"]
+
+
 async def test_orders_that_cannot_be(end: RouterEnd) -> None:
     async with sign_on(end) as node:
         for group, more in ((OPEN, {}), (FAMILY, {"raw": True})):
