@@ -13,6 +13,7 @@ from rigs.machines import bridged
 from test_laptops import NETWORK, App, Laptop, laptop
 
 from router.rig.machines import Machine
+from router.rig.process import until
 
 
 def without_ipv6(machine: Machine) -> None:
@@ -64,3 +65,22 @@ async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_pat
             await two.lists(place)
             await one.finds(1)
             await two.hears(one)
+
+
+async def test_a_renamed_interface_is_of_another_network_which_is_silent_until_it_is_allowed(tmp_path: Path) -> None:
+    """Without a gateway the interface's name is part of what names its network (D18)."""
+    with bridged(NETWORK) as bridge:
+        async with rig(tmp_path) as found:
+            one, two = laptop(found, bridge, "one", "--lan"), laptop(found, bridge, "two", "--lan")
+            await one.node.start()
+            await two.node.start()
+            await two.hears(one)
+            two.machine.run("sh", "-ec", "ip link set eth0 down; ip link set eth0 name lan7; ip link set lan7 up")
+
+            async def is_renamed() -> bool:
+                return [(row["interface"], row["allowed"]) for row in await two.networks()] == [("lan7", False)]
+
+            await until("two is at lan7 and silent", is_renamed)
+            assert [row["allowed"] for row in await two.lan("on")] == [True]
+            await two.finds(1)
+            await one.finds(1)
