@@ -122,7 +122,7 @@ class Dissemination:
         if via is not None:
             self._is_there(via)
             self.repair.named(message.seen, group, via, r.Named.SEEN, now.mono_s)
-        is_member = via is not None and via in topic.t
+        is_member = via is not None and via in topic.t and self._others.service_of(via) is not None  # no leaf
         origin = f.Origin(via, is_member, None if is_member else _end_of(message.wire))
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
 

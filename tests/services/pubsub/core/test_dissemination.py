@@ -42,7 +42,9 @@ def made(
     known = Known(key_of(1))
     known.topics[GROUP_KEY.public] = topic_of_members()
     setup = c.Setup("pubsub", key_of(1), None, {} if kept is None else kept, Random(1))
-    return Dissemination(setup, known, Others(), ForwardingLimits(**limits), is_leaf=is_leaf), known
+    others = Others()
+    others.linked |= {one.router: one.service for one in known.topics[GROUP_KEY.public].neighbours.values()}
+    return Dissemination(setup, known, others, ForwardingLimits(**limits), is_leaf=is_leaf), known
 
 
 def published(
@@ -76,6 +78,12 @@ def test_what_is_published_here_is_kept_until_a_neighbour_has_it() -> None:
 
 def test_what_a_client_published_counts_as_published_here() -> None:
     part, _ = made()
+    assert of(c.Keep, part.hear(published(via=STRANGER), at(0)))
+
+
+def test_what_a_leaf_published_counts_as_published_here_though_it_shares_the_topic() -> None:
+    part, known = made()
+    known.topics[GROUP_KEY.public].t[STRANGER] = T
     assert of(c.Keep, part.hear(published(via=STRANGER), at(0)))
 
 
