@@ -37,6 +37,7 @@ from samples.core import (
     WIRES,
 )
 from samples.discovery import MESSAGES
+from samples.dmq_messages import SUBMISSION
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Messages, Session
@@ -58,6 +59,7 @@ from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
 from services.discovery.core.messages import decode_message, encode_message
+from services.dmq.core import handshake, submission
 
 ROOT = Path(__file__).parents[3]
 CORES = (ROOT / "router" / "core", *ROOT.glob("services/*/core"))
@@ -115,6 +117,8 @@ COSTS = {
     "hint.decode_hint": Cost(decode_hint, 12_000, 0.1),
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
+    "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
+    "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
@@ -130,10 +134,19 @@ SAMPLES = (
     encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
-    *map(encode_message, MESSAGES), *map(encode_redemption, REDEMPTIONS), *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
+    *map(encode_message, MESSAGES), *map(submission.encode_message, SUBMISSION),
+    handshake.encode_message(handshake.propose(handshake.MAGICS["preview"])),
+    *map(encode_redemption, REDEMPTIONS), *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
 )  # fmt: skip
 OUTCOME = b"\x83\x09\x58\x20" + bytes(32)
-OPENINGS: tuple[bytes, ...] = (b"", OUTCOME, *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)))
+ACCEPT_VERSION, PROPOSE_VERSIONS = b"\x83\x01\x19\x10\x01", b"\x82\x00\xa1\x19\x10\x01"
+OPENINGS: tuple[bytes, ...] = (
+    b"",
+    OUTCOME,
+    ACCEPT_VERSION,
+    PROPOSE_VERSIONS,
+    *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)),
+)
 FILLERS = (
     b"\xa0", b"\x80", b"\x00", b"\x40", b"\x60", b"\xf6", b"\x20", b"\x61a", b"\x41a", b"\x81\x00", b"\x82\x00\x61a",
     b"\xa1\x00\x00", b"\x18\xff", b"\xc0\x00", b"[", b'"",', b"\x42\x84\x00", b"\x43\x82\x04\x00",
