@@ -69,6 +69,20 @@ def read_disk(home: Home, router: PublicKey, scratch: Path) -> Disk:
     return disk
 
 
+def read_lines(home: Home, router: PublicKey) -> list[Line]:
+    """Return all lines of the log of a node that is stopped: what is sealed, and what is only in the store yet."""
+    lines = read_log(home.log_path, router).lines
+    last_seq = lines[-1].seq if lines else 0
+    store = Store(home.store_path, StoreLimits(synced=False), bytes(16))
+    try:
+        store.recover(bytes(router))
+        for _, value in store.log_values(0, ALL):
+            lines += [line for line in rows(value, router) if line.seq > last_seq]
+    finally:
+        store.close()
+    return lines
+
+
 def _read_store(disk: Disk, store: Store, router: PublicKey) -> None:
     recovered = disk.recovered = store.recover(bytes(router))
     for first_seq, value in store.log_values(0, ALL):

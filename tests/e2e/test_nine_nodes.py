@@ -1,0 +1,241 @@
+"""Nine nodes on nine machines: three cores that find each other from one known address, two edges each; three groups,
+every app publishing throughout. Nodes are killed, cables are pulled, and the network is split in two. Afterwards each
+app has what the others published in its groups, once and in causal order, and the nine logs account for everything."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+from disk import read_lines
+from overlay_nodes import ask_pubsub, core, edge, link_of
+from rig import ROUTER, NodeProcess, new_key, rig
+from rigs.machines import bridged
+from rigs.patience import HANG_S
+from talkers import Talker, check, lacking
+
+from router.core.wire.grouplink import GroupLink
+from router.rig.machines import Bridge, Machine
+from router.rig.process import run_command, until
+
+FAMILIES = 3
+PAUSE_S = 0.8  # at most, between two messages of an app
+POLL_S = 0.3
+AWAY_S = 3.0  # at most, without its process or its cable
+
+
+def new_group(name: str) -> GroupLink:
+    key = new_key()
+    return GroupLink(key.public, new_key().seed, key.seed, name)
+
+
+ALL, FIRST_TWO, LAST_TWO = (new_group(name) for name in ("all", "first-two", "last-two"))
+GROUPS = {  # by node; a core's own app is not in every group of its edges
+    "core-1": [ALL], "edge-1a": [ALL, FIRST_TWO], "edge-1b": [ALL],
+    "core-2": [ALL, FIRST_TWO], "edge-2a": [ALL, FIRST_TWO], "edge-2b": [ALL, LAST_TWO],
+    "core-3": [LAST_TWO], "edge-3a": [ALL], "edge-3b": [ALL, LAST_TWO],
+}  # fmt: skip
+
+
+@dataclass
+class Family:
+    """A core and its edges, with their machines."""
+
+    core: NodeProcess
+    edges: list[NodeProcess]
+    machines: list[Machine]
+
+    @property
+    def nodes(self) -> list[NodeProcess]:
+        return [self.core, *self.edges]
+
+
+@dataclass
+class Nine:
+    """The network with its apps."""
+
+    bridge: Bridge
+    families: list[Family]
+    talkers: list[Talker]
+    chance: random.Random
+
+    @property
+    def nodes(self) -> list[NodeProcess]:
+        return [node for family in self.families for node in family.nodes]
+
+    @property
+    def machines(self) -> list[Machine]:
+        return [machine for family in self.families for machine in family.machines]
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    async def round(self, kills: int, pulls: int) -> None:
+        """Publish while things go wrong; return when each app has everything and no queue holds anything."""
+        async with trio.open_nursery() as talking:
+            for talker in self.talkers:
+                talking.start_soon(self._talk, talker)
+            async with trio.open_nursery() as storm:
+                storm.start_soon(self._kill_some, kills)
+                storm.start_soon(self._pull_some, pulls)
+            await self._split()
+            talking.cancel_scope.cancel()
+        await self.until_all_have_all()
+
+    async def _talk(self, talker: Talker) -> None:
+        while True:
+            talk = self.chance.choice(list(talker.talks.values()))
+            with trio.CancelScope(shield=True):  # what is begun is published
+                await talker.publish(talk)
+            await trio.sleep(self.chance.random() * PAUSE_S)
+
+    async def _kill_some(self, count: int) -> None:
+        for node in (self.chance.choice(self.nodes) for _ in range(count)):
+            await self._moment()
+            await node.kill()
+            await self._moment()
+            await node.start()
+
+    async def _pull_some(self, count: int) -> None:
+        for machine in (self.chance.choice(self.machines) for _ in range(count)):
+            await self._moment()
+            machine.pull()
+            await self._moment()
+            machine.plug()
+
+    async def _split(self) -> None:
+        """Part one family, whose edges go with it, from the other two."""
+        apart = self.chance.choice(self.families).machines
+        self.bridge.split(apart)
+        await trio.sleep(AWAY_S)
+        self.bridge.heal(apart)
+
+    async def _moment(self) -> None:
+        await trio.sleep(self.chance.random() * AWAY_S)
+
+    # -- what is waited for -----------------------------------------------------------------------------------
+
+    async def until_joined(self) -> None:
+        """Wait until each core knows what its edges read, and stands on whole rings with the cores that share them."""
+        for family in self.families:
+            for one in family.edges:
+                for group in GROUPS[one.name]:
+                    await family.core.until_joined(group.group, one.address)
+
+            async def are_found(at: NodeProcess = family.core) -> bool:
+                rows = (await ask_pubsub(at, "topics"))["topics"]
+                return {group: row["neighbours"] for group, row in rows.items()} == {
+                    group.group.hex(): len(self.readers(group)) - 1
+                    for group in (ALL, FIRST_TWO, LAST_TWO) if at.name in self.readers(group)
+                }  # fmt: skip
+
+            await until(f"{family.core.name} finds the others", are_found, POLL_S)
+
+    def readers(self, group: GroupLink) -> set[str]:
+        """Return the cores on which the group is wanted, by their own apps or by an edge."""
+        return {
+            family.core.name for family in self.families
+            if any(group in GROUPS[node.name] for node in family.nodes)
+        }  # fmt: skip
+
+    async def until_all_have_all(self) -> None:
+        async def have() -> bool:
+            return not lacking(self.talkers)
+
+        try:
+            await until("each app has what was published in its groups", have, POLL_S)
+        except Exception as error:
+            error.add_note(f"lacking: {lacking(self.talkers)}")
+            raise
+        for node in self.nodes:
+            await node.until_drained()
+
+    # -- what must hold --------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for node in self.nodes:
+                nursery.start_soon(node.stop)
+
+    def check_recipients(self) -> None:
+        """Check that no router owed a message to a router on which nobody reads its group."""
+        allowed = {
+            group.group.hex(): {
+                node.address.hex() for family in self.families for node in family.nodes
+                if group in GROUPS[node.name] or (node is family.core and node.name in self.readers(group))
+            }
+            for group in (ALL, FIRST_TWO, LAST_TWO)
+        }  # fmt: skip
+        routers = {node.address.hex(): node.name for node in self.nodes}
+        sent = 0
+        for node in self.nodes:
+            for line in read_lines(node.home, node.address):
+                if line.event == "accepted" and line.group in allowed:
+                    others = routers.keys() & set(line.recipients or ())
+                    strange = [routers[one] for one in others - allowed[line.group]]
+                    assert not strange, f"{node.name} owed a message to {strange}, where nobody reads its group"
+                    sent += len(others)
+        assert sent, "nothing was sent from router to router, so this shows nothing"
+
+    async def check_audit(self) -> None:
+        homes = [str(node.home.path) for node in self.nodes]
+        audit = (await run_command((*ROUTER, "audit", *homes, "--json"))).json
+        found = {name: audit[name] for name in ("residual", "unaccounted", "accepted_again", "duplicates", "unknown")}
+        assert set(found.values()) == {0}, found
+        assert audit["copies"] > 0 and sum(row["broken"] for row in audit["custody"]) == 0
+
+
+@asynccontextmanager
+async def nine(base: Path, seed: int, within_s: float) -> AsyncIterator[Nine]:
+    chance = random.Random(seed)
+    with bridged() as bridge:
+        async with rig(base, within_s) as found, trio.open_nursery() as reading, AsyncExitStack() as apps:
+            families: list[Family] = []
+            seeds: tuple[str, ...] = ()
+            for number in range(1, FAMILIES + 1):
+                machines = [bridge.machine() for _ in range(3)]
+                up = core(found, f"core-{number}", machines[0], seeds=seeds)
+                edges = [edge(found, f"edge-{number}{name}", at) for name, at in zip("ab", machines[1:], strict=True)]
+                for one in edges:
+                    up.serves(one)
+                families.append(Family(up, edges, machines))
+                seeds = seeds or (await link_of(up),)
+            nodes = [node for family in families for node in family.nodes]
+            async with trio.open_nursery() as starting:
+                for node in nodes:
+                    starting.start_soon(node.start)
+            talkers = [await apps.enter_async_context(Talker(one, GROUPS[one.name]).running(reading)) for one in nodes]
+            network = Nine(bridge, families, talkers, chance)
+            await network.until_joined()
+            yield network
+            reading.cancel_scope.cancel()
+
+
+async def storm(base: Path, *, rounds: int, kills: int, pulls: int) -> None:
+    """NINE_NODES_SEED repeats the choices of an earlier run; the moments depend on the machine."""
+    seed = int(os.environ.get("NINE_NODES_SEED") or random.SystemRandom().getrandbits(32))
+    try:
+        async with nine(base, seed, HANG_S * (rounds + 1)) as network:
+            for _ in range(rounds):
+                await network.round(kills, pulls)
+                check(network.talkers)
+            await network.stop()
+            network.check_recipients()
+            await network.check_audit()
+    except BaseException as error:
+        error.add_note(f"NINE_NODES_SEED={seed}")
+        raise
+
+
+async def test_nine_nodes_through_kills_pulled_cables_and_a_split(tmp_path: Path) -> None:
+    await storm(tmp_path, rounds=1, kills=2, pulls=2)
+
+
+@pytest.mark.long
+async def test_twenty_rounds_of_a_minute(tmp_path: Path) -> None:
+    await storm(tmp_path, rounds=20, kills=19, pulls=19)
