@@ -15,12 +15,12 @@ REPLY_MESSAGES_MAX = 100
 REPLY_BYTES_MAX = 256 << 10
 BREAKS_MAX = 3
 SET_ASIDE_MAX = 1000
-"""How many messages are set aside for one consumer; beyond that the oldest are forgotten."""
+"""How many messages are set aside for one consumer, the oldest being forgotten; and how many wait to be given again."""
 
 
 @dataclass(slots=True)
 class Cursor:
-    """The state of one consumer, all of it to be kept. `last`: the number up to which all is acknowledged or set aside.
+    """The state of one consumer, kept but for `offered` (rows.py). `last`: up to it all is acknowledged or set aside.
 
     `offered` are the numbers of the last reply, `again` those to be given once more, each by itself."""
 
@@ -68,8 +68,8 @@ class Cursor:
         return offered[0]
 
     def give_again(self, number: int) -> bool:
-        """Offer a message that was set aside once more; False if it was not."""
-        if number not in self.set_aside:
+        """Offer a message that was set aside once more; False if it was not, or too many wait for that."""
+        if number not in self.set_aside or len(self.again) >= SET_ASIDE_MAX:
             return False
         self.set_aside.remove(number)
         self.again.append(number)

@@ -1,4 +1,4 @@
-"""The CDDL of the DMQ protocols as an oracle: what we write is valid, and what we take is, with one thing wrong."""
+"""The CDDL of the DMQ node as an oracle: what we write is valid, and what we take is, with one thing wrong."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.corruption import corrupted
 from samples.core import value_of
-from samples.dmq import POOLS, SIGNED, raw
+from samples.dmq import NOW, POOLS, SIGNED, raw
 from samples.dmq_messages import NOTIFICATION, SUBMISSION
 
 from router.core.wire.codec import Malformed, encode
 from services.dmq.core import handshake as h
+from services.dmq.core import rows
 from services.dmq.core import submission as s
+from services.dmq.core.authentication import PoolRecord
+from services.dmq.core.cursor import Cursor
+from services.dmq.core.mempool import Row
 from services.dmq.core.notification import REVISIONS
 from services.dmq.core.signed_message import SEEDS, Cip29ffe0e, Dmq04, Dmq05
 
@@ -30,6 +34,8 @@ HANDSHAKE: tuple[h.Message, ...] = (
     h.MsgRefuse(h.VersionMismatch((4097,))),
     h.MsgRefuse(h.HandshakeDecodeError(4097, "why")),
 )
+STATES = tuple(rows.encode_state(rows.State(name, MAGIC, 9)) for name in rows.ENCODINGS)
+CURSOR = Cursor(12, (), 50, 2, set_aside=[3, 4], again=[7, 1 << 63])
 CIP = Cip29ffe0e()
 CIP_WIRE = CIP.write(POOLS[0].draft(bytes(SEEDS.least)))
 NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
@@ -40,11 +46,25 @@ NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...]
     ("handshake", "message", h.decode_message, tuple(map(h.encode_message, HANDSHAKE))),
     ("handshake", "client-data", h.read_client_data, (h.ClientData(MAGIC).encoded(),)),
     ("submission", "message", s.decode_message, tuple(map(s.encode_message, SUBMISSION[1:]))),
+    ("store", "state", rows.read_state, STATES),
+    (
+        "store", "row", lambda row: rows.read_row(7, row),
+        (rows.encode_row(Row(7, bytes(32), POOLS[0].id, 1088, NOW.wall_s + 900.5, NOW.wall_s)),),
+    ),
+    (
+        "store", "record", lambda row: rows.read_record(row, NOW),
+        (rows.encode_record(PoolRecord(5, NOW.mono_s), NOW),),
+    ),
+    ("store", "cursor", lambda row: rows.read_cursor(row, None), (rows.encode_cursor(CURSOR),)),
+    (
+        "store", "aside", lambda row: rows.read_cursor(rows.encode_cursor(CURSOR), row),
+        (rows.encode_aside(CURSOR),),
+    ),
     *(
         ("notification", rule, REVISIONS[name].decode, tuple(map(REVISIONS[name].encode, NOTIFICATION[name])))
         for rule, name in (("cip", "cip-29ffe0e"), ("overview", "overview-2025-04"), ("dmq", "dmq"))
     ),
-)
+)  # fmt: skip
 CASES = [pytest.param(*noun, id=f"{noun[0]}-{noun[1]}") for noun in NOUNS]
 
 
@@ -64,7 +84,7 @@ def test_we_write_what_is_valid_and_take_nothing_else(
             is_valid = bool(validator(stem).validate(changed, rule).valid)
             try:
                 read(changed)
-            except Malformed as error:
+            except (Malformed, rows.BadRow) as error:
                 assert not is_valid, (changed.hex(), str(error))
             else:
                 assert is_valid, changed.hex()

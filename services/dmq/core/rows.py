@@ -1,0 +1,162 @@
+"""The rows that a DMQ node keeps on disk: live messages, pools, consumers, and its own state (cddl/dmq-store.cddl).
+
+Times become whole nanoseconds, from which the same floats come again. When a pool was last heard is known by a clock
+that means nothing after a restart, so it is kept as wall time. A row is read only if this version would write it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from router.core.wire.codec import Malformed, encode, first_of
+
+from .authentication import Moment, PoolRecord
+from .cbor import Reader
+from .certificate import NUMBER_BITS, POOL_ID_BYTES, PoolId
+from .cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
+from .handshake import MAGIC_BITS
+from .mempool import Row
+from .signed_message import FREE_ID_BYTES_MAX, Cip29ffe0e, Dmq04, Dmq05
+
+T = TypeVar("T")
+VERSION = 1
+ENCODINGS = (Dmq05.name, Dmq04.name, Cip29ffe0e.name)
+KEY_BYTES = 8
+SIZE_BITS = 16
+TIME_BITS = 64
+NAME_BYTES_MAX = 16
+_NS = 10**9
+_REMEDY = "put a backup of the directory in its place, or move it away, and the node starts with an empty mempool"
+
+
+class BadRow(ValueError):
+    """Raised for a row that this version did not write; the text says what is wrong and what to do."""
+
+
+class State(NamedTuple):
+    """What the other rows rest on: the encoding of the messages, the network, and the number that was given last."""
+
+    encoding: str
+    magic: int
+    last: int
+
+
+def key_of(number: int) -> bytes:
+    """Return the key of a message: keys sort as numbers do."""
+    return number.to_bytes(KEY_BYTES, "big")
+
+
+def number_of(key: bytes) -> int:
+    if len(key) != KEY_BYTES:
+        raise BadRow(f"the key of a message has {len(key)} bytes instead of {KEY_BYTES}; {_REMEDY}")
+    return int.from_bytes(key, "big")
+
+
+def encode_state(state: State) -> bytes:
+    return encode([VERSION, *state])
+
+
+def read_state(data: bytes) -> State:
+    """Return the state; raise `BadRow`, also for that of another version."""
+    _, encoding, magic, last = _read(data, "the state", _state)
+    return State(encoding, magic, last)
+
+
+def encode_row(row: Row) -> bytes:
+    """Return the row of a live message; its number is the key."""
+    return encode([row.id, bytes(row.pool), row.size, _ns(row.expires_at), _ns(row.peers_at)])
+
+
+def read_row(number: int, data: bytes) -> Row:
+    """Return the row of that message; raise `BadRow`."""
+    own_id, pool, size, expires_at, peers_at = _read(data, f"the row of message {number}", _row)
+    return Row(number, own_id, PoolId(pool), size, expires_at / _NS, peers_at / _NS)
+
+
+def encode_record(record: PoolRecord, now: Moment) -> bytes:
+    """Return the record of a pool, with the wall time at which it was heard; its id is the key."""
+    return encode([record.issue_number, _ns(now.wall_s - (now.mono_s - record.taken_mono_s))])
+
+
+def read_record(data: bytes, now: Moment) -> PoolRecord:
+    """Return a pool's record by the clocks of this start; raise `BadRow`.
+
+    A pool that was heard in the future, since the wall clock was set back, counts as heard now.
+    """
+    issue_number, taken_at = _read(data, "the record of a pool", _record)
+    return PoolRecord(issue_number, now.mono_s - max(0.0, now.wall_s - taken_at / _NS))
+
+
+def encode_cursor(cursor: Cursor) -> bytes:
+    """Return the cursor without what is set aside, and without what is offered: that is offered anew."""
+    return encode([cursor.last, cursor.most, cursor.breaks, cursor.again])
+
+
+def encode_aside(cursor: Cursor) -> bytes:
+    """Return the numbers that are set aside, the oldest first."""
+    return encode(cursor.set_aside)
+
+
+def read_cursor(data: bytes, aside: bytes | None) -> Cursor:
+    """Return a consumer's cursor from both its rows (None: nothing is set aside); raise `BadRow`."""
+    last, most, breaks, again = _read(data, "the cursor of a consumer", _cursor)
+    set_aside = [] if aside is None else _read(aside, "what is set aside for a consumer", _numbers)
+    return Cursor(last, (), most, breaks, set_aside, again)
+
+
+def _read(data: bytes, name: str, read: Callable[[Reader], T]) -> T:
+    """Return the plain values that `read` finds, if they are all there is, and encoded as we do."""
+    try:
+        found = read(Reader(data))
+    except Malformed as error:
+        raise BadRow(f"{name} cannot be read: {error}; {_REMEDY}") from None
+    if encode(found) != data:
+        raise BadRow(f"{name} is not as this program writes it; {_REMEDY}")
+    return found
+
+
+def _state(reader: Reader) -> tuple[int, str, int, int]:
+    version = first_of(reader.data)[1]
+    if version != VERSION:
+        raise BadRow(
+            f"the directory is of version {version} of the DMQ node's store, and this program knows version {VERSION}; "
+            "start the program that wrote it, or name another directory"
+        )
+    reader.array("it", 4)
+    reader.uint("the version", 64)
+    encoding = reader.text("the encoding", NAME_BYTES_MAX)
+    if encoding not in ENCODINGS:
+        raise Malformed(f"the encoding is none of {', '.join(ENCODINGS)}")
+    return version, encoding, reader.uint("the network magic", MAGIC_BITS), reader.uint("the last number", 64)
+
+
+def _row(reader: Reader) -> tuple[bytes, bytes, int, int, int]:
+    reader.array("it", 5)
+    own_id = reader.data[reader.octets("the id", 0, FREE_ID_BYTES_MAX)]
+    pool = reader.data[reader.octets("the pool", POOL_ID_BYTES)]
+    size = reader.uint("the size", SIZE_BITS)
+    return own_id, pool, size, reader.uint("its expiry", TIME_BITS), reader.uint("the time for peers", TIME_BITS)
+
+
+def _record(reader: Reader) -> tuple[int, int]:
+    reader.array("it", 2)
+    return reader.uint("the issue number", NUMBER_BITS), reader.uint("when it was heard", TIME_BITS)
+
+
+def _cursor(reader: Reader) -> tuple[int, int, int, list[int]]:
+    reader.array("it", 4)
+    last, most, breaks = (reader.uint(name, 64) for name in ("the last number", "its most", "its breaks"))
+    if not 1 <= most <= REPLY_MESSAGES_MAX or breaks >= BREAKS_MAX:
+        raise Malformed(f"replies of {most} messages and {breaks} breaks are out of range")
+    return last, most, breaks, _numbers(reader)
+
+
+def _numbers(reader: Reader) -> list[int]:
+    return [reader.uint("a number", 64) for _ in reader.items("the list of numbers", SET_ASIDE_MAX)]
+
+
+def _ns(wall_s: float) -> int:
+    """Return Unix seconds in nanoseconds, rounded: so exactly that the nearest float is `wall_s` again."""
+    above, below = wall_s.as_integer_ratio()
+    return (2 * above * _NS + below) // (2 * below)
