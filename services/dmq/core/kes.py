@@ -61,7 +61,7 @@ class KesSigningKey:
     __slots__ = ("period", "secret")
 
     def __init__(self, secret: bytes, period: int) -> None:
-        """`secret`: the 608 bytes of a key file, which do not say their period; a new key has period 0."""
+        """`secret`: 608 bytes, in that period of the key."""
         if len(secret) != SECRET_BYTES or not 0 <= period < PERIODS:
             raise ValueError(f"a KES key has {SECRET_BYTES} bytes and a period up to {PERIODS - 1}")
         self.secret = bytes(secret)
@@ -71,6 +71,12 @@ class KesSigningKey:
     def from_seed(cls, seed: bytes) -> KesSigningKey:
         """Return the key of 32 random bytes, in its first period."""
         return cls(_secret(SigningKey(seed).seed, DEPTH), 0)
+
+    @classmethod
+    def restored(cls, secret: bytes) -> KesSigningKey:
+        """Return the key that was kept, in its period: a half's right seed is zeros if the right half is in use."""
+        used = (level for level, at in enumerate(_LEVELS) if secret[at : at + KEY_BYTES] == _USED)
+        return cls(secret, sum(1 << level for level in used))
 
     def __repr__(self) -> str:
         return f"KesSigningKey(of {self.public.hex()[:12]}…, period {self.period})"

@@ -1,0 +1,37 @@
+"""The keys of a test pool in a directory: written so that only their owner may read them, and read only if it is so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from router.disk import private_file
+
+from .core.envelope import ENVELOPE_BYTES_MAX
+from .core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, read_keys
+
+
+def write(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write new files with 0600 into the directory; raise `BadKeys` if one of them is there, or cannot be written."""
+    there = [name for name in files if (directory / name).exists()]
+    if there:
+        raise BadKeys(f"{directory} holds {', '.join(there)} already; name another directory")
+    try:
+        private_file.make_directory(directory)
+        for name, data in files.items():
+            private_file.create(directory / name, data)
+    except OSError as error:
+        raise BadKeys(f"cannot write keys into {directory}: {error.strerror}; name another directory") from None
+
+
+def read(directory: Path) -> PoolKeys:
+    """Return what signs; raise `BadKeys` if the KES key is open to others, and `BadEnvelope` for other contents."""
+    secret, certificate = directory / KES_SECRET, directory / CERTIFICATE
+    try:
+        with certificate.open("rb") as file:
+            public = file.read(ENVELOPE_BYTES_MAX + 1)
+        return read_keys(private_file.read(secret, ENVELOPE_BYTES_MAX), public)
+    except private_file.Exposed as error:
+        raise BadKeys(f"{error}; make it yours alone with chmod 600 {error.path}") from None
+    except OSError as error:
+        raise BadKeys(f"cannot read {error.filename}: {error.strerror}; name the directory of a pool's keys") from None
