@@ -242,7 +242,7 @@ def test_what_a_service_notes_counts_as_its_times_if_a_line_can_say_that(times: 
 
 def test_reasons_have_words_and_those_of_services_numbers() -> None:
     assert reason_word(Reason.QUEUE_FULL_NODE) == "queue-full-node"
-    assert reason_word(70) == "reason-70"
+    assert reason_word(120) == "reason-120"
 
 
 def test_counts() -> None:

@@ -64,9 +64,9 @@ def test_an_outward_event() -> None:
 
 
 def test_a_turned_event() -> None:
-    event = Turned(5, 6, "refused", ALICE, 4, 70, b"\x01" * 64, 2, BOB, 600, 8)
+    event = Turned(5, 6, "refused", ALICE, 4, 120, b"\x01" * 64, 2, BOB, 600, 8)
     assert the_line(event) == {
-        **common("refused", count=2), "peer": ALICE.hex(), "link": 4, "ids": "01" * 64, "reason": "reason-70",
+        **common("refused", count=2), "peer": ALICE.hex(), "link": 4, "ids": "01" * 64, "reason": "reason-120",
         "signer": BOB.hex(), "bytes": 600, "duration_ns": 8,
     }  # fmt: skip
     counted = Turned(5, 6, "duplicate", None, 4, Reason.DUPLICATE, b"", 900, None)
