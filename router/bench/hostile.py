@@ -105,7 +105,8 @@ async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: 
 async def besieged(
     running: Clients, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
 ) -> AsyncIterator[End]:
-    """Run the strangers; the yielded function ends them and returns what they did."""
+    """Run the strangers, of whom the first has a link by then; the yielded function ends them and returns what they
+    did."""
     rig = running.rig
     public = keyring.load(rig.home, "service-echo").public.hex()
     order = Siege(attack, rig.url_of("tls"), rig.address, public, links, bytes_per_s)
@@ -117,5 +118,6 @@ async def besieged(
 
     await client.start()
     await client.go()
+    await client.line()
     yield end
     await client.kill()

@@ -183,12 +183,13 @@ ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
 }  # fmt: skip
 
 
-async def _besiege(siege: Siege, pace: Pace, counts: Counter[str]) -> None:
-    """Keep one of the links: whenever the node closes it, dial with another key."""
+async def _besiege(siege: Siege, pace: Pace, counts: Counter[str], begun: trio.Event) -> None:
+    """Keep one of the links: whenever the node closes it, dial with another key. `begun` is set when one was had."""
     while True:
         stranger = Stranger(siege, pace, counts)
         try:
             await stranger.connect()
+            begun.set()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stranger.hear)
                 await ATTACKS[siege.attack](stranger)
@@ -201,14 +202,16 @@ async def _besiege(siege: Siege, pace: Pace, counts: Counter[str]) -> None:
 
 
 async def besiege(siege: Siege) -> dict[str, Any]:
-    """Attack from the first line of standard input to the second."""
+    """Attack from the first line of standard input to the second; print a line when the first link is there."""
     pace, counts = Pace(siege.bytes_per_s), Counter[str]()
     print(json.dumps({"ready": True}), flush=True)
     sys.stdin.readline()
-    began, cpu_s = time.monotonic(), time.process_time()
+    began, cpu_s, begun = time.monotonic(), time.process_time(), trio.Event()
     async with trio.open_nursery() as nursery:
         for _ in range(siege.links):
-            nursery.start_soon(_besiege, siege, pace, counts)
+            nursery.start_soon(_besiege, siege, pace, counts, begun)
+        await begun.wait()
+        print(json.dumps({"begun": True}), flush=True)
         await trio.to_thread.run_sync(partial(sys.stdin.readline))
         nursery.cancel_scope.cancel()
     took = time.monotonic() - began
