@@ -37,7 +37,12 @@ def test_a_name_keeps_its_key(tmp_path: Path) -> None:
     assert SignOn(Settings(home=tmp_path, as_name="sensor")).key.public == one.key.public
     assert one.durable and one.sequences().path == tmp_path / "apps" / "sensor.seq"
     offer = one.offer()
-    assert (offer.durable, offer.features, offer.name, offer.window_messages) == (True, ("outcome", "outcome-runs"), "sensor", 7)
+    assert (offer.durable, offer.features, offer.name, offer.window_messages) == (
+        True,
+        ("outcome", "outcome-runs"),
+        "sensor",
+        7,
+    )
 
 
 def test_an_app_that_comes_before_its_node_makes_a_private_home(tmp_path: Path) -> None:
