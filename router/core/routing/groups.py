@@ -23,6 +23,7 @@ class Groups:
 
     def __init__(self, pubsub: bytes | None = None) -> None:
         self._pubsub = pubsub
+        self._declined: set[bytes] = set()
         self._members: dict[bytes, dict[bytes, Subscription]] = {}
         self._joined: dict[bytes, set[bytes]] = {}
         self.revision = 0
@@ -66,6 +67,7 @@ class Groups:
             return False
         if not members:
             del self._members[group]
+            self._declined.discard(group)
         self._joined[subscriber].discard(group)
         if not self._joined[subscriber]:
             del self._joined[subscriber]
@@ -79,6 +81,18 @@ class Groups:
     def is_wanted(self, group: bytes) -> bool:
         """Whether a neighbour has subscribed to the group, not only apps and services of this node."""
         return any(not one.local for one in self._counted(group))
+
+    def awaited(self, group: bytes) -> bytes | None:
+        """Return the pub/sub service if it is told that the group is wanted and has neither joined nor declined yet."""
+        if self._pubsub is None or group in self._declined or self._pubsub in self._members.get(group, ()):
+            return None
+        return self._pubsub if self.is_wanted(group) else None
+
+    def decline(self, group: bytes) -> None:
+        """Note that the pub/sub service takes no part in a group, until nobody subscribes to it."""
+        if group in self._members:
+            self._declined.add(group)
+            self.revision += 1
 
     def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:
         """Whether the group's messages stay on this node (R-C14).

@@ -160,6 +160,7 @@ class Membership:
             case JoinAck(group, success) | LeaveAck(group, success) if self._wanted.is_service(link.key):
                 awaited = self._wanted.acknowledged(link.key, group, isinstance(control, JoinAck))
                 if awaited and not success:
+                    self._groups.decline(group)
                     self._log("join", self._directory.me, group, now, refused_by=link.key)
             case JoinAck(group, success):
                 self.upstream.heard_ack(link, group, success, now)

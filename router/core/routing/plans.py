@@ -135,6 +135,8 @@ class Routing:
             return self._through(via)
         uplinks = directory.uplinks
         published_here = directory.may_publish(neighbour, standing) and neighbour not in uplinks
+        if published_here and standing is not Standing.LOCAL and self._is_service_to_join(group):
+            return NOT_SHARED  # in a moment: other nodes would never hear of it otherwise
         recipients = [
             one for one in self._groups.members(group)                 # 3, 8
             if one != neighbour and one not in uplinks and self._waits_for(one, group)
@@ -154,6 +156,11 @@ class Routing:
             if one != neighbour and one not in directory.uplinks
             and directory.may_join(one, None) and not self._waits_for(one, group)
         )  # fmt: skip
+
+    def _is_service_to_join(self, group: bytes) -> bool:
+        """Whether the pub/sub service is connected, and about to join a group that has just become wanted (R-C27)."""
+        service = self._groups.awaited(group)
+        return service is not None and self._connected(service) is Standing.LOCAL
 
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
         """Whether the message stays on this node (R-C14).

@@ -10,7 +10,7 @@ from router.core.routing.limits import RouteLimits
 from router.core.routing.plans import FOR_US, Plan, Routing
 from router.core.routing.routes import Route, Routes
 from router.core.wire.message import MULTICAST, UNICAST
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import NOT_SHARED, Reason
 
 ME, APP, OTHER_APP, CLIENT, READER, PEER, STRANGER, UP, UP2, FAR, BEHIND, NEWS, PUBLIC = (
     bytes((n,)) * 32 for n in range(13)
@@ -30,7 +30,7 @@ class House:
             Neighbour(PEER),
         ]  # fmt: skip
         self.directory.replace_neighbours([*known, *(Neighbour(key, uplink=True) for key in (UP, UP2)[:uplinks])])
-        self.groups = Groups()
+        self.groups = Groups(PUBLIC)
         self.routes = Routes(RouteLimits(10, 10), self.directory.rank)
         self.connected = connected or {}
         self.advertised: dict[bytes, bytes] = {}
@@ -214,6 +214,19 @@ def test_step_3_without_subscribers_it_is_dropped() -> None:
     for neighbour, standing in NEIGHBOURS[:-1]:
         assert House().multicast(standing, neighbour) is Reason.NO_SUBSCRIBERS
     assert House().join(APP).multicast(LOCAL, APP) is Reason.NO_SUBSCRIBERS, "nobody but the publisher itself"
+
+
+def test_what_a_client_publishes_waits_until_the_pubsub_service_has_joined() -> None:
+    """Else no other node would hear of what is published in the moment after the first JOIN."""
+    house = House(connected={PUBLIC: LOCAL}).join(CLIENT)
+    assert house.multicast(AS_CLIENT, CLIENT) is NOT_SHARED and NOT_SHARED.later
+    assert house.multicast(LOCAL, APP) == (CLIENT,), "apps of this node are not kept waiting"
+    assert house.join(PUBLIC).multicast(AS_CLIENT, CLIENT) == (PUBLIC,)
+    house = House(connected={PUBLIC: LOCAL, READER: AS_CLIENT}).join(CLIENT, READER)
+    house.groups.decline(NEWS)
+    assert house.multicast(AS_CLIENT, CLIENT) == (READER,), "the service takes no part"
+    house = House(connected={READER: AS_CLIENT}).join(CLIENT, READER)
+    assert house.multicast(AS_CLIENT, CLIENT) == (READER,), "nor does one that is not there"
 
 
 def test_step_8_to_every_subscriber_but_the_one_it_came_from() -> None:
