@@ -13,7 +13,7 @@ from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.guests import guest_problems, guests_beside
 from router.cli.output import columns, note, say, say_json
-from router.cli.preflight import rules, unusable_keys
+from router.cli.preflight import rules, unusable_keys, warnings
 from router.client.errors import NodeUnavailable
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
@@ -36,15 +36,19 @@ def config() -> None:
 def check(ctx: click.Context, as_json: bool) -> None:
     """Find every mistake in `router.toml` and the keys.
 
-    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too. Guests of the running
-    node that the file does not name are told of."""
+    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too. What the node
+    can run with, though it is hardly meant, is told of with exit code 0, and so are guests of the running node that
+    the file does not name."""
     home = invocation().home
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
+    warned = [] if problems else warnings(configuration.load(path)[0])
     if as_json:
-        say_json({"file": str(path), "ok": not problems, "problems": problems})
+        say_json({"file": str(path), "ok": not problems, "problems": problems, "warnings": warned})
     elif not problems:
-        say(f"{path} is in order")
+        say(f"{path} can be used, but:" if warned else f"{path} is in order")
+        for said in warned:
+            note(said)
         _tell_of_guests(home)
     for problem in problems if not as_json else ():
         note(problem)

@@ -81,6 +81,17 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
             yield from found.judge(config.services.get(one.name, {}), one.name)
 
 
+def warnings(config: Config) -> list[str]:
+    """Return what services can run with and hardly are meant to, with remedies, of a configuration in order."""
+    return [
+        said
+        for one in instances(config.node.services)
+        for said in plugins.load(one.module).warnings(
+            config.services.get(one.name, {}), one.name, is_public=one.name in config.node.services_public
+        )
+    ]
+
+
 def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
     """Yield what else `serve` would refuse: an unusable key of the node or a service, or a store without its key."""
     kept = (keyring.NODE, *(key_name(one.name) for one in instances(config.node.services)))

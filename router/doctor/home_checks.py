@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from statistics import median
 
 from router.cli.output import size_text
@@ -25,6 +26,13 @@ def judge_config(problems: list[str], path: str) -> Finding:
         return Finding("config", True, f"{path} is in order")
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     return Finding("config", False, f"{problems[0]}{more}", "mend it; `router config check` lists every problem")
+
+
+def judge_services(warnings: Iterable[str]) -> Iterator[Finding]:
+    """Judge the settings of services by what they warn of; nothing is said where all is well."""
+    for one in warnings:
+        said, remedy = split_remedy(one)
+        yield Finding("services", False, said, remedy)
 
 
 def judge_key(key: bytes, path: str, fault: str, running: Running | None) -> Finding:

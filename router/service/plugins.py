@@ -66,6 +66,12 @@ class Plugin:
             return found
         return [Problem((*at, key), text) for key, text in more(self.settings_of(options))]
 
+    def warnings(self, options: Mapping[str, Any], name: str, *, is_public: bool) -> list[str]:
+        """What it can run with and hardly is meant to; `is_public`: whether `node.services_public` names it. Each
+        sentence ends with a remedy after a semicolon. The settings are in order."""
+        more = getattr(self.settings, "warnings", None)
+        return list(more(self.settings_of(options), name, is_public=is_public)) if callable(more) else []
+
     def settings_of(self, options: Mapping[str, Any]) -> Struct:
         """Its settings, with defaults for what is not given."""
         return msgspec.convert(options, self.settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from router.service.settings import Struct, about, span
@@ -13,6 +14,16 @@ _COPIES = ForwardingLimits()
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Publish-subscribe: groups beyond this node and its neighbours."""
+
+    def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
+        """Yield what is wrong with who may send to the service: other cores must, and to a leaf nobody need."""
+        if self.mode == "overlay" and not is_public:
+            said = f'services.{name}.mode is "overlay", but node.services_public does not name "{name}": other cores '
+            yield f'{said}cannot send to it, so groups get nothing from them; add "{name}" to node.services_public'
+        if self.mode == "leaf" and is_public:
+            said = f'services.{name}.mode is "leaf", but node.services_public names "{name}": strangers may send to a '
+            remedy = f'take "{name}" out of node.services_public, or set mode = "overlay" on a core'
+            yield f"{said}service that has no use for it; {remedy}"
 
     mode: Annotated[
         Literal["leaf", "overlay"],

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 import pytest
+import trio
 from conftest import Run
 
 from router.cli.config import overrides
 from router.core.wire.crypto import SigningKey
+from router.doctor.command import examine
 from router.settings.home import Home
 from router.settings.keyring import load_or_create
 
@@ -44,6 +46,31 @@ def test_every_mistake_is_found(router: Run, home: Path) -> None:
     found = router("config", "check", "--json")
     assert found.exit_code == 2
     assert len(json.loads(found.stdout)["problems"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "public", "words"),
+    [
+        ("overlay", '["pubsub"]', ()),
+        ("leaf", "[]", ()),
+        ("overlay", "[]", ('services_public does not name "pubsub"', '; add "pubsub" to node.services_public')),
+        ("leaf", '["pubsub"]', ("strangers may send", '; take "pubsub" out of node.services_public')),
+    ],
+)
+def test_a_service_warns_of_who_may_send_to_it(
+    router: Run, home: Path, mode: str, public: str, words: tuple[str, ...]
+) -> None:
+    router("init")
+    text = f'[node]\nservices = ["services.pubsub"]\nservices_public = {public}\n[services.pubsub]\nmode = "{mode}"\n'
+    (home / "router.toml").write_text(text)
+    result = router("config", "check")
+    assert result.exit_code == 0 and ("is in order" in result.stdout) is not bool(words)
+    assert all(word in result.stderr for word in words)
+    found = json.loads(router("config", "check", "--json").stdout)
+    assert found["ok"] and not found["problems"]
+    assert [f"{one}\n" for one in found["warnings"]] == ([result.stderr] if words else [])
+    judged = [one for one in trio.run(examine, Home(home))[0] if one.check == "services"]
+    assert [(one.ok, f"{one.found}; {one.remedy}") for one in judged] == [(False, one) for one in found["warnings"]]
 
 
 @pytest.mark.parametrize(
