@@ -217,11 +217,13 @@ def _ask_pubsub(home: Home, status: dict[str, Any], word: str) -> dict[str, Any]
 def _overlay_text(one: dict[str, Any] | None) -> str:
     if one is None:
         return ""
-    parts = ["1 neighbour" if one["neighbours"] == 1 else f"{one['neighbours']} neighbours"]
-    if one["ring"] is not None:
+    neighbours = one["neighbours"]
+    parts = ["1 neighbour" if neighbours == 1 else f"{neighbours or 'no'} neighbours"]
+    if one["ring"] is not None and not (one["ring"] and not neighbours):  # alone on a ring, there is nothing whole
         parts.append("ring whole" if one["ring"] else "ring not whole")
     if one["copies"]:
-        parts.append(f"{one['copies'] / max(1, one['received']):.3g} copies a message")
+        copies = f"{one['copies'] / max(1, one['received']):.3g}"
+        parts.append(f"{copies} {'copy' if copies == '1' else 'copies'} a message")
     if one["repaired"]:
         parts.append(f"{one['repaired']:,} repaired")
     if (at_s := one["caught_up_s"]) is not None:

@@ -37,9 +37,11 @@ def test_status_for_people(at_node: Run, node: RunningNode) -> None:
     ("row", "text"),
     [
         (None, ""),
-        ({}, "0 neighbours"),
+        ({}, "no neighbours"),
+        ({"ring": True}, "no neighbours"),
+        ({"neighbours": 1, "ring": True, "copies": 7, "received": 7}, "1 neighbour, ring whole, 1 copy a message"),
         ({"neighbours": 1, "ring": True}, "1 neighbour, ring whole"),
-        ({"ring": False, "copies": 29, "received": 10}, "0 neighbours, ring not whole, 2.9 copies a message"),
+        ({"ring": False, "copies": 29, "received": 10}, "no neighbours, ring not whole, 2.9 copies a message"),
         (
             {"neighbours": 3, "ring": True, "copies": 3, "repaired": 1_200, "missing": 4, "caught_up_s": 50_580},
             "3 neighbours, ring whole, 3 copies a message, 1,200 repaired, caught up 14:03 UTC, 4 missing",
