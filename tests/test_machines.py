@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rigs.machines import bridged
 
-from router.rig.machines import Machine
+from router.rig.machines import Bridge, Machine
+from router.rig.process import RigFailed
 
 
 def carrier(text: str) -> bool:
@@ -50,3 +52,9 @@ def knock(one: Machine, other: Machine) -> str:
 def test_a_command_that_fails_on_a_machine_says_why() -> None:
     with bridged() as bridge, pytest.raises(Exception, match=r"^ip link show eth1: .*eth1"):
         bridge.machine().run("ip", "link", "show", "eth1")
+
+
+def test_a_command_that_a_signal_ends_says_nothing_about_permissions() -> None:
+    one = Machine("198.18.1.1", ("sh", "-c", "kill -TERM $$"), 0, "port1", cast(Bridge, None))
+    with pytest.raises(RigFailed, match=r"^ip link was ended by SIGTERM$"):
+        one.run("ip", "link")

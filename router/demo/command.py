@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -82,12 +83,14 @@ def demo(messages: int, meet: bool, overlay: bool, keep: bool, as_json: bool) ->
 def _directory(keep: bool) -> Iterator[Path]:
     base = Path(tempfile.mkdtemp(prefix="router-demo-"))
     try:
-        yield base
+        with _handling(signal.default_int_handler):
+            yield base
     finally:
         if keep:
             note(f"kept in {base}; `router --home {base}/core serve` starts a node again")
         else:
-            shutil.rmtree(base, ignore_errors=True)
+            with _handling(signal.SIG_IGN):
+                shutil.rmtree(base, ignore_errors=True)
 
 
 def _play_scenes(base: Path, telling: Telling, *, overlay: bool, as_json: bool) -> None:
@@ -118,18 +121,32 @@ def _play(perform: Callable[..., Awaitable[Played]], *given: Any) -> Played:
 
 async def _perform(perform: Callable[..., Awaitable[Played]], given: tuple[Any, ...]) -> Played:
     """Play the story; Ctrl-C, SIGTERM and a closed terminal end it and all its processes."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_watch_signals, nursery.cancel_scope)
-        found = await perform(*given)
-        nursery.cancel_scope.cancel()
-        return found
+    token, everything, ended = trio.lowlevel.current_trio_token(), trio.CancelScope(), list[int]()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.append(number)
+        token.run_sync_soon(everything.cancel)
+
+    try:
+        with _handling(end), everything:
+            found = await perform(*given)
+            if not ended:
+                return found
+    except Exception:  # A command that the same signal has ended fails the story.
+        if not ended:
+            raise
     raise click.Abort
 
 
-async def _watch_signals(everything: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(*SIGNALS) as signals:
-        async for _ in signals:
-            everything.cancel()
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> Iterator[None]:
+    """Handle `SIGNALS` so inside. Nothing is delivered again at the end, as trio's receiver does: it would end us."""
+    before = {one: signal.signal(one, handler) for one in SIGNALS}
+    try:
+        yield
+    finally:
+        for one, was in before.items():
+            signal.signal(one, was)
 
 
 def _json(counts: Counts, failures: list[str]) -> dict[str, object]:

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+
+from router.rig.process import RigFailed
 
 NETWORK = IPv4Network("198.18.0.0/15")
 """The addresses of machines count as public ones, and each lies in a /24 of its own."""
@@ -96,7 +99,7 @@ class Bridge:
         self._held.enter_context(process)  # closes its standard input, and waits for its end
         assert process.stdout is not None and process.stderr is not None
         if process.stdout.readline() != b"held\n":
-            raise _Failed(process.stderr.read().decode().strip())
+            raise _failure(command, process.wait(), process.stderr.read().decode())
         return process.pid
 
 
@@ -115,12 +118,20 @@ def _enter(pid: int, *more: str) -> tuple[str, ...]:
 def _run(enter: Sequence[str], *command: str) -> str:
     done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise _Failed(f"{' '.join(command)}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        raise _failure(command, done.returncode, done.stderr)
     return done.stdout
 
 
+def _failure(command: Sequence[str], code: int, said: str) -> Exception:
+    """Return what a failed command raises; one that a signal has ended says nothing about what is permitted here."""
+    text = " ".join(command)
+    if code < 0:
+        return RigFailed(f"{text} was ended by {signal.Signals(-code).name}")
+    return _Failed(f"{text}: {said.strip() or f'exit code {code}'}")
+
+
 def why_not() -> str:
-    """Return why this system permits no machines; "" if it does."""
+    """Return why this system permits no machines; "" if it does. Raises `RigFailed` if a signal ended the attempt."""
     for tool in ("ip", "unshare", "nsenter"):
         if shutil.which(tool) is None:
             return f"network namespaces need the command `{tool}`"

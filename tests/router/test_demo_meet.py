@@ -19,6 +19,7 @@ from router.demo.meeting import Meeting, Scene, outcome, show
 from router.demo.narrator import Telling
 
 MEET = (sys.executable, "-m", "router", "demo", "--meet", "--json")
+ON_A_LAN = "from router import cli; from router.demo import meet; meet.SCENES.pop('by-invitation'); cli.main()"
 MESSAGES = 50
 
 
@@ -69,3 +70,19 @@ async def test_a_scene_that_cannot_be_played_is_left_out_by_name(
     assert "Meeting on a LAN is left out: namespaces are not permitted here" in said
     assert "met  on a LAN: left out, namespaces are not permitted here" in said
     assert outcome(found)["ok"] and not list(tmp_path.iterdir())
+
+
+def test_a_signal_to_all_while_machines_are_made_ends_it_and_removes_its_homes(tmp_path: Path) -> None:
+    tools, homes = tmp_path / "tools", tmp_path / "homes"
+    tools.mkdir()
+    homes.mkdir()
+    for name, script in (("unshare", "echo held; exec cat"), ("nsenter", "kill -TERM 0"), ("ip", "exit 1")):
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    environment = {**os.environ, "TMPDIR": str(homes), "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        (sys.executable, "-c", ON_A_LAN, "demo", "--meet"), capture_output=True, text=True, timeout=HANG_S,
+        env=environment, start_new_session=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert not list(homes.iterdir())
