@@ -37,7 +37,8 @@ from router.settings.received import Received
 TIMEOUT_S = 60.0
 LOOK_S = 0.1
 TERMS_S = 2.0
-STOPPED = "the node here has stopped; `router serve` starts it, and it asks on when it runs again"
+STOPPED = "the node here has stopped"
+NOT_RUNNING = "no node is running here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
             _ask()
     home = invocation().home_to_write
     kept = received.keep(home, invitation)
-    cause = "no node is running here; `router serve` starts it"
+    cause = NOT_RUNNING
     try:
         runs = wishes.change(UpdatePeer(peer) if known else AddPeer(peer))
         if kept.outcome == "waiting" and runs:
@@ -220,7 +221,10 @@ def _end(one: Received, peer: Peer, cause: str, rights: tuple[str, ...], as_json
             advice = f"What it lets us do stays: {', '.join(rights)}."
         raise Failure(Exit.REFUSED, f"{said} {advice}")
     if one.outcome == "waiting":
-        goes_on = f"the node goes on asking until {_utc(one.until_s)}; `router peer list` shows the answer"
+        asks = "the node goes on asking"
+        if cause in (NOT_RUNNING, STOPPED):
+            asks = "`router serve` starts the node, which then asks"
+        goes_on = f"{asks} until {_utc(one.until_s)}; `router peer list` shows the answer"
         raise Failure(Exit.TIMED_OUT, f"{shown} has not let us in yet: {cause or 'it has not answered'}\n{goes_on}")
     if not as_json:
         until = f" until {_utc(one.grant_until_s)}" if one.grant_until_s else ""

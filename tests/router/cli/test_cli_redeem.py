@@ -64,8 +64,9 @@ def test_it_is_shown_and_kept_and_waits_for_the_node_to_run(router: Run, home: P
         "lets us     join, store, relay",
         "ends        2026-09-28 14:14 UTC, in 7 d 0 h",
         "group       friends, to read and write",
-        f"the-core has not let us in yet: no node is running here; `router --home {home} serve` starts it",
-        f"the node goes on asking until 2026-09-28 14:14 UTC; `router --home {home} peer list` shows the answer",
+        "the-core has not let us in yet: no node is running here",
+        f"`router --home {home} serve` starts the node, which then asks until 2026-09-28 14:14 UTC; "
+        f"`router --home {home} peer list` shows the answer",
     ]
     assert peers(home) == [("the-core", ("tls://core.example.org:4100",), True)]
     assert [one.invitation() for one in received.received(home)] == [GIVEN] and not keyring.groups(home)
