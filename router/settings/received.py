@@ -141,7 +141,14 @@ def keep(home: Home, invitation: Invitation) -> Received:
         id=invitation.id.hex(), inviter=invitation.inviter.hex(), until_s=expiry_s(invitation.expiry_min),
         rights=invitation.rights, link=invitation.text(),
     )  # fmt: skip
-    directory = Path(home) / DIRECTORY
+    try:
+        return _kept_as(wanted, Path(home) / DIRECTORY)
+    except OSError as error:
+        said = f"{Path(home) / DIRECTORY} cannot be written: {error.strerror}"
+        raise KeyringError(f"{said}; see that there is room and writing is allowed") from None
+
+
+def _kept_as(wanted: Received, directory: Path) -> Received:
     private_file.make_directory(directory)
     with private_file.alone(directory):
         before = _read(directory / wanted.id)

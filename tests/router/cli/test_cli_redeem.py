@@ -155,6 +155,14 @@ def test_when_the_file_cannot_be_changed_nothing_is_kept(router: Run, home: Path
     assert not received.received(home)
 
 
+def test_when_it_cannot_be_kept_it_says_what_to_do_and_nothing_is_changed(router: Run, home: Path) -> None:
+    router("init")
+    (home / "invitations").write_text("")
+    said = f"{home}/invitations cannot be written: File exists; see that there is room and writing is allowed\n"
+    assert refused(router("peer", "add", TEXT, "--yes")).endswith(said)
+    assert not peers(home)
+
+
 def test_one_s_own_is_said_to_be(router: Run, home: Path) -> None:
     Home(home).create()
     own = keyring.load_or_create(home, keyring.NODE)
