@@ -140,7 +140,9 @@ def block(address: str, as_json: bool) -> None:
         said = f"{_ended(key, ended)} until {home.config_path} can be written it is not blocked: {error}"
         raise Failure(Exit.FAILED, said) from None
     known = _peer(home, key)
-    _tell(f"{_shown(known)} is blocked", known, running, as_json)
+    shown = _shown(known)
+    _tell(f"{shown} is blocked", known, running, as_json)
+    note(f"`router peer add {shown}` lets it in again")
 
 
 @peer.command("remove", cls=Command)

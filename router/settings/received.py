@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from router.core.wire.grouplink import GroupLink
 from router.core.wire.invitation import Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_s
-from router.core.wire.reasons import by_word
+from router.core.wire.reasons import Reason, by_word
 from router.core.wire.text import BadText
 from router.disk import private_file
 from router.settings import keyring
@@ -99,7 +99,8 @@ class Received(Struct, frozen=True, kw_only=True):
             ended = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.grant_until_s))
             return f"the rights that it gave us ended on {ended}; {ASK_AGAIN}"
         if (reason := by_word(self.ended)) is not None:
-            return f"it gives us no rights any more: {reason.clause}; {ASK_AGAIN}"
+            advice = "ask its operator to unblock this node" if reason is Reason.BLOCKED else ASK_AGAIN
+            return f"it gives us no rights any more: {reason.clause}; {advice}"
         if self.outcome == "joined":
             return f"it gives us no rights any more; {ASK_AGAIN}"
         return f"it refused our invitation: {said}; {ASK_AGAIN}"

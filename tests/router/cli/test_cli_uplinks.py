@@ -72,7 +72,11 @@ def test_tables_fit_80_columns(pair: Pair) -> None:
     for command in (("peers",), ("peer", "list"), ("groups",), ("queue",), ("keys",), ("group", "list")):
         table = pair.edge(*command).stdout
         assert max(map(len, table.splitlines()), default=0) <= 80, table
-    assert pair.edge("peer", "block", "lost").stdout == "lost is blocked\n"
+    blocked = pair.edge("peer", "block", "lost")
+    assert blocked.stdout == "lost is blocked\n"
+    assert blocked.stderr.startswith("`router --home ") and blocked.stderr.endswith(
+        " peer add lost` lets it in again\n"
+    )
     assert pair.edge("peer", "remove", "lost").stdout == "lost is no neighbour any more\n"
 
 

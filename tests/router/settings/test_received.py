@@ -159,6 +159,7 @@ def test_no_repr_shows_the_link(tmp_path: Path) -> None:
 
 OTHER = invitation(until_s=NOW_S + 3600, secret=b"o" * 16)
 ASK = "; ask its operator for a new invitation"
+UNBLOCK = "ask its operator to unblock this node"
 REMOVED = "it gives us no rights any more: the operator has removed this guest since it was let in"
 REFUSED = f"it refused our invitation: all uses of the invitation are taken by other guests{ASK}"
 
@@ -176,7 +177,7 @@ def wrong(home: Path, now_s: int = NOW_S) -> str:
         ((NO, Told(rights=("join",)), Told()), REFUSED),
         ((YES, Told()), f"it gives us no rights any more{ASK}"),
         ((YES, Told(ended="invite:removed")), f"{REMOVED}{ASK}"),
-        ((YES, Told(ended="blocked")), f"it gives us no rights any more: the operator has blocked this key{ASK}"),
+        ((YES, Told(ended="blocked")), f"it gives us no rights any more: the operator has blocked this key; {UNBLOCK}"),
         ((YES, Told(ended="invite:ended", grant_until_s=1_799_999_940)),
          f"the rights that it gave us ended on 2027-01-15 07:59 UTC{ASK}"),
         ((YES, Told(ended="invite:removed"), Told(rights=("join", "store"))), ""),
