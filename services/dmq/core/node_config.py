@@ -1,0 +1,126 @@
+"""The configuration of a dmq-node, taken over: its file (JSON) and its flags, the flags first, as dmq-node has it.
+
+What this node does not do as it says is named in a sentence a key, so that nobody relies on it unawares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .authentication import Topic
+from .handshake import MAGIC_BITS, MAGICS
+
+CONFIG_BYTES_MAX = 1 << 20
+FLAGS = {
+    "--local-socket": "LocalAddress", "--dmq-network-magic": "NetworkMagic",
+    "--cardano-network-magic": "CardanoNetworkMagic", "--cardano-node-socket": "CardanoNodeSocket",
+    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
+}  # fmt: skip
+"""The key that each flag stands for. `--min-sig-delay` has no key; the file that `-c` names is read by the caller."""
+MIN_SIG_DELAY = "--min-sig-delay"
+_ALONE = "this node speaks to no other nodes yet"
+_NOT_HONOURED = {
+    **dict.fromkeys(
+        (
+            "IPv4", "IPv6", "PortNumber", "the topology file", "DiffusionMode", "LedgerPeers", "PeerSharing",
+            "AcceptedConnectionsLimit", "ProtocolIdleTimeout", "ChurnInterval", "TargetNumberOfRootPeers",
+            "TargetNumberOfKnownPeers", "TargetNumberOfEstablishedPeers", "TargetNumberOfActivePeers",
+            "TargetNumberOfKnownBigLedgerPeers", "TargetNumberOfEstablishedBigLedgerPeers",
+            "TargetNumberOfActiveBigLedgerPeers",
+        ),
+        _ALONE,
+    ),
+    "CardanoNodeSocket": "stake comes from a file or a command, not from cardano-node",
+    "ShelleyGenesisHash": "the genesis file is taken as it is",
+    "TraceOptions": "this node has a log of its own, and no metrics yet",
+    "TraceOptionMetricsPrefix": "this node has no metrics yet",
+}  # fmt: skip
+_SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s", re.ASCII)
+
+
+class BadNodeConfig(ValueError):
+    """Raised for a configuration that a node cannot start with; the text says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """What of a dmq-node's configuration is honoured. Paths are as written; `pause_s` is a pool's, in seconds.
+
+    `not_honoured`: a sentence for each key or flag that has no effect here.
+    """
+
+    local_socket: str = "dmq-node.socket"
+    magic: int = MAGICS["mainnet"]
+    cardano_magic: int = 764_824_073
+    genesis: str = "mainnet-shelley-genesis.json"
+    pause_s: float = Topic().pause_s
+    not_honoured: tuple[str, ...] = ()
+
+
+_HONOURED = {
+    "LocalAddress": "local_socket", "NetworkMagic": "magic", "CardanoNetworkMagic": "cardano_magic",
+    "ShelleyGenesisFile": "genesis",
+}  # fmt: skip
+
+
+def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig:
+    """Return what a file and flags (by their long names, as typed) say; raise `BadNodeConfig`."""
+    unknown = [flag for flag in flags if flag not in FLAGS and flag != MIN_SIG_DELAY]
+    if unknown:
+        raise BadNodeConfig(f"{unknown[0]} is no flag of dmq-node; known are {', '.join(FLAGS)}, {MIN_SIG_DELAY}")
+    given: dict[str, object] = {} if file is None else _read_file(file)
+    given |= {FLAGS[flag]: _typed(flag, text) for flag, text in flags.items() if flag in FLAGS}
+    kept = {name: _checked(key, given[key]) for key, name in _HONOURED.items() if given.get(key) is not None}
+    sentences = tuple(
+        f"{key} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
+        for key in given
+        if key not in _HONOURED
+    )
+    config = NodeConfig(**kept, not_honoured=sentences)  # type: ignore[arg-type]
+    return config if MIN_SIG_DELAY not in flags else _with_pause(config, flags[MIN_SIG_DELAY])
+
+
+def _read_file(data: bytes) -> dict[str, object]:
+    if len(data) > CONFIG_BYTES_MAX:
+        raise BadNodeConfig(
+            f"the configuration file is longer than {CONFIG_BYTES_MAX} bytes; name that of the dmq-node"
+        )
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadNodeConfig(f"the configuration file is not JSON ({str(error)[:80]}); correct it there") from None
+    if not isinstance(found, dict):
+        raise BadNodeConfig("the configuration file is no JSON object; name that of the dmq-node")
+    return found
+
+
+def _typed(flag: str, text: str) -> object:
+    if not flag.endswith("-magic"):
+        return text
+    if not re.fullmatch("[0-9]{1,10}", text):
+        raise BadNodeConfig(f"{flag} {text[:40]!r} is no number; give a network magic, as {MAGICS['mainnet']}")
+    return int(text)
+
+
+def _checked(key: str, value: object) -> object:
+    if key.endswith("Magic"):
+        if type(value) is not int or not 0 <= value < 1 << MAGIC_BITS:
+            raise BadNodeConfig(
+                f"{key} is no number below 2^{MAGIC_BITS}; give a network magic, as {MAGICS['mainnet']}"
+            )
+    elif not isinstance(value, str) or not value or "\0" in value:
+        raise BadNodeConfig(f"{key} is no path; give one as a text")
+    return value
+
+
+def _with_pause(config: NodeConfig, text: str) -> NodeConfig:
+    """Return the configuration with that pause; as dmq-node, for tests only, so never on mainnet."""
+    found = _SECONDS.fullmatch(text)
+    if found is None:
+        raise BadNodeConfig(f"{MIN_SIG_DELAY} {text[:40]!r} is no time; give seconds, as 0.01s")
+    if config.magic == MAGICS["mainnet"]:
+        raise BadNodeConfig(f"{MIN_SIG_DELAY} is for test networks; leave it out on mainnet")
+    return replace(config, pause_s=float(found[1]))

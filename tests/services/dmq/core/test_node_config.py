@@ -1,0 +1,67 @@
+"""A dmq-node's configuration: its defaults, its file, its flags, and a sentence for what has no effect here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from services.dmq.core.handshake import MAGICS
+from services.dmq.core.node_config import BadNodeConfig, NodeConfig, read_node_config
+
+GUIDE = {
+    "NetworkMagic": MAGICS["preview"],
+    "CardanoNetworkMagic": 2,
+    "CardanoNodeSocket": "/run/cardano/node.socket",
+    "ShelleyGenesisFile": "/etc/cardano/shelley-genesis.json",
+    "PeerSharing": False,
+    "TraceOptions": {"": {"backends": ["Stdout MachineFormat"], "severity": "Info"}},
+    "PeerSelectionCounters": True,
+}
+"""As in mithril's guide for operators."""
+
+
+def test_without_file_and_flags_it_is_dmq_nodes_defaults() -> None:
+    assert read_node_config(None, {}) == NodeConfig(
+        "dmq-node.socket", 2_912_307_721, 764_824_073, "mainnet-shelley-genesis.json", 60.0, ()
+    )
+
+
+def test_the_guides_file_is_honoured_or_answered_key_by_key() -> None:
+    found = read_node_config(json.dumps(GUIDE).encode(), {"--local-socket": "/run/dmq.socket", "--port": "6161"})
+    assert (found.local_socket, found.magic, found.cardano_magic) == ("/run/dmq.socket", 2_147_483_650, 2)
+    assert found.genesis == "/etc/cardano/shelley-genesis.json"
+    assert found.not_honoured == (
+        "CardanoNodeSocket has no effect: stake comes from a file or a command, not from cardano-node.",
+        "PeerSharing has no effect: this node speaks to no other nodes yet.",
+        "TraceOptions has no effect: this node has a log of its own, and no metrics yet.",
+        "PeerSelectionCounters has no effect: it is no key of dmq-node.",
+        "PortNumber has no effect: this node speaks to no other nodes yet.",
+    )
+
+
+def test_flags_win_over_the_file() -> None:
+    file = b'{"NetworkMagic": 1, "LocalAddress": "a"}'
+    found = read_node_config(file, {"--dmq-network-magic": "42", "--local-socket": "b", "--min-sig-delay": "0.01s"})
+    assert (found.magic, found.local_socket, found.pause_s) == (42, "b", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("file", "flags", "cause"),
+    [
+        (b"{", {}, r"not JSON \(.*\); correct it there"),
+        (b"[]", {}, "no JSON object; name"),
+        (b" " * ((1 << 20) + 1), {}, "longer than 1048576 bytes; name"),
+        (b'{"NetworkMagic": true}', {}, r"NetworkMagic is no number below 2\^32; give"),
+        (b'{"CardanoNetworkMagic": 4294967296}', {}, "CardanoNetworkMagic is no number below"),
+        (b'{"LocalAddress": ""}', {}, "LocalAddress is no path; give"),
+        (b'{"ShelleyGenesisFile": 7}', {}, "ShelleyGenesisFile is no path; give"),
+        (None, {"--dmq-network-magic": "x"}, "--dmq-network-magic 'x' is no number; give"),
+        (None, {"--local-sockt": "x"}, "--local-sockt is no flag of dmq-node; known are --local-socket,"),
+        (None, {"--dmq-network-magic": "42", "--min-sig-delay": "1m"}, "'1m' is no time; give seconds, as 0.01s"),
+        (None, {"--min-sig-delay": "1s"}, "for test networks; leave it out on mainnet"),
+    ],
+)
+def test_what_is_refused_with_cause_and_remedy(file: bytes | None, flags: dict[str, str], cause: str) -> None:
+    with pytest.raises(BadNodeConfig, match=cause):
+        read_node_config(file, flags)
