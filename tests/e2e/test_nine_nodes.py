@@ -232,6 +232,7 @@ async def storm(base: Path, *, rounds: int, kills: int, pulls: int) -> None:
         raise
 
 
+@pytest.mark.long  # a message may be missed until nodes compare what they hold, which takes up to five minutes
 async def test_nine_nodes_through_kills_pulled_cables_and_a_split(tmp_path: Path) -> None:
     await storm(tmp_path, rounds=1, kills=2, pulls=2)
 
