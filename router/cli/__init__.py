@@ -14,7 +14,7 @@ import click
 from router.cli import service_commands
 from router.cli.command import Group, Invocation
 from router.cli.encoding import show_what_it_can
-from router.cli.exits import Exit, innermost, report
+from router.cli.exits import Exit, innermost, is_interrupt, report
 
 ARGUMENTS = "router.arguments"
 _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
@@ -131,7 +131,7 @@ class Root(Group):
         except Exception as error:
             return report(error, self._home_option)
         except BaseExceptionGroup as group:
-            if group.subgroup(KeyboardInterrupt) is None:
+            if not is_interrupt(group):
                 raise
             return Exit.INTERRUPTED
         return code

@@ -63,6 +63,13 @@ def innermost(error: Exception) -> Exception:
     return error
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether the error is Ctrl-C; it comes in a group where it hit a task of a nursery."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
+
+
 def _judged(error: Exception) -> tuple[Exit, str]:
     match error:
         case Failure():

@@ -15,7 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from router.cli.command import invocation
-from router.cli.exits import Exit, Failure
+from router.cli.exits import Exit, Failure, is_interrupt
 from router.cli.node_link import dialled
 from router.cli.output import hint, note, say, say_json, span_text
 from router.cli.preflight import check_neighbour
@@ -81,12 +81,13 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
             hint(f"asking {_shown(peer)} at {', '.join(peer.urls)} to be let in; Ctrl-C leaves the node asking")
             cause = trio.run(look, home, kept.id, wishes.timeout_s)
             kept = received.find(home, invitation.id) or kept
-    except KeyboardInterrupt:
-        note("the node goes on asking; `router peer list` shows the answer")
-        raise
     except (ConfigError, OSError):  # the file is as it was
         if before is None:
             received.drop(home, invitation.id)
+        raise
+    except (KeyboardInterrupt, BaseExceptionGroup) as error:
+        if is_interrupt(error):
+            note("the node goes on asking; `router peer list` shows the answer")
         raise
     _end(kept, peer, cause, received.rights_at(home, invitation.inviter, time.time()), wishes.as_json)
 

@@ -69,7 +69,7 @@ from router.settings.names import Names
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 NEEDS_TRIO = "connect() needs trio: `trio.run(main)`; under asyncio, or without async, use connect_blocking()"
 
 Address = PublicKey | str
