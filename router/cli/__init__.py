@@ -38,7 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "recv": Entry("router.cli.receive:recv", "Print the messages sent to your address."),
     "leave": Entry("router.cli.kept_keys:leave", "Leave a group that one of your kept keys has joined."),
     "keys": Entry("router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined."),
-    "peer": Entry("router.cli.neighbours:peer", "Add, change, list, remove and block neighbours."),
+    "peer": Entry("router.cli.neighbours:peer", "Add, change, list, remove, block and unblock neighbours."),
     "invite": Entry("router.cli.invite:invite", "Let others in by a link or QR code."),
     "status": Entry("router.cli.views:status", "Show the running node at a glance."),
     "peers": Entry("router.cli.views:peers", "Show every neighbour and app, and whether it is connected."),

@@ -8,18 +8,32 @@ from pathlib import Path
 
 from router.cli import qr
 from router.cli.exits import Exit, Failure
-from router.core.wire.link_text import LINK_CHARACTERS_MAX, SCHEME, TYPES, is_link, read_link
+from router.core.wire.link_text import (
+    LINK_CHARACTERS_MAX,
+    SCHEME,
+    TYPES,
+    is_link,
+    link_begun_in,
+    links_in,
+    read_link,
+)
 from router.core.wire.text import BadText
 
 STDIN = "-"
-TEXT_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
+LINE_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
+TEXT_BYTES_MAX = 1 << 20
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".txt"))
 
 
 def is_given(text: str) -> bool:
     """Whether an argument that may also be an address or a name gives a link."""
     path = Path(text)
-    return text == STDIN or is_link(text) or len(path.parts) > 1 or (bool(path.suffix) and _exists(path))
+    return text == STDIN or holds_link(text) or len(path.parts) > 1 or (bool(path.suffix) and _exists(path))
+
+
+def holds_link(text: str) -> bool:
+    """Whether a link begins anywhere in the text."""
+    return bool(link_begun_in(text))
 
 
 def may_be_file(text: str) -> bool:
@@ -32,21 +46,24 @@ def may_be_file(text: str) -> bool:
 
 
 def link_from(given: str, *wanted: int) -> str:
-    """Return the text of the link that `given` names, which may be of another than the `wanted` types.
+    """Return the text of the link that `given` holds or names, which may be of another than the `wanted` types.
 
-    Raise `Failure` if a file or picture holds none, or several of the wanted types.
+    Raise `Failure` if there is none in a file or picture, or several of the wanted types.
     """
-    if is_link(given):
-        return given
+    if holds_link(given):
+        return _in_text(given, "what was given", wanted)
     if given == STDIN:
         return _within(_from_stdin(), "standard input", wanted)
     path = Path(given)
-    if not _exists(path):
+    if not given.strip() or not _exists(path):
         if path.suffix or len(path.parts) > 1:
             raise Failure(Exit.USAGE, f"{given} is no link, and there is no such file")
         return given
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe without a writer would be waited for without end
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise Failure(Exit.USAGE, f"{given} is a directory; name the file that holds the link, or a picture of it")
+        if not stat.S_ISREG(mode):  # a pipe without a writer would be waited for without end
             raise Failure(
                 Exit.USAGE, f"{given} is no regular file; to read the link from a pipe, give - and redirect it"
             )
@@ -70,15 +87,18 @@ def _from_stdin() -> bytes:
         raise Failure(Exit.USAGE, "standard input is closed; give the link as LINK")
     stdin = sys.stdin.buffer
     if stdin.isatty():
-        return stdin.readline(TEXT_BYTES_MAX)
+        return stdin.readline(LINE_BYTES_MAX)
     return stdin.read(qr.PICTURE_BYTES_MAX + 1)
 
 
 def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
+    if not data.strip():
+        raise Failure(Exit.USAGE, f"{where} is empty: copy the whole link, from {SCHEME} to its last letter")
     if not qr.is_picture(data):
-        if len(data) > TEXT_BYTES_MAX:
+        text = data[:TEXT_BYTES_MAX].decode("utf-8-sig", "replace")
+        if len(data) > LINE_BYTES_MAX and not holds_link(text):
             raise Failure(Exit.USAGE, f"{where} is neither a link nor a PNG or JPEG picture")
-        return data.decode("utf-8-sig", "replace")
+        return _in_text(text, where, wanted)
     if len(data) > qr.PICTURE_BYTES_MAX:
         raise Failure(Exit.USAGE, f"{where} has more than {qr.PICTURE_BYTES_MAX >> 20} MiB: make it smaller")
     texts = qr.texts_in(data, where)
@@ -90,10 +110,22 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
         codes = "the QR code of another program" if len(texts) == 1 else f"{len(texts)} QR codes of other programs"
         said = f"shows {codes}, and none of ours: take a picture of the code that was drawn with the link"
         raise Failure(Exit.USAGE, f"{where} {said}, or copy the link, which begins with {SCHEME}")
+    return _one(links, wanted, f"{where} shows", "cut out the code that is meant")
+
+
+def _in_text(text: str, where: str, wanted: tuple[int, ...]) -> str:
+    """Return the link in a text, perhaps a mail; what begins like one if none is whole; else the text."""
+    links = links_in(text)
+    if links:
+        return _one(links, wanted, f"{where} holds", "give the one that is meant")
+    return text if is_link(text) else link_begun_in(text) or text
+
+
+def _one(links: list[str], wanted: tuple[int, ...], holder: str, remedy: str) -> str:
     fitting = [one for one in links if _fits(one, wanted)] or links
     if len(fitting) > 1:
         nouns = ", ".join(TYPES[kind].noun for kind in wanted)
-        raise Failure(Exit.USAGE, f"{where} shows {len(fitting)} links ({nouns}): cut out the code that is meant")
+        raise Failure(Exit.USAGE, f"{holder} {len(fitting)} links ({nouns}): {remedy}")
     return fitting[0]
 
 

@@ -36,7 +36,7 @@ WITH_END = (CONFIG, INVITED)
 
 @click.group(cls=Group)
 def peer() -> None:
-    """Add, change, list, remove and block neighbours."""
+    """Add, change, list, remove, block and unblock neighbours."""
 
 
 @peer.command("add", cls=Command)
@@ -127,7 +127,7 @@ def block(address: str, as_json: bool) -> None:
     """Shut a key out.
 
     Its connection is closed, and its subscriptions and its queue end at once. Its entry stays, and
-    `router peer add ADDRESS` lets it in again.
+    `router peer unblock ADDRESS` lets it in again.
     """
     home = invocation().chosen_home
     key = _neighbour(home, Names.of(home), address)
@@ -142,7 +142,28 @@ def block(address: str, as_json: bool) -> None:
     known = _peer(home, key)
     shown = _shown(known)
     _tell(f"{shown} is blocked", known, running, as_json)
-    note(f"`router peer add {shown}` lets it in again")
+    note(f"`router peer unblock {shown}` lets it in again")
+
+
+@peer.command("unblock", cls=Command)
+@click.argument("address")
+@json_option
+def unblock(address: str, as_json: bool) -> None:
+    """Let a blocked key in again, with the rights of its entry.
+
+    What ended when it was blocked does not come back: it joins its groups again when it connects.
+    """
+    home = invocation().chosen_home
+    key = _neighbour(home, Names.of(home), address)
+    known = _peer(home, key)
+    shown = _shown(known)
+    if not known.blocked:
+        raise Failure(Exit.USAGE, f"{shown} is not blocked; `router peer list` shows who is")
+    known = replace(known, blocked=False)
+    running = _change(UpdatePeer(known))
+    _tell(f"{shown} is blocked no more", known, running, as_json)
+    rights = f"it has the rights {', '.join(known.grant)}" if known.grant else "it has no rights"
+    note(f"{rights}; `router peer add {shown} --grant RIGHTS` gives it others")
 
 
 @peer.command("remove", cls=Command)

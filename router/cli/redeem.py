@@ -103,7 +103,7 @@ def _check(home: Home, invitation: Invitation, known: Peer | None, now_s: float)
     if known is not None and known.blocked:
         shown = _shown(known)
         said = f"{shown}, who invites, is blocked on this node"
-        raise Failure(Exit.USAGE, f"{said}; `router peer add {shown}` lets it in again, then take the invitation")
+        raise Failure(Exit.USAGE, f"{said}; `router peer unblock {shown}` lets it in again, then take the invitation")
     clock = f"by this machine's clock, which shows {_utc(now_s)}"
     end_s = expiry_s(invitation.expiry_min)
     if end_s <= now_s:

@@ -47,7 +47,10 @@ TRICKLE_BYTES = 256
 TRICKLE_S = 0.05
 MALFORMED_MANY = "too many malformed messages a second"
 NOT_LET_IN = "it does not let us in"
-TURNED_AWAY = f"{NOT_LET_IN}: its operator has blocked this node, or does not know it; {ASK_AGAIN}"
+TURNED_AWAY = (
+    f"{NOT_LET_IN} and does not say why: its operator has blocked or removed this node, or it takes no key that it "
+    "does not know; ask its operator to unblock or add this node, or for a new invitation"
+)
 NOT_NOW = "it does not take this node now, and is dialled again: "
 DISPLACED = "another node has signed on there with this node's key: never copy a home; `router init` makes a new one"
 

@@ -47,6 +47,8 @@ class Names:
         names = ", ".join(known[:SHOWN_MAX]) or "none yet"
         more = f" and {len(known) - SHOWN_MAX} more" if len(known) > SHOWN_MAX else ""
         said = f'"{clean(text, 60)}" is neither a name known here nor an address'
+        if not text.strip():
+            said = "no name and no address is given"
         raise UnknownName(f"{said}; names are: {names}{more}; an address is addr1… or 64 hex digits")
 
     def of_address(self, hex_key: str) -> str:

@@ -294,7 +294,7 @@ def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now
         return f"waits for {name}, and for this router, which is stopped, to start again{end}"
     if prospect.is_blocked:
         said = f"{name} is blocked here (`router peer block`), and what waits for it is about to end as dropped"
-        return f"{said}; `router peer add` lets it in again, for what comes later"
+        return f"{said}; `router peer unblock` lets it in again, for what comes later"
     if prospect.in_flight:
         return f"{name} has it and has not settled it; if the connection breaks before that, it is sent again{end}"
     if prospect.is_connected and prospect.retry_s is not None:

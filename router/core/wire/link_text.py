@@ -9,6 +9,7 @@ any of their letters.
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ ADVERTISEMENT, GROUP, INVITATION = 1, 2, 3
 
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _BOTH_CASES_FROM = 40
+_FOUND_MAX = 16
+_LINE_ENDS = re.compile(r"=?\r?\n[>|\s]*")
+_SCHEME = re.compile(SCHEME, re.IGNORECASE)
 _CHANGED = "letters of it are changed"
 _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
@@ -52,6 +56,44 @@ TYPES: dict[int, LinkType] = {
 def is_link(text: str) -> bool:
     """Whether the text begins like a link."""
     return text.strip()[: len(SCHEME)].lower() == SCHEME
+
+
+def links_in(text: str) -> list[str]:
+    """Return the links within a longer text such as a mail, each once, if none of their letters is changed.
+
+    A link may be broken over lines, and these may be quoted by `>` or end in `=`. At most the first 16 places where
+    one may begin are looked at.
+    """
+    plain, found = _LINE_ENDS.sub("\n", text), []
+    for begin in list(_SCHEME.finditer(plain))[:_FOUND_MAX]:
+        letters = ""
+        for word in plain[begin.end() : begin.end() + 2 * LINK_CHARACTERS_MAX].split():
+            own = _own_letters(word)
+            letters += own
+            if _is_whole(SCHEME + letters):
+                found.append(SCHEME + letters)
+            if own != word or found[-1:] == [SCHEME + letters]:
+                break
+    return list(dict.fromkeys(found))
+
+
+def link_begun_in(text: str) -> str:
+    """Return the first text in a longer one that begins like a link, up to the next white space; "" if none does."""
+    begin = _SCHEME.search(text)
+    return "" if begin is None else "".join(text[begin.start() :].split(maxsplit=1)[:1])
+
+
+def _own_letters(word: str) -> str:
+    end = next((at for at, letter in enumerate(word) if letter not in _LETTERS), len(word))
+    return word[:end]
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        read_link(text, *TYPES)
+    except BadText:
+        return False
+    return True
 
 
 def write_link(kind: int, fields: bytes, *, leave_out: str = "") -> str:

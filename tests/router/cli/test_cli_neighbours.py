@@ -59,6 +59,25 @@ def test_rights_and_the_uplink_are_taken_away_one_by_one(router: Run, home: Path
     assert '"rule" is no right' in router("peer", "add", "bob", "--revoke", "rule").stderr
 
 
+def test_a_key_is_unblocked_with_what_it_had(router: Run, home: Path) -> None:
+    router("peer", "add", BOB_TEXT, "tls://127.0.0.1:4101", "--name", "bob", "--grant", "join,store")
+    before = config.load(home / "router.toml")[0].peers
+    blocked = router("peer", "block", "bob")
+    assert blocked.stderr == f"`router --home {home} peer unblock bob` lets it in again\n"
+    let_in = router("peer", "unblock", "bob")
+    assert let_in.stdout == "bob is blocked no more\n" and config.load(home / "router.toml")[0].peers == before
+    said = f"it has the rights join, store; `router --home {home} peer add bob --grant RIGHTS` gives it others\n"
+    assert let_in.stderr == said
+    again = router("peer", "unblock", "bob")
+    said = f"bob is not blocked; `router --home {home} peer list` shows who is\n"
+    assert (again.exit_code, again.stderr) == (2, said)
+    router("peer", "block", other := key_text("addr", SigningKey(b"o" * 32).public))
+    shown = json.loads(router("peer", "unblock", other, "--json").stdout)
+    assert (shown["address"], shown["blocked"], shown["grant"], shown["running"]) == (
+        SigningKey(b"o" * 32).public.hex(), False, [], False,
+    )  # fmt: skip
+
+
 def test_block_and_let_in_again(router: Run, home: Path) -> None:
     assert router("peer", "block", BOB_TEXT).exit_code == 0
     assert config.load(home / "router.toml")[0].peers[0].blocked

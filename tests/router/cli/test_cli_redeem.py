@@ -136,8 +136,8 @@ def test_removing_or_blocking_the_neighbour_withdraws_it(router: Run, home: Path
         assert router("peer", command, "the-core").exit_code == 0
         assert not received.received(home)
     said = (
-        f"the-core, who invites, is blocked on this node; `router --home {home} peer add the-core` lets it in again, "
-        "then take the invitation\n"
+        f"the-core, who invites, is blocked on this node; `router --home {home} peer unblock the-core` lets it in "
+        "again, then take the invitation\n"
     )
     router("peer", "add", SHOWN, "--name", "the-core")
     router("peer", "block", SHOWN)

@@ -75,7 +75,7 @@ def test_tables_fit_80_columns(pair: Pair) -> None:
     blocked = pair.edge("peer", "block", "lost")
     assert blocked.stdout == "lost is blocked\n"
     assert blocked.stderr.startswith("`router --home ") and blocked.stderr.endswith(
-        " peer add lost` lets it in again\n"
+        " peer unblock lost` lets it in again\n"
     )
     assert pair.edge("peer", "remove", "lost").stdout == "lost is no neighbour any more\n"
 

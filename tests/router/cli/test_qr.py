@@ -125,7 +125,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a hundred megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
     "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
     "a letter": (b"dear all\n", "does not begin with upsycle:"),
-    "nothing": (b"", "does not begin with upsycle:"),
+    "nothing": (b"", "is empty: copy the whole link, from upsycle: to its last letter"),
 }  # fmt: skip
 
 
@@ -147,8 +147,9 @@ def test_ours_is_found_beside_anothers(router: Run, tmp_path: Path) -> None:
 def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
     assert "is no link, and there is no such file" in refused(router("group", "add", str(tmp_path / "none.png")))
     os.mkfifo(tmp_path / "pipe.png")
-    for path in (tmp_path, tmp_path / "pipe.png"):
-        assert f"{path} is no regular file; to read the link from a pipe" in refused(router("group", "add", str(path)))
+    path = tmp_path / "pipe.png"
+    assert f"{path} is no regular file; to read the link from a pipe" in refused(router("group", "add", str(path)))
+    assert f"{tmp_path} is a directory; name the file that" in refused(router("group", "add", str(tmp_path)))
     assert router("group", "new", "family").exit_code == 0
     failed = router("group", "share", "family", "--png", str(tmp_path / "no" / "f.png"))
     assert (failed.exit_code, "cannot be written: No such file" in failed.stderr) == (1, True)

@@ -160,7 +160,7 @@ def test_for_who_is_blocked_nothing_waits(is_connected: bool) -> None:
     one = told(prospect=is_so(is_blocked=True, is_connected=is_connected, is_dialled=True))
     assert one.next == (
         "bob is blocked here (`router peer block`), and what waits for it is about to end as dropped; "
-        "`router peer add` lets it in again, for what comes later"
+        "`router peer unblock` lets it in again, for what comes later"
     )
 
 
