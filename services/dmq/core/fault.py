@@ -48,5 +48,13 @@ class Rejected:
     @property
     def text(self) -> str:
         """Return the reference's name, the sentence, and the values."""
-        values = f" ({self.detail})" if self.detail else ""
-        return f"{self.fault.value}: {self.fault.reason.clause}{values}."
+        return f"{self.fault.value}: {self.fault.reason.clause}{self._values}."
+
+    @property
+    def sentence(self) -> str:
+        """Return the sentence with the values, for people."""
+        return f"{self.fault.reason.sentence.rstrip('.')}{self._values}."
+
+    @property
+    def _values(self) -> str:
+        return f" ({self.detail})" if self.detail else ""

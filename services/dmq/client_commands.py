@@ -1,0 +1,211 @@
+"""`router dmq submit` and `watch`: a signer and a consumer for any DMQ node."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import trio
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import note, say, say_json
+from router.core.wire.codec import Malformed
+from services.dmq.client.connection import (
+    Answer,
+    Connection,
+    DmqError,
+    HandshakeRefused,
+    Silent,
+    Unreachable,
+    connect,
+)
+from services.dmq.command_options import Network, messages_of, network_option, revision_option, socket_option
+from services.dmq.core.revision import Revision
+from services.dmq.core.signed_message import SignedMessage
+from services.dmq.core.submission import MsgRejectMessage, RejectKind
+from services.dmq.core.verdict import ACCEPT, DECODER_FAILURE, REJECT
+
+POLL_S = 1.0
+"""How long a consumer waits before it asks a node again that need not block (seed 000)."""
+_EXITS = ((Unreachable, Exit.NO_NODE), (HandshakeRefused, Exit.REFUSED), (Silent, Exit.TIMED_OUT))
+_SENTENCES = {
+    RejectKind.ALREADY_RECEIVED: "The node holds a message with this id already.",
+    RejectKind.TTL_TOO_LARGE: "The message has expired, or lives too long.",
+}
+
+
+class _Outcome(NamedTuple):
+    """What became of a message that was handed in."""
+
+    id: bytes | None
+    verdict: str
+    reason: str | None
+    sentence: str
+
+
+@click.command(cls=Command)
+@click.argument("messages", nargs=-1, required=True, metavar="HEX|FILE…")
+@socket_option
+@revision_option
+@network_option
+@json_option
+def submit(messages: tuple[str, ...], socket: Path, revision: Revision, network: Network, as_json: bool) -> None:
+    """Hand messages in to a node.
+
+    A line each: id, verdict, reason, sentence. A file holds one message as bytes, or one a line
+    in hex. Exit code 4 if one is rejected.
+    """
+    signer = _Signer(socket, network.magic, revision)
+    if _run(signer.submit_all, messages_of(messages), as_json):
+        raise SystemExit(Exit.REFUSED)
+
+
+@click.command(cls=Command)
+@socket_option
+@click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="End after S seconds, with exit code 5 if fewer than --count have come.",
+)
+@revision_option
+@network_option
+@json_option
+def watch(
+    socket: Path, count: int | None, timeout: float | None, revision: Revision, network: Network, as_json: bool
+) -> None:
+    """Print the messages that a node has.
+
+    A line each: id, pool, size, expiry, and the body in base64.
+    """
+    shown = _run(_watch, socket, network.magic, revision, count, timeout, as_json)
+    if count is not None and shown < count:
+        raise Failure(Exit.TIMED_OUT, f"{shown} of {count} messages came within {timeout:g} s")
+
+
+def _run(function: Any, *arguments: Any) -> Any:
+    try:
+        return trio.run(function, *arguments)
+    except* DmqError as group:
+        error = group.exceptions[0]
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        code = next((code for kind, code in _EXITS if isinstance(error, kind)), Exit.FAILED)
+        raise Failure(code, str(error)) from None
+
+
+class _Signer:
+    """Hands messages in over one connection, or over one each where a reject ends it (F5)."""
+
+    def __init__(self, socket: Path, magic: int, revision: Revision) -> None:
+        self._socket = socket
+        self._magic = magic
+        self._revision = revision
+
+    async def submit_all(self, messages: Iterator[bytes], as_json: bool) -> int:
+        """Hand all in, and return how many were rejected."""
+        rejected = 0
+        async with AsyncExitStack() as stack:
+            node: Connection | None = None
+            for wire in messages:
+                outcome = self._fault(wire)
+                if outcome is None:
+                    if node is None or self._revision.ends_early:
+                        await stack.aclose()
+                        node = await stack.enter_async_context(connect(self._socket, self._magic, self._revision))
+                    outcome = self._outcome(wire, await node.submit(wire))
+                rejected += outcome.verdict != ACCEPT
+                _show_outcome(outcome, as_json)
+            if node is not None:
+                await node.finish()
+        return rejected
+
+    def _fault(self, wire: bytes) -> _Outcome | None:
+        """Return why these bytes are not handed in: a node would close the connection."""
+        try:
+            self._revision.encoding.read(wire)
+        except Malformed as error:
+            text = f"Not handed in, since this is no message of {self._revision.name}: {error}."
+            return _Outcome(None, REJECT, DECODER_FAILURE, text)
+        return None
+
+    def _outcome(self, wire: bytes, answer: Answer) -> _Outcome:
+        own_id = self._revision.encoding.read(wire).id
+        if isinstance(answer, MsgRejectMessage):
+            sentence = answer.text or _SENTENCES.get(answer.kind, "The node gave no reason.")
+            return _Outcome(own_id, REJECT, self._reason(answer.kind), sentence)
+        return _Outcome(own_id, ACCEPT, None, "The node has taken it.")
+
+    def _reason(self, kind: RejectKind) -> str:
+        if kind is RejectKind.TTL_TOO_LARGE and self._revision.encoding.name.startswith("dmq"):
+            return "expired"
+        return {0: "invalid", 1: "alreadyReceived", 2: "ttlTooLarge", 3: "other"}[kind.value]
+
+
+def _show_outcome(outcome: _Outcome, as_json: bool) -> None:
+    if as_json:
+        say_json(outcome._asdict())
+        return
+    own_id = "-" if outcome.id is None else outcome.id.hex()
+    say(f"{own_id} {outcome.verdict} {outcome.reason or '-'} {outcome.sentence}")
+
+
+async def _watch(
+    socket: Path, magic: int, revision: Revision, count: int | None, timeout_s: float | None, as_json: bool
+) -> int:
+    """Print messages until there were `count` or the time is over, and return how many."""
+    shown = 0
+    with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
+        async with connect(socket, magic, revision) as node, aclosing(_messages(node)) as messages:
+            async for wire in messages:
+                if not _show_message(wire, revision, as_json):
+                    continue
+                shown += 1
+                if shown == count:
+                    break
+    return shown
+
+
+async def _messages(node: Connection) -> AsyncGenerator[bytes, None]:
+    """Yield what the node gives, asking for more when all of a reply has been looked at."""
+    while True:
+        reply = await node.request(blocking=True)
+        if reply.ended:
+            return
+        for wire in reply.messages:
+            yield wire
+        if not reply.messages:
+            await trio.sleep(POLL_S)
+
+
+def _show_message(wire: bytes, revision: Revision, as_json: bool) -> bool:
+    """Print a message, or a note that it is none; return whether it is one."""
+    try:
+        message = revision.encoding.read_notified(wire)
+    except Malformed as error:
+        note(f"the node gave {len(wire)} bytes that are no message of {revision.name}: {error}")
+        return False
+    found = _facts(message)
+    if as_json:
+        say_json(found)
+        return True
+    expires_at = "-" if message.expires_at is None else message.expires_at
+    pool = message.certificate.pool.text
+    say(f"{message.id.hex()} {pool} {found['size']} {expires_at} {found['body_base64']}")
+    return True
+
+
+def _facts(message: SignedMessage) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "pool": message.certificate.pool,
+        "size": len(message.wire),
+        "expires_at": message.expires_at,
+        "body_base64": b64encode(message.body).decode(),
+    }

@@ -1,0 +1,138 @@
+"""Options and arguments that several commands of the DMQ node share, and how they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from router.cli.exits import Exit, Failure
+from services.dmq.core.chain_time import GENESIS_BYTES_MAX, MAINNET, NETWORKS, BadGenesis, ChainTime, read_genesis
+from services.dmq.core.handshake import MAGIC_BITS, MAGICS
+from services.dmq.core.revision import REVISIONS, Revision
+
+FILE_BYTES_MAX = 64 << 20
+_HEX = re.compile(rb"([0-9a-fA-F]{2})+")
+_NUMBER = re.compile("[0-9]{1,10}", re.ASCII)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Network(NamedTuple):
+    """The network of a node: its magic, and its clock."""
+
+    magic: int
+    chain: ChainTime
+
+
+class _NetworkType(click.ParamType[Network]):
+    """A network's name, or the magic of its DMQ nodes."""
+
+    name = "network"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Network:
+        if isinstance(value, Network):
+            return value
+        text = str(value)
+        if text in MAGICS:
+            return Network(MAGICS[text], NETWORKS[text])
+        if not _NUMBER.fullmatch(text) or int(text) >= 1 << MAGIC_BITS:
+            self.fail(f"{text[:40]!r} is no network: give {', '.join(MAGICS)}, or a magic below 2^{MAGIC_BITS}")
+        name = next((name for name, magic in MAGICS.items() if magic == int(text)), "")
+        return Network(int(text), NETWORKS.get(name, MAINNET))
+
+
+class _RevisionType(click.Choice[str]):
+    """The name of a revision, read as the revision."""
+
+    def __init__(self) -> None:
+        super().__init__(list(REVISIONS))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, Revision) else REVISIONS[str(super().convert(value, param, ctx))]
+
+
+def network_option(command: Function) -> Function:
+    return click.option(
+        "--network", type=_NetworkType(), default="mainnet", show_default=True, metavar="NAME|MAGIC",
+        help=f"{', '.join(MAGICS)}, or the magic of the network's DMQ nodes.",
+    )(command)  # fmt: skip
+
+
+def revision_option(command: Function) -> Function:
+    return click.option(
+        "--revision", type=_RevisionType(), default=next(iter(REVISIONS)), show_default=True,
+        help="Which revision of CIP-137 the messages and the node are of.",
+    )(command)  # fmt: skip
+
+
+def socket_option(command: Function) -> Function:
+    return click.option(
+        "--socket", type=click.Path(path_type=Path), required=True, envvar="DMQ_NODE_SOCKET_PATH", metavar="PATH",
+        help="The node's socket for clients. Default: DMQ_NODE_SOCKET_PATH, as for mithril's signer.",
+    )(command)  # fmt: skip
+
+
+def genesis_option(command: Function) -> Function:
+    return click.option(
+        "--genesis", type=click.Path(path_type=Path), metavar="FILE",
+        help="The network's Shelley genesis, for KES periods by the clock. Default: that of --network.",
+    )(command)  # fmt: skip
+
+
+def chain_of(network: Network, genesis: Path | None) -> ChainTime:
+    """Return the constants of the genesis file, or else of the network."""
+    if genesis is None:
+        return network.chain
+    try:
+        return read_genesis(read_file(genesis, GENESIS_BYTES_MAX))
+    except BadGenesis as error:
+        raise Failure(Exit.USAGE, f"{genesis}: {error}") from None
+
+
+def read_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+    """Return what the file holds, at most one byte more than `bytes_max`; `-` is standard input."""
+    try:
+        with click.open_file(str(path), "rb") as file:
+            data: bytes = file.read(bytes_max + 1)
+    except OSError as error:
+        raise Failure(Exit.USAGE, f"cannot read {path}: {error.strerror}; name a file that can be read") from None
+    return data
+
+
+def messages_of(arguments: Sequence[str]) -> Iterator[bytes]:
+    """Yield the messages that the arguments give: in hex, or as files of one message in bytes, or of one a line in hex.
+
+    A message that is named and no file, and no hex either, ends the command.
+    """
+    for argument in arguments:
+        path = Path(argument)
+        if argument != "-" and not _is_file(path):
+            if not _HEX.fullmatch(argument.encode(errors="surrogateescape")):
+                text = f"{argument[:60]!r} is neither a file nor hexadecimal"
+                raise Failure(Exit.USAGE, f"{text}; give a message as HEX or as FILE")
+            yield bytes.fromhex(argument)
+            continue
+        yield from _messages_in(read_file(path), path)
+
+
+def _messages_in(data: bytes, path: Path) -> Iterator[bytes]:
+    if len(data) > FILE_BYTES_MAX:
+        raise Failure(Exit.USAGE, f"{path} is longer than {FILE_BYTES_MAX >> 20} MiB; split it, one message a line")
+    lines = data.split()
+    if not lines:
+        raise Failure(Exit.USAGE, f"{path} is empty; give a file that holds a message")
+    if all(map(_HEX.fullmatch, lines)):
+        yield from (bytes.fromhex(line.decode()) for line in lines)
+    else:
+        yield data
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # A name that is too long is no file's.
+        return False

@@ -1,0 +1,23 @@
+"""`router dmq`: run and use a node of the Decentralized Message Queue. Each command stands in a file of its own."""
+
+from __future__ import annotations
+
+import click
+
+from router.cli.command import Group
+from services.dmq.client_commands import submit, watch
+from services.dmq.signing_commands import keygen, sign
+from services.dmq.verify_command import verify
+
+COMMANDS = {
+    "dmq": "Use nodes of Cardano's Decentralized Message Queue.",
+}
+
+
+@click.group(cls=Group)
+def dmq() -> None:
+    """Use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
+
+
+for _command in (verify, keygen, sign, submit, watch):
+    dmq.add_command(_command)

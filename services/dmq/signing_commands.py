@@ -1,0 +1,118 @@
+"""`router dmq keygen` and `sign`: the keys of a test pool, and messages that it signs."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from secrets import token_bytes
+
+import click
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import facts, note, say, say_json
+from router.core.wire.codec import Malformed
+from services.dmq import key_files
+from services.dmq.command_options import (
+    Network,
+    chain_of,
+    genesis_option,
+    network_option,
+    read_file,
+    revision_option,
+)
+from services.dmq.core.authentication import Topic
+from services.dmq.core.envelope import BadEnvelope, read_certificate_file
+from services.dmq.core.pool_keys import CERTIFICATE, BadKeys, PoolKeys, generate
+from services.dmq.core.revision import Revision
+from services.dmq.core.signed_message import SEEDS
+
+TTL_S = 1740
+"""A minute less than what nodes take at most, for clocks that differ."""
+
+
+@click.command(cls=Command)
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--kes-period",
+    type=click.IntRange(0, 1 << 32),
+    metavar="N",
+    help="The first KES period of the certificate. Default: that of the clock.",
+)
+@click.option("--issue-number", type=click.IntRange(0, 1 << 32), default=0, show_default=True, metavar="N")
+@network_option
+@genesis_option
+@json_option
+def keygen(
+    directory: Path, kes_period: int | None, issue_number: int, network: Network, genesis: Path | None, as_json: bool
+) -> None:
+    """Make the keys of a test pool in DIR.
+
+    The files are as those of cardano-cli, with a stake file that knows the pool.
+    They are for trying a node out: no chain knows the pool.
+    """
+    period = chain_of(network, genesis).kes_period_at(time.time()) if kes_period is None else kes_period
+    files = generate(token_bytes(32), token_bytes(32), period, issue_number)
+    try:
+        key_files.write(directory, files)
+    except BadKeys as error:
+        raise Failure(Exit.FAILED, str(error)) from None
+    pool = read_certificate_file(files[CERTIFICATE]).pool
+    if as_json:
+        say_json({"pool": pool, "kes_period": period, "issue_number": issue_number, "files": sorted(files)})
+        return
+    facts((("pool", pool.text), ("KES period", period), ("directory", directory), ("files", " ".join(sorted(files)))))
+
+
+@click.command(cls=Command)
+@click.argument("body", metavar="BODY|-")
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Holds kes.skey and opcert.cert, as cardano-cli or `router dmq keygen` wrote them.",
+)
+@click.option(
+    "--ttl",
+    type=click.IntRange(0, (1 << 16) - 1),
+    default=TTL_S,
+    show_default=True,
+    metavar="S",
+    help="How long the message lives; nodes take less than 1,800 s.",
+)
+@click.option("--kes-period", type=click.IntRange(0, 1 << 32), metavar="N", help="Default: that of the clock.")
+@revision_option
+@network_option
+@genesis_option
+@json_option
+def sign(
+    body: str, keys: Path, ttl: int, kes_period: int | None, revision: Revision, network: Network,
+    genesis: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Sign a message and print it in hex. - takes the body from standard input, as it is."""
+    now = time.time()
+    period = chain_of(network, genesis).kes_period_at(now) if kes_period is None else kes_period
+    content = read_file(Path(body), SEEDS.most) if body == "-" else os.fsencode(body)
+    try:
+        draft = _read_keys(keys).draft(content, period, expires_at=int(now) + ttl, ttl_s=ttl)
+        message = revision.encoding.read(revision.encoding.write(draft))
+    except BadKeys as error:
+        raise Failure(Exit.USAGE, f"{keys}: {error}") from None
+    except Malformed as error:
+        raise Failure(Exit.USAGE, f"this makes no message of {revision.name}: {error}; change the body") from None
+    if ttl >= Topic().ttl_max_s:
+        note(f"nodes refuse a message that lives for {ttl} s: choose less than {Topic().ttl_max_s:g} s")
+    if not as_json:
+        say(message.wire.hex())
+        return
+    found = {"id": message.id, "pool": message.certificate.pool, "size": len(message.wire), "kes_period": period}
+    say_json({**found, "expires_at": int(now) + ttl, "message": message.wire})
+
+
+def _read_keys(directory: Path) -> PoolKeys:
+    try:
+        return key_files.read(directory)
+    except (BadKeys, BadEnvelope) as error:
+        raise Failure(Exit.USAGE, str(error)) from None

@@ -1,0 +1,157 @@
+"""`router dmq` keygen, sign, verify, submit and watch: from keys to a message at a consumer, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import stat
+from base64 import b64decode
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+from rigs.patience import HANG_S
+from rigs.plain_dmq_node import PlainNode
+from samples.dmq import SIGNED
+
+from router.cli import main
+from services.dmq.core.stake import read_stake
+
+BODY = "a body " * 20
+PERIOD = "1430"
+
+
+def dmq(*arguments: object, **given: Any) -> Result:
+    return CliRunner().invoke(main, ["dmq", *map(str, arguments)], **given)
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    [made] = lines(dmq("keygen", tmp_path / "keys", "--kes-period", PERIOD, "--json"))
+    assert made["files"] == ["cold.skey", "cold.vkey", "kes.skey", "kes.vkey", "opcert.cert", "stake.json"]
+    assert all(stat.S_IMODE((tmp_path / "keys" / name).stat().st_mode) == 0o600 for name in made["files"])
+    return tmp_path / "keys"
+
+
+def signed(keys: Path, *options: object, body: str = BODY) -> str:
+    result = dmq("sign", "--keys", keys, "--kes-period", PERIOD, *options, body)
+    assert result.exit_code == 0, result.output
+    return result.stdout.strip()
+
+
+def test_what_is_signed_verifies(keys: Path, tmp_path: Path) -> None:
+    first, second = signed(keys), signed(keys, "--ttl", 60, body="b" * 90)
+    (tmp_path / "lines").write_text(f"{first}\n{second}\n")
+    (tmp_path / "bytes").write_bytes(bytes.fromhex(first))
+    result = dmq("verify", "--json", "--pools", keys / "stake.json", tmp_path / "lines", tmp_path / "bytes", second)
+    assert result.exit_code == 0
+    found = lines(result)
+    assert [set(one) for one in found] == [{"id", "revision", "verdict", "reason", "pool", "sentence"}] * 4
+    assert [one["verdict"] for one in found] == ["accept"] * 4
+    assert found[0] == found[2] and found[1]["id"] != found[0]["id"]
+    [text] = dmq("verify", first).stdout.splitlines()
+    own_id, revision, verdict, reason, pool, _ = text.split(" ", 5)
+    assert (own_id, revision, verdict, reason) == (found[0]["id"], "dmq-0.5", "accept", "-")
+    assert pool.startswith("pool1")
+
+
+def test_a_body_from_standard_input_and_its_facts(keys: Path) -> None:
+    result = dmq("sign", "--keys", keys, "--kes-period", PERIOD, "--json", "-", input=b"\xff\n" * 100)
+    [found] = lines(result)
+    assert (found["size"], found["kes_period"]) == (len(found["message"]) // 2, 1430)
+    assert bytes.fromhex(found["message"]).count(b"\xff\n" * 100) == 1
+
+
+def test_the_revisions(keys: Path) -> None:
+    for name in ("dmq-0.4", "dmq-0.5"):
+        assert lines(dmq("verify", "--json", "--revision", name, signed(keys, "--revision", name)))[0]["verdict"] == (
+            "accept"
+        )
+    old = signed(keys, "--revision", "cip-29ffe0e", body="c" * 360)
+    found = dmq("verify", "--json", "--revision", "cip-29ffe0e", "--at", 1_776_894_291, old)
+    assert lines(found)[0]["verdict"] == "accept"
+
+
+def test_a_rejected_message_ends_with_4() -> None:
+    vectors = {one["name"]: one["hex"] for one in SIGNED["messages"]}
+    late = dmq("verify", vectors["valid_evolution_5"], "--at", SIGNED["expires_at"] + 1)
+    assert late.exit_code == 4 and " reject SigExpired pool1" in late.stdout
+    few = dmq("verify", "--max-kes-evolutions", 61, "--at", 1789999000, vectors["valid_evolution_61_last_for_mainnet"])
+    assert few.exit_code == 4 and " reject KESAfterEndOCERT " in few.stdout
+    none = dmq("verify", "--json", "8100")
+    assert none.exit_code == 4
+    assert lines(none)[0] == {
+        "id": None, "revision": "dmq-0.5", "verdict": "reject", "reason": "DecoderFailure", "pool": None,
+        "sentence": "This is no message of dmq-0.5: the message has 1 items instead of 5.",
+    }  # fmt: skip
+
+
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    (("verify", "nothing"), "'nothing' is neither a file nor hexadecimal; give a message as HEX or as FILE"),
+    (("verify", "abc"), "neither a file nor hexadecimal"),
+    (("verify", "{empty}"), "is empty; give a file that holds a message"),
+    (("verify", "{home}"), "Is a directory; name a file that can be read"),
+    (("verify", "--pools", "{empty}", "00"), "the stake file is not whole, or no stake snapshot"),
+    (("verify", "--genesis", "{empty}", "00"), "this is no Shelley genesis"),
+    (("verify", "--network", "moon", "00"), "'moon' is no network: give mainnet, preprod, preview, or a magic below"),
+    (("sign", "--keys", "{home}", "x"), "No such file or directory; name the directory of a pool's keys"),
+    (("sign", "--keys", "{keys}", "--kes-period", "1430", "short"), "5 bytes instead of 90 to 2000; change the body"),
+    (("sign", "--keys", "{keys}", "--kes-period", "1429", "x"), "signs in the periods 1430 to 1493, not in 1429"),
+    (("keygen", "{keys}"), "opcert.cert, stake.json already; name another directory"),
+    (("submit", "00"), "Missing option '--socket'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), WRONG, ids=lambda one: one if isinstance(one, str) else one[0])
+def test_wrong_usage(arguments: tuple[str, ...], text: str, keys: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    places = {"home": tmp_path, "keys": keys, "empty": tmp_path / "empty"}
+    result = dmq(*(one.format(**places) for one in arguments))
+    assert result.exit_code == (1 if arguments[0] == "keygen" else 2)
+    assert text in result.stderr and "Traceback" not in result.stderr
+
+
+async def run(*arguments: object) -> Result:
+    """Run a command in a thread, since it has a loop of its own."""
+    result: Result = await trio.to_thread.run_sync(partial(dmq, *arguments))
+    return result
+
+
+async def test_from_a_signer_to_a_consumer(keys: Path, tmp_path: Path) -> None:
+    stake = read_stake((keys / "stake.json").read_bytes(), 0.0)
+    first, second, expired = signed(keys), signed(keys, body="b" * 90), signed(keys, "--ttl", 0, body="e" * 90)
+    socket = ("--socket", tmp_path / "node", "--network", "preprod", "--json")
+    with trio.fail_after(HANG_S):
+        async with PlainNode(stake).listening(tmp_path / "node"):
+            taken = await run("submit", *socket, first, second)
+            assert (taken.exit_code, [one["verdict"] for one in lines(taken)]) == (0, ["accept"] * 2)
+            again = await run("submit", *socket, first, "8100", expired)
+            watched = await run("watch", *socket, "--count", 2)
+            text = await run("watch", *socket[:-1], "--count", 1)
+            late = await run("watch", *socket, "--count", 3, "--timeout", 0.2)
+            other = await run("watch", "--socket", tmp_path / "node", "--count", 1)
+    assert again.exit_code == 4
+    assert [one["reason"] for one in lines(again)] == ["alreadyReceived", "DecoderFailure", "expired"]
+    assert watched.exit_code == 0
+    found = lines(watched)
+    assert [list(one) for one in found] == [["id", "pool", "size", "expires_at", "body_base64"]] * 2
+    assert [one["id"] for one in found] == [one["id"] for one in lines(taken)]
+    assert b64decode(found[0]["body_base64"]).decode() == BODY and found[0]["size"] == len(first) // 2
+    assert text.stdout.split()[0] == found[0]["id"] and text.stdout.split()[1].startswith("pool1")
+    assert late.exit_code == 5 and "of 3 messages came within 0.2 s" in late.stderr
+    assert other.exit_code == 4 and "name its network with --network" in other.stderr
+
+
+async def test_no_node(tmp_path: Path) -> None:
+    for command in (
+        ("submit", "--socket", tmp_path / "none", SIGNED["messages"][0]["hex"]),
+        ("watch", "--socket", "x"),
+    ):
+        result = await run(*command)
+        assert result.exit_code == 3 and "start the node, or name its socket with --socket" in result.stderr
