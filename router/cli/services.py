@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import click
+
 from router.cli.ask import ask
+from router.cli.command import invocation
 from router.settings.home import Home
 
 
@@ -29,3 +33,31 @@ def know_reasons(home: Home) -> None:
             load_reasons(module)
         except UnknownService:
             continue  # `config check` says what is wrong with it; its reasons are shown by number
+
+
+def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
+    """Run the node of the chosen home with this service, as `router serve` does; made on first use, it has no listener
+    but its owner's socket. `settings` come before those of the configuration, which stays as it is."""
+    from router.settings.config import load
+    from router.settings.config_services import instances, service_name
+    from router.settings.config_text import parse, text_of, toml_value
+
+    home = invocation().home_to_write
+    config = load(home.config_path)[0]
+    named = {one.module: one.name for one in instances(config.node.services)}
+    name = named.get(module, service_name(module))
+    flags = [f"services.{name}={_inline({**config.services.get(name, {}), **settings}, toml_value)}"]
+    if module not in named:
+        written = parse(text_of(home.config_path), home.config_path.name).get("node", {}).get("services", [])
+        entries = [_inline(one, toml_value) if isinstance(one, dict) else toml_value(one) for one in written]
+        flags.append(f"node.services=[{', '.join([*entries, toml_value(module)])}]")
+    context = click.get_current_context().find_root()
+    assert isinstance(context.command, click.Group)
+    serve = context.command.get_command(context, "serve")
+    assert serve is not None
+    context.invoke(serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json)
+
+
+def _inline(section: Mapping[str, object], written: Callable[[object], str]) -> str:
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in section.items()}
+    return f"{{{', '.join(f'{key} = {written(value)}' for key, value in values.items())}}}"

@@ -42,8 +42,8 @@ __all__ = [
     "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
     "Computed", "Confirm", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand", "Heard",
     "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen", "Listening",
-    "Message", "MessageId", "Note", "Now", "Passed", "Publish", "Pull", "PullFrom", "Pulled", "PulledFrom", "Refuse",
-    "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write",
+    "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled", "PulledFrom",
+    "Refuse", "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write",
     "WriteAtEnd",
 ]  # fmt: skip
 
@@ -139,6 +139,14 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream was opened at a door; said once, before what comes of it."""
+
+    door: str
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """A message with this tag is in the router's custody, or was refused; of a `Forward` only that it was refused."""
 
@@ -181,8 +189,8 @@ class Tick:
 
 
 Heard = (
-    Started | Message | Asked | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted | Signed | Tick
-    | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | Attested
+    Started | Message | Asked | Opened | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted
+    | Signed | Tick | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | Attested
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 import trio
 
 from router.core.wire.errors import RouterError
-from router.service.contract import Came, Interfaces
+from router.service.contract import Came, Interfaces, Opened
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
 from router.transport.contract import Stream, StreamBroken
@@ -34,7 +34,10 @@ STREAMS_MAX = 256
 """Streams open at one door; further ones are closed at once."""
 UNIX_PATH_BYTES_MAX = 107
 UNSENT_MAX = 256
-"""Writes that wait for one peer; a stream whose peer does not read is closed."""
+UNSENT_BYTES_MAX = 8 << 20
+"""Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
+LINGER_S = 10.0
+"""How long a stream that the rules have closed may take for what was written before."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
 
 
@@ -55,14 +58,15 @@ class _Peer:
     out: trio.MemorySendChannel[bytes]
     reading: trio.CancelScope = field(default_factory=trio.CancelScope)
     handed: bytes | None = None
+    unsent: int = 0
 
 
 class Doors:
     """The open doors of one service. `came` returns when the rules have heard it; `changed` says which interfaces there
-    are; `dial` connects to the router as a guest."""
+    are, and that a stream was opened; `dial` connects to the router as a guest."""
 
     def __init__(
-        self, came: Callable[[Came], Awaitable[None]], changed: Callable[[Interfaces], None],
+        self, came: Callable[[Came], Awaitable[None]], changed: Callable[[Interfaces | Opened], None],
         dial: Callable[[], Awaitable[Stream]], home: Path,
     ) -> None:  # fmt: skip
         self._came = came
@@ -156,6 +160,7 @@ class Doors:
         name = str(next(self._numbers))
         out, unsent = trio.open_memory_channel[bytes](UNSENT_MAX)
         peer = self._peers[door, name] = _Peer(stream, out)
+        self._changed(Opened(door, name))
         try:
             async with stream, trio.open_nursery() as nursery:
                 nursery.start_soon(self._write_out, peer, unsent)
@@ -178,6 +183,7 @@ class Doors:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for data in unsent:
                 await peer.stream.send_all(data)
+                peer.unsent -= len(data)
         peer.reading.cancel()
 
     def write(self, door: str, peer: str, data: bytes) -> None:
@@ -194,10 +200,14 @@ class Doors:
         if found is None:
             return
         try:
-            if data:
+            if found.unsent + len(data) > UNSENT_BYTES_MAX:
+                found.reading.cancel()
+            elif data:
                 found.out.send_nowait(data)
+                found.unsent += len(data)
             else:
                 found.out.close()
+                found.reading.deadline = trio.current_time() + LINGER_S
         except (trio.WouldBlock, trio.ClosedResourceError):
             found.reading.cancel()
 

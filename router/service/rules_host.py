@@ -114,7 +114,8 @@ class RulesHost(Service):
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
         self._sending.put(state.outbox())
-        self.hear(c.Started(await self.node.until_up()))
+        self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
+        self._work.set()
         self.node.wires.on_lost = self._lost
         self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)

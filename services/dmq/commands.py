@@ -6,18 +6,20 @@ import click
 
 from router.cli.command import Group
 from services.dmq.client_commands import submit, watch
+from services.dmq.node_commands import mempool, status
+from services.dmq.serve_command import serve
 from services.dmq.signing_commands import keygen, sign
 from services.dmq.verify_command import verify
 
 COMMANDS = {
-    "dmq": "Use nodes of Cardano's Decentralized Message Queue.",
+    "dmq": "Run and use nodes of Cardano's Decentralized Message Queue.",
 }
 
 
 @click.group(cls=Group)
 def dmq() -> None:
-    """Use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
+    """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 
 
-for _command in (verify, keygen, sign, submit, watch):
+for _command in (serve, status, mempool, verify, keygen, sign, submit, watch):
     dmq.add_command(_command)

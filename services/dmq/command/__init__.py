@@ -1,0 +1,1 @@
+"""The commands of `router dmq`, a file for each."""

@@ -1,0 +1,115 @@
+"""`router dmq serve`: run a DMQ node, alone or beside what the home's router does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import click
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import note
+from router.cli.services import serve_with
+from services.dmq.core.handshake import MAGICS
+from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
+
+MODULE = "services.dmq"
+
+
+@click.command(cls=Command)
+@click.option("--network", metavar="NAME|MAGIC", help="mainnet, preprod, preview, or the DMQ magic of another network.")
+@click.option("--local-socket", metavar="PATH", help="The socket of signers and aggregators.")
+@click.option(
+    "--consumer", "consumers", multiple=True, metavar="NAME=PATH",
+    help="A durable consumer with a socket of its own: it goes on where it stopped. Repeatable.",
+)  # fmt: skip
+@click.option("--stake", metavar="FILE|COMMAND", help="Stake by pool: cardano-cli's file, or a command that prints it.")
+@click.option("--genesis", metavar="FILE", help="The network's Shelley genesis.")
+@click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
+@click.option("-t", "--topology-file", metavar="FILE", help="As dmq-node's; it has no effect yet, and that is said.")
+@click.option("--host-addr", metavar="IP", help="As dmq-node's; no effect yet.")
+@click.option("--host-ipv6-addr", metavar="IP", help="As dmq-node's; no effect yet.")
+@click.option("-p", "--port", metavar="PORT", help="As dmq-node's; no effect yet.")
+@click.option("--cardano-node-socket", metavar="PATH", help="As dmq-node's; no effect.")
+@click.option("--cardano-network-magic", metavar="MAGIC", help="As dmq-node's.")
+@click.option("--dmq-network-magic", metavar="MAGIC", help="As dmq-node's.")
+@click.option("--min-sig-delay", metavar="TIME", help="As dmq-node's: a pool's pause, as 0.01s; not on mainnet.")
+@json_option
+def serve(
+    network: str | None, local_socket: str | None, consumers: tuple[str, ...], stake: str | None, genesis: str | None,
+    configuration_file: str | None, as_json: bool, **flags: str | None,
+) -> None:  # fmt: skip
+    """Run a DMQ node in the foreground, for the signers and aggregators of this machine.
+
+    It lives in the home, as a service of a node that needs no neighbours; what is in the configuration there, and not
+    given here, stands. A dmq-node's file and flags are taken; what has no effect here is said, key by key.
+    """
+    settings: dict[str, object] = {}
+    if local_socket is not None:
+        flags["local_socket"] = local_socket
+    typed = {f"--{name.replace('_', '-')}": value for name, value in flags.items() if value is not None}
+    if configuration_file is not None or typed:
+        settings |= _of_node_config(_node_config(configuration_file, typed), configuration_file, typed)
+    if network is not None:
+        settings["network"] = network
+    if genesis is not None:
+        settings["genesis"] = str(Path(genesis).absolute())
+    if consumers:
+        settings["consumers"] = tuple(_consumer(one) for one in consumers)
+    if stake is not None:
+        settings |= _stake(stake)
+    serve_with(MODULE, settings, as_json=as_json)
+
+
+def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
+    try:
+        config = read_node_config(Path(file).read_bytes() if file is not None else None, typed)
+    except OSError as error:
+        raise Failure(Exit.USAGE, f"{file} cannot be read: {error.strerror}; name a dmq-node's file") from None
+    except BadNodeConfig as error:
+        raise Failure(Exit.USAGE, str(error)) from None
+    for sentence in config.not_honoured:
+        note(sentence)
+    return config
+
+
+def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str]) -> dict[str, object]:
+    """Return what a dmq-node's file and flags set here: without a file only what its flags name."""
+    found: dict[str, object] = {}
+    if file is not None or "--local-socket" in typed:
+        found["local_socket"] = _unix(config.local_socket)
+    if file is not None or "--dmq-network-magic" in typed:
+        found["network"] = next((name for name, magic in MAGICS.items() if magic == config.magic), str(config.magic))
+    if file is not None and (genesis := Path(file).parent / config.genesis).exists():
+        found["genesis"] = str(genesis.absolute())
+    if MIN_SIG_DELAY in typed:
+        found["pause_s"] = config.pause_s
+    return found
+
+
+def _unix(path: str) -> str:
+    """Return the URL of a socket: a path is relative to where the command was typed, as at a dmq-node."""
+    return path if path.startswith("unix:") else f"unix:{Path(path).absolute()}"
+
+
+def _consumer(text: str) -> str:
+    name, equals, path = text.partition("=")
+    if not equals or not path or not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
+        said = f'--consumer "{text[:80]}" is not NAME=PATH'
+        raise Failure(Exit.USAGE, f"{said}; a name has letters, digits, - and _, 32 at most")
+    return f"{name}={_unix(path)}"
+
+
+def _stake(text: str) -> dict[str, object]:
+    """Return the setting: a file that exists, else a command."""
+    path = Path(text)
+    if path.is_file() and not os.access(path, os.X_OK):
+        return {"stake_file": str(path.absolute())}
+    words = shlex.split(text)
+    if len(words) < 2 and not os.access(words[0] if words else "", os.X_OK):
+        said = f"--stake {text}: there is no such file, and no program of that name that can be run"
+        raise Failure(Exit.USAGE, f"{said}; give the output of cardano-cli query stake-snapshot --all-stake-pools")
+    return {"stake_command": tuple(words)}

@@ -1,0 +1,45 @@
+"""`router dmq status`: what a running DMQ node holds, has taken and rejected, and how far its consumers are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from router.cli.command import Command, invocation, json_option
+from router.cli.output import columns, facts, say_json, size_text
+from router.cli.services import ask_service
+
+NAME = "dmq"
+name_option = click.option("--name", default=NAME, help="The service's name, if there are several.")
+
+
+@click.command(cls=Command)
+@name_option
+@json_option
+def status(name: str, as_json: bool) -> None:
+    """Say what the running node holds, has taken and rejected, and how far its consumers are."""
+    found = ask_service(invocation().home, name, "status")
+    if as_json:
+        say_json(found)
+        return
+    mempool, stake = found["mempool"], found["stake"]
+    rejected = ", ".join(f"{count} {word}" for word, count in found["rejected"].items()) or "none"
+    facts([
+        ("mempool", f"{mempool['messages']} messages, {size_text(mempool['bytes'])}"),
+        ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
+        ("clients", f"{found['clients']['connected']}; {found['clients']['broken_off']} were closed by the node"),
+    ])  # fmt: skip
+    rows = [
+        (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))
+        for one in found["consumers"]
+    ]
+    columns(("CONSUMER", "CONNECTED", "TO READ", "SET ASIDE"), rows, "no durable consumers")
+
+
+def _stake(stake: dict[str, Any]) -> str:
+    if stake["age_s"] is None:
+        return stake["problem"] or "none: every message is refused until there is one"
+    of_epoch = "" if stake["is_of_epoch"] else ", of another epoch"
+    problem = f"; {stake['problem']}" if stake["problem"] else ""
+    return f"{stake['pools']} pools, {stake['age_s']:.0f} s old{of_epoch}{problem}"

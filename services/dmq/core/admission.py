@@ -1,0 +1,118 @@
+"""What becomes of a message that a signer hands in: the checks that cost nothing, its signatures elsewhere and in
+batches, the checks once more, and the mempool.
+
+Batches form by themselves while others are under way. Between the two rounds of checks another message of the pool may
+have been taken, so the second round decides; nothing was changed by the first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from router.service import contract as c
+from services.dmq.signature_job import encode_batch, faults
+
+from .authentication import Moment
+from .fault import Fault, Rejected
+from .holdings import Holdings
+from .mempool import Row
+from .signatures import SignatureCheck
+from .signed_message import SignedMessage
+from .talk import Talk
+
+BATCH_MAX = 64
+UNDER_WAY_MAX = 2
+ATTEMPTS_MAX = 3
+JOB, TAG = "services.dmq.signature_job:verify_batch", "signatures "
+
+
+class Candidate(NamedTuple):
+    """A message between the two rounds of checks, with when it expires and what is to be verified."""
+
+    talk: Talk
+    message: SignedMessage
+    expires_at: float
+    check: SignatureCheck
+
+
+class Verdict(NamedTuple):
+    """What became of a message: its row and what keeps it, or why it was rejected."""
+
+    talk: Talk
+    message: SignedMessage
+    rejected: Rejected | None
+    row: Row | None = None
+    deeds: tuple[c.Deed, ...] = ()
+
+
+class SignaturesFailed(RuntimeError):
+    """Raised when signatures could not be verified again and again."""
+
+
+class Admission:
+    """Messages on their way into the mempool: at most one of each connection, as the protocol has it."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self._held: deque[tuple[Talk, SignedMessage]] = deque()
+        self._candidates: deque[Candidate] = deque()
+        self._under_way: dict[str, list[Candidate]] = {}
+        self._batches = 0
+        self._failures = 0
+
+    def __repr__(self) -> str:
+        return f"<Admission: {len(self._candidates)} wait, {len(self._under_way)} batches are under way>"
+
+    def hold(self, talk: Talk, message: SignedMessage) -> None:
+        """Keep a message until it can be judged."""
+        self._held.append((talk, message))
+
+    def held(self) -> list[tuple[Talk, SignedMessage]]:
+        """Return the messages that were held, and hold them no longer."""
+        found, self._held = list(self._held), deque()
+        return found
+
+    def judge(self, talk: Talk, message: SignedMessage, now: Moment) -> Rejected | None:
+        """Return why the message is rejected; None if its signatures are to be verified."""
+        if (found := self._unfit(message, now)) is None:
+            authentication = self._holdings.authentication
+            expires_at = authentication.expires_at(message, now)
+            check = authentication.signature_check(message, now)
+            self._candidates.append(Candidate(talk, message, expires_at, check))
+        return found
+
+    def batches(self) -> list[c.Deed]:
+        """Return what verifies the signatures that wait, as far as not too many batches are under way."""
+        deeds: list[c.Deed] = []
+        while self._candidates and len(self._under_way) < UNDER_WAY_MAX:
+            batch = [self._candidates.popleft() for _ in range(min(BATCH_MAX, len(self._candidates)))]
+            self._batches += 1
+            tag = f"{TAG}{self._batches}"
+            self._under_way[tag] = batch
+            deeds.append(c.Compute(JOB, encode_batch([one.check for one in batch]), tag))
+        return deeds
+
+    def verified(self, heard: c.Computed, now: Moment) -> list[Verdict]:
+        """Return what became of the messages of a batch; raise `SignaturesFailed`."""
+        batch = self._under_way.pop(heard.tag)
+        if heard.error:
+            self._failures += 1
+            if self._failures >= ATTEMPTS_MAX:
+                raise SignaturesFailed(f"signatures could not be verified {ATTEMPTS_MAX} times: {heard.error}")
+            self._candidates.extendleft(reversed(batch))
+            return []
+        self._failures = 0
+        return [self._decided(one, fault, now) for one, fault in zip(batch, faults(heard.result), strict=True)]
+
+    def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> Verdict:
+        rejected = self._unfit(one.message, now) or (Rejected(fault) if fault is not None else None)
+        if rejected is not None:
+            return Verdict(one.talk, one.message, rejected)
+        row, deeds = self._holdings.take(one.message, one.expires_at, now)
+        return Verdict(one.talk, one.message, None, row, tuple(deeds))
+
+    def _unfit(self, message: SignedMessage, now: Moment) -> Rejected | None:
+        mempool = self._holdings.mempool
+        found = self._holdings.authentication.judge(message, now, mempool.knows(message))
+        return found or mempool.judge(message, now)

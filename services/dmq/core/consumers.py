@@ -1,0 +1,145 @@
+"""What consumers are given: each connection at the socket of all its own cursor, each named consumer a durable one.
+
+At a named consumer's door its next request acknowledges the last reply, whatever connection it comes over; the newest
+connection that asks is the consumer, and an older one is closed. What was acknowledged commits before the next reply
+goes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+from router.service import contract as c
+
+from . import notification as n
+from .cursor import Cursor
+from .holdings import Holdings
+from .mempool import Row
+from .talk import ANSWERS_MAX, Talk
+
+TAKEN_OVER = "a newer connection has taken the consumer's place"
+AHEAD = f"more than {ANSWERS_MAX} requests came ahead of their replies"
+_BLOCKING = n.MsgRequestMessagesBlocking
+
+
+class Consumers:
+    """Answers requests of notification, and those that block when there is something."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self._holders: dict[str, Talk] = {}
+        self._blocked: dict[Talk, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Consumers: {len(self._holders)} named are connected, {len(self._blocked)} wait>"
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """The named consumers that are connected."""
+        return frozenset(self._holders)
+
+    def requested(self, talk: Talk, request: Any) -> Iterator[c.Deed]:
+        """Hear a request, and answer it if there is something, or the request does not block."""
+        talk.answers += 1
+        if talk.answers > ANSWERS_MAX:
+            talk.fault = AHEAD
+            return
+        if talk.consumer:
+            yield from self._taken_over(talk)
+        yield from self._acknowledged(talk)
+        talk.waiting = request
+        self._answer(talk)
+
+    def wake(self) -> list[Talk]:
+        """Answer requests that blocked, if there is something for them; return the connections that were."""
+        return [talk for talk in list(self._blocked) if self._answer(talk)]
+
+    def ended(self, talk: Talk) -> None:
+        """Hear that the consumer has ended the protocol: what it was given last counts as not acknowledged."""
+        self._forget(talk)
+        if not talk.consumer or self._holders.get(talk.consumer) is talk:
+            self._cursor(talk).offered = ()
+
+    def closed(self, talk: Talk) -> Iterator[c.Deed]:
+        """Hear that the connection has ended."""
+        self._forget(talk)
+        if not talk.consumer or self._holders.get(talk.consumer) is not talk:
+            return
+        del self._holders[talk.consumer]
+        yield from self._broke_off(talk.consumer)
+
+    def give_again(self, name: str, number: int) -> Iterator[c.Deed]:
+        """Give a message once more that was set aside for a consumer; yield nothing if it was not."""
+        if self._holdings.cursors[name].give_again(number):
+            yield from self._holdings.cursor(name, with_aside=True)
+            if (row := self._holdings.mempool.get(number)) is not None:
+                yield c.Note("dmq_given_again", id_of(row.id), fields={"consumer": name})
+
+    # -- cursors -------------------------------------------------------------------------------------------
+
+    def _cursor(self, talk: Talk) -> Cursor:
+        return self._holdings.cursors[talk.consumer] if talk.consumer else talk.cursor
+
+    def _taken_over(self, talk: Talk) -> Iterator[c.Deed]:
+        holder = self._holders.get(talk.consumer)
+        if holder is talk:
+            return
+        self._holders[talk.consumer] = talk
+        if holder is not None:
+            self._forget(holder)
+            holder.fault = TAKEN_OVER
+            yield from holder.written(0)
+            yield from self._broke_off(talk.consumer)
+
+    def _acknowledged(self, talk: Talk) -> Iterator[c.Deed]:
+        numbers = self._cursor(talk).requested()
+        if not numbers or not talk.consumer:
+            return
+        for number in numbers:
+            if (row := self._holdings.mempool.get(number)) is not None:
+                yield c.Note("dmq_read", id_of(row.id), fields={"consumer": talk.consumer, "pool": row.pool.hex()})
+        yield from self._holdings.cursor(talk.consumer)
+
+    def _broke_off(self, name: str) -> Iterator[c.Deed]:
+        cursor = self._holdings.cursors[name]
+        if not cursor.offered:
+            return
+        number = cursor.broke_off()
+        yield from self._holdings.cursor(name, with_aside=number is not None)
+        if number is not None and (row := self._holdings.mempool.get(number)) is not None:
+            yield c.Note("dmq_set_aside", id_of(row.id), fields={"consumer": name, "pool": row.pool.hex()})
+
+    # -- replies -------------------------------------------------------------------------------------------
+
+    def _answer(self, talk: Talk) -> bool:
+        """Answer what the talk waits for, if that can be done now; return whether it was."""
+        found = self._cursor(talk).reply(self._holdings.mempool)
+        if not found and isinstance(talk.waiting, _BLOCKING):
+            self._blocked[talk] = None
+            return False
+        reply = self._reply(talk, found)
+        self._forget(talk)
+        talk.say(n.NUMBER, reply)
+        return True
+
+    def _reply(self, talk: Talk, found: list[Row]) -> n.Message:
+        wires = tuple(self._holdings.wire(row) for row in found)
+        if isinstance(talk.waiting, n.MsgNextMessages):
+            return n.MsgHasMessages(wires) if wires else n.MsgNoMessages()
+        if talk.revision.notification.name == "overview-2025-04":
+            return n.MsgReplyMessages(wires)
+        if isinstance(talk.waiting, _BLOCKING):
+            return n.MsgReplyMessagesBlocking(wires)
+        has_more = bool(found) and any(True for _ in self._holdings.mempool.after(found[-1].number))
+        return n.MsgReplyMessagesNonBlocking(wires, has_more)
+
+    def _forget(self, talk: Talk) -> None:
+        talk.waiting = None
+        self._blocked.pop(talk, None)
+
+
+def id_of(own_id: bytes) -> c.MessageId:
+    """Return the id of a message for the log: its own, or the digest of one that has another length."""
+    return c.MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())

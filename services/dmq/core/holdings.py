@@ -1,0 +1,150 @@
+"""What a DMQ node holds and keeps: its mempool, what it knows of pools and consumers, and its counts.
+
+What changes is kept by deeds, which commit together with the answer that tells of it. The messages themselves stay on
+disk, and are read from there for each reply. The rows are those of rows.py, under these keys (cddl/dmq-store.cddl):
+
+    state   m NUMBER   r NUMBER   p POOL   c NAME   a NAME   stake   counts
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from router.service import contract as c
+
+from . import rows
+from .authentication import Authentication, Moment, Topic
+from .certificate import PoolId
+from .cursor import Cursor
+from .mempool import Mempool, MempoolLimits, Row
+from .signed_message import Encoding, SignedMessage
+from .stake import StakeSet
+
+STATE, STAKE, COUNTS = b"state", b"stake", b"counts"
+MESSAGE, ROW, RECORD, CURSOR, ASIDE = b"m ", b"r ", b"p ", b"c ", b"a "
+ACCEPTED = "accepted"
+_STAKE = msgspec.msgpack.Decoder(tuple[float, dict[bytes, int]])
+_COUNTS = msgspec.msgpack.Decoder(dict[str, int])
+
+
+class OtherNode(ValueError):
+    """Raised for a directory of another network or encoding; the text says what to do."""
+
+
+class Holdings:
+    """The state of one node. `kept` shows what is on disk; a method that changes something yields the deeds for it."""
+
+    def __init__(
+        self, kept: Mapping[bytes, bytes], encoding: Encoding, magic: int, topic: Topic, limits: MempoolLimits
+    ) -> None:
+        self._kept = kept
+        self._encoding = encoding
+        self._magic = magic
+        self.mempool = Mempool(limits)
+        self.authentication = Authentication(topic, encoding)
+        self.cursors: dict[str, Cursor] = {}
+        self.counts: Counter[str] = Counter()
+        self._kept_counts: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Holdings: {self.mempool!r}, {len(self.cursors)} consumers>"
+
+    # -- the start -----------------------------------------------------------------------------------------
+
+    def restore(self, consumers: Iterable[str], now: Moment) -> Iterator[c.Deed]:
+        """Take what was kept before, and yield what forgets consumers that are named no more.
+
+        Raises `BadRow`, or `OtherNode`.
+        """
+        state = self._kept.get(STATE)
+        if state is None:
+            yield self._state()
+        else:
+            self._take_state(rows.read_state(state))
+        if STAKE in self._kept:
+            at_s, pools = _STAKE.decode(self._kept[STAKE])
+            self.authentication.stake = StakeSet({PoolId(pool): stake for pool, stake in pools.items()}, at_s)
+        if COUNTS in self._kept:
+            self._kept_counts = _COUNTS.decode(self._kept[COUNTS])
+            self.counts.update(self._kept_counts)
+        named = frozenset(consumers)
+        found: list[Row] = []
+        for key in sorted(self._kept):
+            kind, rest = key[:2], key[2:]
+            if kind == ROW:
+                found.append(rows.read_row(rows.number_of(rest), self._kept[key]))
+            elif kind == RECORD:
+                self.authentication.records[PoolId(rest)] = rows.read_record(self._kept[key], now)
+            elif kind == CURSOR and rest.decode() in named:
+                self.cursors[rest.decode()] = rows.read_cursor(self._kept[key], self._kept.get(ASIDE + rest))
+            elif kind in (CURSOR, ASIDE) and rest.decode() not in named:
+                yield c.Keep(key, None)
+        self.mempool.restore(found, rows.read_state(state).last if state else 0)
+        for name in named - self.cursors.keys():
+            self.cursors[name] = Cursor()
+
+    def _take_state(self, state: rows.State) -> None:
+        if (state.encoding, state.magic) != (self._encoding.name, self._magic):
+            said = f"the directory holds messages of network {state.magic} in {state.encoding}, and the configuration "
+            said += f"names network {self._magic} and {self._encoding.name}; correct it, or give the service another "
+            raise OtherNode(f"{said}name, and so a directory of its own")
+
+    def _state(self) -> c.Keep:
+        return c.Keep(STATE, rows.encode_state(rows.State(self._encoding.name, self._magic, self.mempool.last)))
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def take(self, message: SignedMessage, expires_at: float, now: Moment) -> tuple[Row, list[c.Deed]]:
+        """Take a message that has passed all checks; return its row, and what keeps it."""
+        self.authentication.take(message, now)
+        row = self.mempool.take(message, expires_at, now)
+        self.counts[ACCEPTED] += 1
+        pool = message.certificate.pool
+        record = rows.encode_record(self.authentication.records[pool], now)
+        number = rows.key_of(row.number)
+        return row, [
+            c.Keep(MESSAGE + number, self._encoding.notified(message)), c.Keep(ROW + number, rows.encode_row(row)),
+            c.Keep(RECORD + pool, record), self._state(), *self.counted(),
+        ]  # fmt: skip
+
+    def wire(self, row: Row) -> bytes:
+        """Return the message as consumers get it."""
+        return self._kept[MESSAGE + rows.key_of(row.number)]
+
+    def expire(self, wall_s: float) -> Iterator[tuple[Row, list[c.Deed]]]:
+        """Forget the messages whose expiry has come; yield each with what removes it."""
+        gone = self.mempool.expire(wall_s)
+        for row in gone:
+            number = rows.key_of(row.number)
+            yield row, [c.Keep(MESSAGE + number, None), c.Keep(ROW + number, None)]
+        numbers = [row.number for row in gone]
+        for cursor in self.cursors.values():
+            cursor.forget(numbers)
+
+    # -- pools, consumers, counts ----------------------------------------------------------------------------
+
+    def learn(self, stake: StakeSet) -> Iterator[c.Deed]:
+        """Take a new stake distribution; yield what keeps it, and what forgets pools that are in it no more."""
+        before = self.authentication.records.keys()
+        self.authentication.learn(stake)
+        for pool in before - self.authentication.records.keys():
+            yield c.Keep(RECORD + pool, None)
+        pools = {bytes(pool): lovelace for pool, lovelace in stake.pools.items()}
+        yield c.Keep(STAKE, msgspec.msgpack.encode((stake.at_s, pools)))
+
+    def cursor(self, name: str, *, with_aside: bool = False) -> Iterator[c.Deed]:
+        """Yield what keeps a consumer's cursor; `with_aside`: what is set aside for it has changed, too."""
+        cursor = self.cursors[name]
+        yield c.Keep(CURSOR + name.encode(), rows.encode_cursor(cursor))
+        if with_aside:
+            yield c.Keep(ASIDE + name.encode(), rows.encode_aside(cursor))
+
+    def counted(self) -> Iterator[c.Deed]:
+        """Yield what keeps the counts, if they have changed since they were kept."""
+        counts = dict(self.counts)
+        if counts != self._kept_counts:
+            self._kept_counts = counts
+            yield c.Keep(COUNTS, msgspec.msgpack.encode(counts))

@@ -1,0 +1,79 @@
+"""What an operator may ask a running DMQ node: its state, its mempool, and to give a message once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from router.service import contract as c
+
+from .consumers import Consumers
+from .holdings import ACCEPTED, Holdings
+from .stake_source import StakeSource
+from .talks import Talks
+
+PAGE_MAX = 200
+"""How many messages one answer lists."""
+STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
+_KNOWN = "status, mempool [NUMBER] and again CONSUMER NUMBER"
+
+
+class Questions:
+    """Answers questions."""
+
+    def __init__(self, holdings: Holdings, talks: Talks, consumers: Consumers, stake: StakeSource) -> None:
+        self._holdings = holdings
+        self._talks = talks
+        self._consumers = consumers
+        self._stake = stake
+
+    def answer(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
+        words = asked.argument.split()
+        match asked.word, words:
+            case "status", []:
+                value = self._status(now)
+            case "mempool", [] | [_]:
+                value = self._mempool(words)
+            case "again", [name, number] if name in self._holdings.cursors and number.isdecimal():
+                deeds = list(self._consumers.give_again(name, int(number)))
+                yield from deeds
+                value = {"again": bool(deeds)}
+            case "again", [name, _] if name not in self._holdings.cursors:
+                known = ", ".join(self._holdings.cursors) or "none"
+                value = {"error": f'there is no consumer "{name[:40]}"; the configuration names {known}'}
+            case _:
+                value = {"error": f"a DMQ node knows {_KNOWN}, not {asked.word}"}
+        yield c.Answer(asked.number, value)
+
+    def _status(self, now: c.Now) -> dict[str, Any]:
+        holdings = self._holdings
+        mempool, stake = holdings.mempool, holdings.authentication.stake
+        rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
+        return {
+            "mempool": {"messages": len(mempool), "bytes": mempool.bytes},
+            "accepted": holdings.counts[ACCEPTED],
+            "rejected": rejected,
+            "consumers": [
+                {"name": name, "lag": cursor.lag(mempool), "set_aside": len(cursor.set_aside),
+                 "connected": name in self._consumers.connected}
+                for name, cursor in sorted(holdings.cursors.items())
+            ],
+            "stake": {
+                "age_s": round(stake.age_s(now.wall_s), 1) if stake else None,
+                "pools": len(stake.pools) if stake else 0,
+                "is_of_epoch": bool(stake and stake.is_of_epoch(now.wall_s, holdings.authentication.topic.chain)),
+                "problem": self._stake.problem,
+            },
+            "clients": {"connected": len(self._talks), "broken_off": self._talks.broken_off},
+        }  # fmt: skip
+
+    def _mempool(self, words: list[str]) -> dict[str, Any]:
+        after = int(words[0]) if words and words[0].isdecimal() else 0
+        rows = list(islice(self._holdings.mempool.after(after), PAGE_MAX + 1))
+        shown = [
+            {"number": row.number, "id": row.id.hex(), "pool": row.pool.hex(), "size": row.size,
+             "expires_at": int(row.expires_at), "peers_at": int(row.peers_at)}
+            for row in rows[:PAGE_MAX]
+        ]  # fmt: skip
+        return {"messages": shown, "next": shown[-1]["number"] if len(rows) > PAGE_MAX else 0}

@@ -1,0 +1,128 @@
+"""When the stake snapshot and the genesis are read, and what of them is in force.
+
+Reading happens elsewhere (services/dmq/sources.py). A snapshot that cannot be read changes nothing: the one in force
+goes on, with its age, and the operator sees why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from router.service import contract as c
+
+from .authentication import Moment
+from .certificate import PoolId
+from .chain_time import ChainTime
+from .holdings import Holdings
+from .stake import StakeSet
+
+FILE_S = 5.0
+"""How often the stake file is looked at."""
+COMMAND_S = 1.0
+"""How often is asked whether the stake command has ended."""
+AGAIN_S = 60.0
+"""How long after a fault it is run again; and how old the snapshot of an epoch's begin is at least."""
+GENESIS, STAKE = "genesis", "stake"
+_STAKE = msgspec.msgpack.Decoder(tuple[float, int, dict[bytes, int]])
+_CHAIN = msgspec.msgpack.Decoder(tuple[int, float, float, int, int, int])
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where stake and genesis come from; "" and () if from nowhere."""
+
+    stake_file: str = ""
+    stake_command: tuple[str, ...] = ()
+    genesis: str = ""
+
+
+class BadSource(ValueError):
+    """Raised for a genesis that cannot be read, without which nothing can be judged."""
+
+
+class StakeSource:
+    """Asks for what is due, and hears the answers. `problem`: why the last snapshot could not be read, or ""."""
+
+    def __init__(self, sources: Sources, holdings: Holdings) -> None:
+        self._sources = sources
+        self._holdings = holdings
+        self._awaits_genesis = bool(sources.genesis)
+        self._is_asking = False
+        self._known_ns = 0
+        self._next_s = 0.0
+        self._has_tried = False
+        self.problem = ""
+
+    def __repr__(self) -> str:
+        return f"<StakeSource of {self._sources!r}: {self.problem or 'no problem'}>"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether messages can be judged: what is to be read before has been read, or could not be."""
+        has_source = self._sources.stake_file or self._sources.stake_command
+        has_stake = self._has_tried or self._holdings.authentication.stake is not None or not has_source
+        return has_stake and not self._awaits_genesis
+
+    def started(self, now: c.Now) -> list[c.Deed]:
+        genesis = self._sources.genesis.encode()
+        first: list[c.Deed] = [c.Compute("services.dmq.sources:genesis", genesis, GENESIS)] if genesis else []
+        return [*first, *self.due(now)]
+
+    def due(self, now: c.Now) -> list[c.Deed]:
+        """Return the question that is due, if any."""
+        if self._is_asking or now.mono_s < self._next_s:
+            return []
+        if self._sources.stake_file:
+            argument = msgspec.msgpack.encode((self._sources.stake_file, self._known_ns))
+            return self._ask("stake_file", argument)
+        if self._sources.stake_command and self._is_of_another_epoch(now):
+            return self._ask("stake_command", msgspec.msgpack.encode(self._sources.stake_command))
+        return []
+
+    def computed(self, heard: c.Computed, now: c.Now) -> list[c.Deed]:
+        """Hear what was read; raise `BadSource` for a genesis that could not be."""
+        if heard.tag == GENESIS:
+            if heard.error:
+                raise BadSource(f"the genesis {self._sources.genesis} cannot be used: {heard.error}")
+            self._awaits_genesis = False
+            authentication = self._holdings.authentication
+            authentication.topic = replace(authentication.topic, chain=ChainTime(*_CHAIN.decode(heard.result)))
+            return []
+        self._is_asking = False
+        if heard.error:
+            return self._failed(heard.error, now)
+        if heard.result:
+            return self._learned(*_STAKE.decode(heard.result), now)
+        self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else COMMAND_S)
+        return []
+
+    def _ask(self, function: str, argument: bytes) -> list[c.Deed]:
+        self._is_asking = True
+        return [c.Compute(f"services.dmq.sources:{function}", argument, STAKE)]
+
+    def _learned(self, at_s: float, changed_ns: int, pools: dict[bytes, int], now: c.Now) -> list[c.Deed]:
+        self.problem, self._has_tried, self._known_ns = "", True, changed_ns
+        self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
+        stake = StakeSet({PoolId(pool): lovelace for pool, lovelace in pools.items()}, at_s)
+        note = c.Note("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
+        return [*self._holdings.learn(stake), note]
+
+    def _failed(self, error: str, now: c.Now) -> list[c.Deed]:
+        self._has_tried = True
+        self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
+        if error == self.problem:
+            return []
+        self.problem = error
+        return [c.Note("dmq_stake", fields={"problem": error[:500]})]
+
+    def _is_of_another_epoch(self, now: c.Now) -> bool:
+        authentication = self._holdings.authentication
+        stake = authentication.stake
+        return stake is None or not stake.is_of_epoch(now.wall_s, authentication.topic.chain)
+
+
+def moment_of(now: c.Now) -> Moment:
+    """Return the host's time as the checks take it."""
+    return Moment(now.wall_s, now.mono_s)

@@ -1,0 +1,81 @@
+"""One client's connection at a door: its session, what it has said and is not dealt with, and where it reads from."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from router.core.link.machine import Agency, RemoteProtocolError
+from router.service import contract as c
+
+from .cursor import Cursor
+from .revision import Revision
+from .session import Heard, Session
+
+HELLO_S = 10.0
+"""How long a client has for its handshake."""
+ANSWERS_MAX = 16
+"""How many answers of notification one read may ask for; a client that asks further ahead is closed."""
+
+
+class Talk:
+    """A connection. `consumer`: the name that its door gives it, "" at the socket of all.
+
+    `waiting`: the request that blocks. `fault`: why the node closes it; then nothing more is heard."""
+
+    def __init__(self, door: str, peer: str, consumer: str, revision: Revision, opened_s: float) -> None:
+        self.door = door
+        self.peer = peer
+        self.consumer = consumer
+        self.revision = revision
+        self.session = Session(Agency.RESPONDER, revision)
+        self.cursor = Cursor()
+        self.heard: deque[Heard] = deque()
+        self.waiting: Any = None
+        self.fault = ""
+        self.answers = 0
+        self._hello_by_s = opened_s + HELLO_S
+
+    def __repr__(self) -> str:
+        return f"<Talk at {self.door} with {self.peer}: {self.session!r}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether both ends have agreed on a version."""
+        return self.session.is_open
+
+    def feed(self, data: bytes, now_s: float) -> None:
+        """Take bytes of the client."""
+        self.answers = 0
+        try:
+            self.heard += self.session.hear(data, now_s)
+        except RemoteProtocolError as error:
+            self._stop(error)
+
+    def say(self, number: int, message: Any) -> None:
+        """Queue an answer; what the client said ahead of it is heard now."""
+        try:
+            self.heard += self.session.say(number, message)
+        except RemoteProtocolError as error:
+            self._stop(error)
+
+    def _stop(self, error: RemoteProtocolError) -> None:
+        self.heard += error.before
+        self.fault = self.fault or str(error)
+
+    def overdue(self, now_s: float) -> str:
+        """Return what the client has not done in time, or ""."""
+        if not self.is_open and now_s >= self._hello_by_s:
+            return f"no handshake within {HELLO_S:g} s"
+        if now_s >= self.session.deadline_s():
+            return "a part of an SDU came, and the rest did not in time"
+        return ""
+
+    def written(self, now_s: float) -> list[c.Deed]:
+        """Return what writes all that was said, and closes the connection if it has ended."""
+        clock_us = int(now_s * 1e6) & 0xFFFFFFFF
+        data = b"".join(iter(lambda: self.session.take(clock_us), b""))
+        deeds: list[c.Deed] = [c.Write(self.door, self.peer, data)] if data else []
+        if self.fault or self.session.ends:
+            deeds.append(c.Write(self.door, self.peer, b""))
+        return deeds

@@ -1,0 +1,82 @@
+"""The connections at a node's doors: how many there may be, how many without a handshake, and why some were closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.service import contract as c
+
+from .revision import Revision
+from .talk import Talk
+
+LOCAL = "local"
+_NAMED = "consumer "
+HELLOS_SHARE = 2
+"""One in so many connections may be without a handshake."""
+
+
+def door_of(consumer: str) -> str:
+    """Return the name of a consumer's door."""
+    return f"{_NAMED}{consumer}"
+
+
+class Talks:
+    """The open connections, by door and peer. `broken_off`: how many the node has closed."""
+
+    def __init__(self, revision: Revision, clients_max: int) -> None:
+        self._revision = revision
+        self._most = clients_max
+        self._talks: dict[tuple[str, str], Talk] = {}
+        self._causes: list[str] = []
+        self.broken_off = 0
+
+    def __repr__(self) -> str:
+        return f"<Talks: {len(self)} of {self._most}, {self._strangers} without a handshake>"
+
+    def __len__(self) -> int:
+        return len(self._talks)
+
+    @property
+    def _strangers(self) -> int:
+        return sum(not talk.is_open for talk in self._talks.values())
+
+    def get(self, door: str, peer: str) -> Talk | None:
+        return self._talks.get((door, peer))
+
+    def opened(self, door: str, peer: str, now_s: float) -> Iterator[c.Deed]:
+        """Take a new connection, or close it if there are too many."""
+        cause = ""
+        if len(self._talks) >= self._most:
+            cause = f"more than {self._most} clients at once (clients_max)"
+        elif self._strangers * HELLOS_SHARE >= self._most:
+            cause = f"more than {self._most // HELLOS_SHARE} clients without a handshake at once"
+        if cause:
+            self._count(cause)
+            yield c.Write(door, peer, b"")
+            return
+        consumer = door.removeprefix(_NAMED) if door.startswith(_NAMED) else ""
+        self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
+
+    def closed(self, talk: Talk) -> None:
+        """Hear that a connection has ended, and count it if that was the node's doing."""
+        del self._talks[talk.door, talk.peer]
+        if talk.fault:
+            self._count(talk.fault)
+
+    def overdue(self, now_s: float) -> list[Talk]:
+        """Return the connections whose client has taken too long."""
+        found = []
+        for talk in self._talks.values():
+            if not talk.fault and (cause := talk.overdue(now_s)):
+                talk.fault = cause
+                found.append(talk)
+        return found
+
+    def causes(self) -> list[str]:
+        """Return why connections were closed since this was asked last."""
+        found, self._causes = self._causes, []
+        return found
+
+    def _count(self, cause: str) -> None:
+        self.broken_off += 1
+        self._causes.append(cause)

@@ -1,0 +1,63 @@
+"""What of rejections and closed connections goes to the log: each by itself while they are few, else sums.
+
+So nobody can push the evidence out of the log by what is turned away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from router.core.link.allowance import Allowance
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+
+from .consumers import id_of
+from .fault import Rejected
+from .signed_message import SignedMessage
+
+PER_S, BURST = 10.0, 200.0
+"""How many rejections a second are logged by themselves, and how many at once."""
+SUM_S = 10.0
+CAUSE_CHARS_MAX = 120
+CAUSES_MAX = 50
+
+
+class TurnedAway:
+    """Notes of what was turned away."""
+
+    def __init__(self) -> None:
+        self._allowance = Allowance(PER_S, BURST)
+        self._reasons: Counter[Reason] = Counter()
+        self._causes: Counter[str] = Counter()
+        self._next_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<TurnedAway: {self._reasons.total()} rejections and {self._causes.total()} connections to be summed>"
+
+    def rejected(self, message: SignedMessage, verdict: Rejected, now: c.Now) -> list[c.Deed]:
+        """Return the note of a rejection, or count it."""
+        if not self._allowance.take(1, now.mono_s):
+            self._reasons[verdict.fault.reason] += 1
+            return []
+        fields = {"pool": message.certificate.pool.hex(), "name": verdict.fault.value, "detail": verdict.detail}
+        return [c.Note("dmq_rejected", id_of(message.id), verdict.fault.reason, fields)]
+
+    def broken_off(self, cause: str) -> None:
+        """Count a connection that the node closes."""
+        cause = cause[:CAUSE_CHARS_MAX]
+        self._causes[cause if cause in self._causes or len(self._causes) < CAUSES_MAX else "other causes"] += 1
+
+    def due(self, now: c.Now) -> list[c.Deed]:
+        """Return the sums, if it is time for them."""
+        if now.mono_s < self._next_s:
+            return []
+        self._next_s = now.mono_s + SUM_S
+        reasons, causes = self._reasons, self._causes
+        self._reasons, self._causes = Counter(), Counter()
+        return [
+            *(c.Note("dmq_turned_away", None, reason, {"count": count}) for reason, count in reasons.items()),
+            *(
+                c.Note("dmq_broken_off", None, None, {"cause": cause, "count": count})
+                for cause, count in causes.items()
+            ),
+        ]

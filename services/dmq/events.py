@@ -1,0 +1,13 @@
+"""What a DMQ node writes to its router's log, under the message's id; of an id that has not 32 bytes, its digest."""
+
+EVENTS = {
+    "dmq_accepted": "A message was taken: it is on disk, and its signer has been told so.",
+    "dmq_rejected": "A message was not taken.",
+    "dmq_turned_away": "Messages were not taken, so many of one reason, beyond those that are logged one by one.",
+    "dmq_read": "A named consumer has acknowledged a message.",
+    "dmq_set_aside": "A message alone broke off a named consumer again and again, and is not given to it any more.",
+    "dmq_given_again": "A message that was set aside is to be given to its consumer once more.",
+    "dmq_expired": "A message has reached its expiry, and is held no longer.",
+    "dmq_broken_off": "Connections were closed by the node, so many of one cause.",
+    "dmq_stake": "A new stake distribution is in force.",
+}

@@ -1,0 +1,177 @@
+"""A DMQ node (CIP-137): signers hand messages in, consumers ask for them; what is answered `[1]` is on disk.
+
+Talks          connections at the doors: who may be there, and for how long
+Admission      what becomes of a message: checks, signatures in batches elsewhere, the mempool
+Consumers      what each is given, and has acknowledged
+StakeSource    which pools may speak
+Holdings       what of all this is kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.service import contract as c
+from services.dmq.core import handshake, submission
+from services.dmq.core import notification as n
+from services.dmq.core.admission import TAG, Admission, Verdict
+from services.dmq.core.authentication import Topic
+from services.dmq.core.consumers import Consumers, id_of
+from services.dmq.core.fault import Rejected
+from services.dmq.core.holdings import Holdings
+from services.dmq.core.mempool import MempoolLimits
+from services.dmq.core.networks import consumers_of, network_of
+from services.dmq.core.questions import Questions
+from services.dmq.core.revision import REVISIONS
+from services.dmq.core.session import Heard, Submitted
+from services.dmq.core.signed_message import SignedMessage
+from services.dmq.core.stake_source import Sources, StakeSource, moment_of
+from services.dmq.core.talk import Talk
+from services.dmq.core.talks import LOCAL, Talks, door_of
+from services.dmq.core.turned_away import TurnedAway
+from services.dmq.settings import Settings
+
+TICK_S = 1.0
+
+
+class DmqNode:
+    """A DMQ node for the clients of one machine."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        settings: Settings = setup.settings
+        revision, terms = REVISIONS[settings.revision], network_of(settings.network)
+        paces = settings.rate == "pace"
+        topic = Topic(pause_s=0 if paces else settings.pause_s, chain=terms.chain)
+        limits = MempoolLimits(
+            settings.messages_max, settings.bytes_max, settings.pool_messages_max, settings.pool_bytes_max,
+            pause_s=settings.pause_s if paces else 0,
+        )  # fmt: skip
+        self._magic, self._encoding = terms.magic, revision.encoding
+        self._urls = {LOCAL: settings.local_socket}
+        self._named = consumers_of(settings.consumers)
+        self._holdings = Holdings(setup.kept, revision.encoding, terms.magic, topic, limits)
+        self._talks = Talks(revision, settings.clients_max)
+        self._admission = Admission(self._holdings)
+        self._consumers = Consumers(self._holdings)
+        self._turned_away = TurnedAway()
+        sources = Sources(settings.stake_file, settings.stake_command, settings.genesis)
+        self._stake = StakeSource(sources, self._holdings)
+        self._questions = Questions(self._holdings, self._talks, self._consumers, self._stake)
+
+    def doors(self) -> dict[str, str]:
+        return {**self._urls, **{door_of(name): url for name, url in self._named.items()}}
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        return list(self._heard(heard, now))
+
+    def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
+        match heard:
+            case c.Started():
+                yield from self._holdings.restore(self._named, moment_of(now))
+                yield from self._stake.started(now)
+                yield c.Wake(now.wall_s + TICK_S)
+            case c.Opened(door, peer):
+                yield from self._talks.opened(door, peer, now.mono_s)
+            case c.Came(door, peer, data):
+                yield from self._came(door, peer, data, now)
+            case c.Computed(tag) if tag.startswith(TAG):
+                for verdict in self._admission.verified(heard, moment_of(now)):
+                    yield from self._decided(verdict, now)
+                yield from self._spread(now)
+            case c.Computed():
+                yield from self._stake.computed(heard, now)
+                yield from self._judge_held(now)
+            case c.Asked():
+                yield from self._questions.answer(heard, now)
+            case c.Tick():
+                yield from self._tick(now)
+
+    def _tick(self, now: c.Now) -> Iterator[c.Deed]:
+        yield c.Wake(now.wall_s + TICK_S)
+        for row, deeds in self._holdings.expire(now.wall_s):
+            yield from deeds
+            yield c.Note("dmq_expired", id_of(row.id), fields={"pool": row.pool.hex()})
+        for talk in self._talks.overdue(now.mono_s):
+            yield from talk.written(now.mono_s)
+        yield from self._stake.due(now)
+        for cause in self._talks.causes():
+            self._turned_away.broken_off(cause)
+        yield from self._turned_away.due(now)
+        yield from self._holdings.counted()
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def _came(self, door: str, peer: str, data: bytes, now: c.Now) -> Iterator[c.Deed]:
+        talk = self._talks.get(door, peer)
+        if talk is None:
+            return
+        if not data:
+            self._talks.closed(talk)
+            yield from self._consumers.closed(talk)
+        elif not talk.fault:
+            talk.feed(data, now.mono_s)
+            yield from self._go_on(talk, now)
+            yield from self._admission.batches()
+
+    def _go_on(self, talk: Talk, now: c.Now) -> Iterator[c.Deed]:
+        """Deal with what a client has said, also with what its own answers let it say."""
+        while talk.heard:
+            yield from self._said(talk, talk.heard.popleft(), now)
+        yield from talk.written(now.mono_s)
+
+    def _said(self, talk: Talk, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
+        match heard.message:
+            case handshake.MsgProposeVersions():
+                talk.say(handshake.NUMBER, handshake.answer(heard.message, self._magic))
+            case Submitted(message):
+                yield from self._submitted(talk, message, now)
+            case n.MsgClientDone() | n.MsgDone():
+                self._consumers.ended(talk)
+            case _ if heard.number == n.NUMBER:
+                yield from self._consumers.requested(talk, heard.message)
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def _submitted(self, talk: Talk, message: SignedMessage, now: c.Now) -> Iterator[c.Deed]:
+        if not self._stake.is_ready:
+            self._admission.hold(talk, message)
+        elif (rejected := self._admission.judge(talk, message, moment_of(now))) is not None:
+            yield from self._rejected(talk, message, rejected, now)
+
+    def _judge_held(self, now: c.Now) -> Iterator[c.Deed]:
+        if self._stake.is_ready:
+            for talk, message in self._admission.held():
+                yield from self._submitted(talk, message, now)
+                yield from self._go_on(talk, now)
+            yield from self._admission.batches()
+
+    def _decided(self, verdict: Verdict, now: c.Now) -> Iterator[c.Deed]:
+        """Say what became of a message whose signatures were verified."""
+        talk, message = verdict.talk, verdict.message
+        if verdict.rejected is not None:
+            yield from self._rejected(talk, message, verdict.rejected, now)
+        elif verdict.row is not None:
+            yield from verdict.deeds
+            yield c.Note("dmq_accepted", id_of(message.id), fields=self._facts(verdict))
+            talk.say(submission.NUMBER, submission.MsgAcceptMessage())
+        yield from self._go_on(talk, now)
+
+    def _rejected(self, talk: Talk, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:
+        self._holdings.counts[rejected.fault.reason.word] += 1
+        yield from self._turned_away.rejected(message, rejected, now)
+        talk.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))
+
+    def _spread(self, now: c.Now) -> Iterator[c.Deed]:
+        """Give consumers that wait what was taken, and verify what has come meanwhile."""
+        for talk in self._consumers.wake():
+            yield from self._go_on(talk, now)
+        yield from self._admission.batches()
+
+    @staticmethod
+    def _facts(verdict: Verdict) -> dict[str, str | int | bool]:
+        assert verdict.row is not None
+        row = verdict.row
+        facts: dict[str, str | int | bool] = {
+            "pool": row.pool.hex(), "bytes": row.size, "expires_at": int(row.expires_at), "number": row.number,
+        }  # fmt: skip
+        return facts

@@ -1,0 +1,96 @@
+"""The settings of a DMQ node: in the sample, judged by `config check`, shown by `config show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from router.service.settings import Struct, about, door, span
+
+from .core.mempool import MempoolLimits
+from .core.networks import consumers_of, network_of
+
+_POOL = MempoolLimits()
+CONSUMERS_MAX = 16
+Consumer = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}=unix:[^\s?]+(?:\?[^\s?]+)?\Z",
+        extra={"form": "NAME=unix:PATH?mode=660&group=NAME"},
+    ),
+]
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A DMQ node (CIP-137) for the signers and aggregators of this machine."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings that a form cannot judge, each with what is wrong."""
+        try:
+            network_of(self.network)
+        except ValueError as error:
+            yield "network", str(error)
+        if self.network.isdigit() and not self.genesis:
+            said = "genesis: the network is given by its magic, so its times are not known; name its Shelley genesis"
+            yield "genesis", said
+        try:
+            consumers_of(self.consumers)
+        except ValueError as error:
+            yield "consumers", str(error)
+        if len(self.consumers) > CONSUMERS_MAX:
+            yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
+        if self.stake_file and self.stake_command:
+            yield "stake_command", "both a stake file and a stake command are given; keep one"
+
+    def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
+        """Yield what a node can run with and hardly is meant to."""
+        if not self.stake_file and not self.stake_command:
+            said = f"services.{name} has neither stake_file nor stake_command: every message is refused, as no pool is "
+            yield f"{said}known; give the output of cardano-cli query stake-snapshot --all-stake-pools"
+
+    network: Annotated[str, about("The network: mainnet, preprod, preview, or the DMQ network magic of another.")] = (
+        "mainnet"
+    )
+    revision: Annotated[
+        Literal["dmq-0.5", "dmq-0.4", "cip-29ffe0e", "overview-2025-04"],
+        about('What is spoken with clients: "dmq-0.5" is what is deployed. The wire does not say which it is.'),
+    ] = "dmq-0.5"
+    local_socket: Annotated[
+        str, door("The socket of signers and of consumers without a name: unix:PATH?mode=660&group=NAME.")
+    ] = "unix:dmq-node.socket"
+    consumers: Annotated[
+        tuple[Consumer, ...],
+        about("Durable consumers, each with a name and a socket of its own; where one stopped reading it goes on."),
+    ] = ()
+    stake_file: Annotated[
+        str, about("The output of cardano-cli query stake-snapshot --all-stake-pools; read again when it changes.")
+    ] = ""
+    stake_command: Annotated[
+        tuple[str, ...], about("The command that prints it, with its arguments; run at the start and in each epoch.")
+    ] = ()
+    genesis: Annotated[str, about("The network's Shelley genesis. Empty: the constants of the public network.")] = ""
+    rate: Annotated[
+        Literal["pace", "reject"],
+        about(
+            'What becomes of a pool\'s second message within the pause: "pace" takes it, and keeps it back from peers '
+            'until they would take it; "reject" refuses it, as the reference does.'
+        ),
+    ] = "pace"
+    pause_s: Annotated[
+        float, span(0.0, 3600.0, "How far apart two messages of one pool are for other nodes; 0: not at all.")
+    ] = _POOL.pause_s
+    clients_max: Annotated[
+        int, span(2, 200, "Connections at all sockets together; half of them may be without a handshake.")
+    ] = 64
+    messages_max: Annotated[int, span(1, 1_000_000, "Live messages at most; one more is refused dmq:mempool-full.")] = (
+        _POOL.messages_max
+    )
+    bytes_max: Annotated[int, span(4096, 1 << 34, "Bytes of live messages at most.")] = _POOL.bytes_max
+    pool_messages_max: Annotated[
+        int, span(1, 1_000_000, "Live messages of one pool at most; one more is refused dmq:pool-full.")
+    ] = _POOL.pool_messages_max
+    pool_bytes_max: Annotated[int, span(4096, 1 << 34, "Bytes of live messages of one pool at most.")] = (
+        _POOL.pool_bytes_max
+    )
