@@ -1,7 +1,8 @@
-"""`router dmq status`: what a running DMQ node holds, has taken and rejected, and how far its consumers are."""
+"""`router dmq status` and `mempool`: what a running DMQ node holds, has taken and rejected, and how far consumers are."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -43,3 +44,28 @@ def _stake(stake: dict[str, Any]) -> str:
     of_epoch = "" if stake["is_of_epoch"] else ", of another epoch"
     problem = f"; {stake['problem']}" if stake["problem"] else ""
     return f"{stake['pools']} pools, {stake['age_s']:.0f} s old{of_epoch}{problem}"
+
+
+@click.command(cls=Command)
+@name_option
+@json_option
+def mempool(name: str, as_json: bool) -> None:
+    """List the live messages, in the order in which they were taken."""
+    found: list[dict[str, Any]] = []
+    after = 0
+    while True:
+        page = ask_service(invocation().home, name, "mempool", str(after))
+        found += page["messages"]
+        if not (after := page["next"]):
+            break
+    if as_json:
+        say_json(found)
+        return
+    rows = [
+        (str(one["number"]), one["id"], one["pool"][:16], str(one["size"]), _time(one["expires_at"])) for one in found
+    ]
+    columns(("NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"), rows, "no messages")
+
+
+def _time(wall_s: int) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%H:%M:%S")

@@ -1,1 +1,0 @@
-"""The commands of `router dmq`, a file for each."""
