@@ -1,4 +1,4 @@
-"""`router dmq status` and `mempool`: what a running DMQ node holds, has taken and rejected, and how far consumers are."""
+"""`router dmq status` and `mempool`: what a running node holds, has taken and rejected, how far its consumers are."""
 
 from __future__ import annotations
 
