@@ -36,12 +36,16 @@ def know_reasons(home: Home) -> None:
 
 
 def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
-    """Run the node of the chosen home with this service, as `router serve` does; made on first use, it has no listener
-    but its owner's socket. `settings` come before those of the configuration, which stays as it is."""
+    """Run the node of the chosen home with this service, as `router serve` does. `settings` come before those of the
+    configuration, which stays as it is; a home that is made now has them in its own, and no listener but its owner's
+    socket."""
     from router.settings.config import load
-    from router.settings.config_services import instances, service_name
+    from router.settings.config_services import Resident, instances, service_name
     from router.settings.config_text import parse, text_of, toml_value
 
+    if not invocation().chosen_home.holds_node:
+        resident = Resident(dict(settings), is_public=False)
+        invocation().chosen_home.create("edge", (), {service_name(module): resident})
     home = invocation().home_to_write
     config = load(home.config_path)[0]
     named = {one.module: one.name for one in instances(config.node.services)}
