@@ -20,6 +20,7 @@ from typing import Protocol
 from router.core.log import events as ev
 from router.core.routing.directory import PUBSUB, WHY, Standing
 from router.core.routing.effects import (
+    Asking,
     Changes,
     Close,
     Decision,
@@ -334,42 +335,56 @@ class Cycle:
     # -- effects -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect], now: Now) -> None:
-        writers = self.link_writers
-        for effect in effects:
-            if isinstance(effect, SendParcel):
-                writer = writers.get(effect.link)
-                if writer is not None:
-                    writer.hand(effect.parcel, effect.start, effect.stop, effect.local)
-            elif isinstance(effect, Settle):
-                self._in_flight.give_back(effect.link, effect.size)
-                writer = writers.get(effect.link)
-                if writer is not None:
-                    writer.settle(effect.n, effect.refusals)
-            elif isinstance(effect, Fetch):
-                owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-                self.router.fetched(effect.recipient, owed, more, now)
-                self._carry_out(self.router.take_effects(), now)
+        """Carry out effects in the order in which they were decided; what one of them leads to comes after all of them.
+
+        A message has its number on the link since it was decided, and must leave in that order."""
+        effects = [*effects]
+        for effect in effects:  # the list grows meanwhile
+            if isinstance(effect, Asking):
+                self._go_on(effect, now)
+                effects += self.router.take_effects()
             elif isinstance(effect, Outside):
                 self._deeds.append(effect)
-            elif isinstance(effect, ServiceAnswered):
+            else:
+                self._write(effect)
+
+    def _write(self, effect: SendParcel | Settle | SendOwn | SendItem | Close) -> None:
+        if isinstance(effect, Settle):
+            self._in_flight.give_back(effect.link, effect.size)
+        writer = self.link_writers.get(effect.link)
+        if writer is None:
+            return
+        match effect:
+            case SendParcel():
+                writer.hand(effect.parcel, effect.start, effect.stop, effect.local)
+            case Settle():
+                writer.settle(effect.n, effect.refusals)
+            case SendOwn():
+                writer.tell(effect.wire)
+            case SendItem():
+                writer.say(effect.item)
+            case Close():
+                if effect.reason is Reason.NOT_AUTHORISED and effect.text:
+                    log.warning("%s is not let in: %s", writer.where, effect.text)
+                writer.close(effect.reason, effect.text)
+
+    def _go_on(self, effect: Asking, now: Now) -> None:
+        """Give the router what it asked for, on which it decides at once."""
+        match effect:
+            case Fetch():
+                owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
+                self.router.fetched(effect.recipient, owed, more, now)
+            case ServiceAnswered():
                 self._inquiries.services.answered(self.router, effect, now)
-                self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Pulled):
+            case Pulled():
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
-                self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, PullFrom):
+            case PullFrom():
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, now)
-                self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Inquire):
-                self._inquire(effect, now)
-            elif isinstance(effect, NeighbourAnswered):
+            case NeighbourAnswered():
                 self._deeds += self._fates.answered(self, effect.neighbour, effect.text, now)
-                self._carry_out(self.router.take_effects(), now)
-            else:
-                writer = writers.get(effect.link)
-                if writer is not None:
-                    self._speak(writer, effect)
+            case Inquire():
+                self._inquire(effect, now)
 
     def _inquire(self, effect: Inquire, now: Now) -> None:
         inquiry = effect.inquiry
@@ -381,14 +396,3 @@ class Cycle:
             self._inquiries.services.ask(self.router, effect.link, inquiry.argument, now)
         else:
             self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)
-        self._carry_out(self.router.take_effects(), now)
-
-    def _speak(self, writer: LinkWriter, effect: SendOwn | SendItem | Close) -> None:
-        if isinstance(effect, SendOwn):
-            writer.tell(effect.wire)
-        elif isinstance(effect, SendItem):
-            writer.say(effect.item)
-        else:
-            if effect.reason is Reason.NOT_AUTHORISED and effect.text:
-                log.warning("%s is not let in: %s", writer.where, effect.text)
-            writer.close(effect.reason, effect.text)

@@ -106,16 +106,16 @@ class OneRouter:
         self._carry_out(decision.effects)
 
     def _carry_out(self, effects: list[Effect]) -> None:
-        for effect in effects:
+        effects = [*effects]
+        for effect in effects:  # the list grows meanwhile
             self.done.append(effect)
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
-                self._carry_out(self.router.take_effects())
             elif isinstance(effect, PullFrom):
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, self.now())
-                self._carry_out(self.router.take_effects())
+            effects += self.router.take_effects()
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and tick."""

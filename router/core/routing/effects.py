@@ -248,10 +248,9 @@ class Close(NamedTuple):
 
 Outside = Dial | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
 """What the caller of a cycle does, as it may take time."""
-Effect = (
-    Settle | SendParcel | SendOwn | SendItem | Fetch | Pulled | PullFrom | Inquire | NeighbourAnswered | ServiceAnswered
-    | Close | Outside
-)  # fmt: skip
+Asking = Fetch | Pulled | PullFrom | Inquire | NeighbourAnswered | ServiceAnswered
+"""What the router is given an answer to at once, on which it decides more."""
+Effect = Settle | SendParcel | SendOwn | SendItem | Close | Asking | Outside
 
 
 @dataclass(slots=True)
