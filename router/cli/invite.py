@@ -206,15 +206,16 @@ def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[Trans
         if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
             raise Failure(Exit.USAGE, f"--at {url}: {refused[1]}")
     listeners = ask(home, "status")["listeners"]  # of a node that runs, before anything is made for it
-    if at:
-        return tuple(parse_address(url) for url in at)
-    found = addresses_of_node(settings.node.advertise or listeners)
+    found = tuple(parse_address(url) for url in at) or addresses_of_node(settings.node.advertise or listeners)
     if not found:
         said = "guests would not know where to reach this node"
         remedy = f"give --at tls://HOST:PORT, or write it into {home.config_path} as node.advertise"
         raise Failure(Exit.USAGE, f"{said}; {remedy}")
+    another = f"give {'another' if at else 'an'} address by --at"
     if all(reach_of(one.host) is Reach.LOOPBACK for one in found):
-        note("that link leads back to this machine: only nodes that run here can use it; --at names another address")
+        note(f"that link leads back to this machine: only nodes that run here can use it; for others, {another}")
+    elif all(reach_of(one.host) in (Reach.LOOPBACK, Reach.PRIVATE) for one in found):
+        note(f"that link leads into a private network: only nodes there can use it; for others, {another}")
     return found
 
 

@@ -154,17 +154,24 @@ class Tally:
         if self._refused:
             if self._is_unread:
                 note(UNREAD)
-            many = self._messages > 1
-            raise Failure(Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else "")
+            raise Failure(Exit.REFUSED, f"{self._some(self._refused)} refused" if self._messages > 1 else "")
         if self._nobody:
             raise Failure(Exit.REFUSED, self._nobody)
         if self._turned_down:
-            said = f"{self._turned_down} of {self._messages} messages were refused by a recipient or on their way"
+            said = f"{self._some(self._turned_down)} refused by a recipient or on the way"
             said += "; routers themselves take no messages, their apps and services do" if self._is_malformed else ""
             raise Failure(Exit.REFUSED, said)
         if self._unfinished:
             said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
-            raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and are still being delivered")
+            said = f"{said}; they are in custody and are still being delivered"
+            if self._messages == 1:
+                said = "the message has not reached all its recipients yet; it is in custody and still being delivered"
+            raise Failure(Exit.TIMED_OUT, said)
+
+    def _some(self, count: int) -> str:
+        if self._messages == 1:
+            return "the message was"
+        return f"{count} of {self._messages} messages {'was' if count == 1 else 'were'}"
 
 
 async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: Tally) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, is_interrupt
 from router.cli.node_link import dialled
-from router.cli.output import hint, note, say, say_json, span_text
+from router.cli.output import for_this_home, hint, note, say, say_json, span_text
 from router.cli.preflight import check_neighbour
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import connect
@@ -74,7 +74,7 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
             _ask()
     home = invocation().home_to_write
     kept = received.keep(home, invitation)
-    cause = NOT_RUNNING
+    cause, runs = NOT_RUNNING, False
     try:
         runs = wishes.change(UpdatePeer(peer) if known else AddPeer(peer))
         if kept.outcome == "waiting" and runs:
@@ -87,7 +87,8 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
         raise
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         if is_interrupt(error):
-            note("the node goes on asking; `router peer list` shows the answer")
+            asks = "the node goes on asking" if runs else "the link is kept, and `router serve` starts a node that asks"
+            note(f"{asks}; `router peer list` shows the answer")
         raise
     _end(kept, peer, cause, received.rights_at(home, invitation.inviter, time.time()), wishes.as_json)
 
@@ -153,7 +154,12 @@ def _show(home: Home, invitation: Invitation, urls: tuple[str, ...], known: Peer
     for title, value in rows:
         note(f"{title.ljust(10)}  {value}")
     if known is not None:
-        note(f"{_shown(known)} is a neighbour already: its entry stays, and what the invitation offers is added")
+        earlier = [one for one in received.received(home) if one.key == invitation.inviter]
+        if known.learned == INVITED and earlier and all(one.outcome == "refused" for one in earlier):
+            why = max(earlier, key=lambda one: one.known_s).reason
+            note(f"{_shown(known)} has refused an invitation from here before ({why}): it is asked again")
+        else:
+            note(f"{_shown(known)} is a neighbour already: its entry stays, and what the invitation offers is added")
     if all(reach_of(one.host) is Reach.PRIVATE for one in invitation.addresses):
         note("its addresses lie in a private network: it can be reached from inside that network only")
 
@@ -234,6 +240,6 @@ def _end(one: Received, peer: Peer, cause: str, rights: tuple[str, ...], as_json
         else:
             say(f"{shown} is a neighbour now and lets us {', '.join(one.rights)}{until}")
         if one.group:
-            say(f"the group {one.group} is kept here: `router sub {one.group}` listens to it")
+            say(for_this_home(f"the group {one.group} is kept here: `router sub {one.group}` listens to it"))
         if one.sentence:
             note(one.sentence)

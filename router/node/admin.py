@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Protocol
 
@@ -139,7 +140,7 @@ class Inquiries:
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in asked.router.groups}),
             "counters": {name: counts.get(name, 0) for name in names} | {"commits": asked.commits},
-            "reasons": counted.reasons(),
+            "reasons": dict(Counter(counted.reasons()) + asked.router.guests.turned_away),
             "log_seq": asked.store.next_seq - 1,
             "guests": asked.router.guests.facts(),
             "clock": self._clock(asked, ""),

@@ -248,7 +248,8 @@ def _turned_away(summary: Row) -> Iterator[Finding]:
         if row["at_door"] and row["count"]:
             counts[str(row["reason"])] += row["count"]
     if counts:
-        yield say("info", f"{many(counts.total(), 'message')} were refused on arrival: {_ranked(counts)}.")
+        were = "was" if counts.total() == 1 else "were"
+        yield say("info", f"{many(counts.total(), 'message')} {were} refused on arrival: {_ranked(counts)}.")
 
 
 def _flaps(summary: Row) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ moment; if the guest may join only now it signs on again, as its link still has 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -82,7 +83,9 @@ class Guests:
     At most `most` neighbours are known here before nobody new is let in. `rewrite(rows, now)` changes the book and
     applies the consequences, `configured(neighbours, now, written)` takes in a configuration that holds the grants of
     the keys `written`, `met(keys, now)` looks at the links of these keys, `say(link, words, now)` sends, and
-    `close(link, reason, text, because, now)` ends a link. `problem`: why the file cannot be written."""
+    `close(link, reason, text, because, now)` ends a link. `problem`: why the file cannot be written.
+    `turned_away`: how many requests were refused since the start, by the word of the reason, but for unknown secrets,
+    which count as refused messages."""
 
     def __init__(
         self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
@@ -105,6 +108,7 @@ class Guests:
         self._is_writing = False
         self._again_s = 0.0
         self.problem = ""
+        self.turned_away: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return repr(self._invitations)
@@ -202,6 +206,7 @@ class Guests:
             if refused is INVITE_EXPIRED and end_s * SECOND_NS > now.earliest_ns:
                 refused = Reason.CLOCK_DOUBTED
             self._say(link, Redeemed(said.secret, int(refused)), now)
+            self.turned_away[refused.word] += 1
             if not self._door.counts(link.standing, "invite", now):
                 self._log(one, "refused", now, peer=link.key, because=refused.word)
             return None

@@ -128,6 +128,22 @@ def test_what_does_not_fit_is_refused_before_the_node_is_asked(
     assert at_node("invite", "list", "--json").stdout == before
 
 
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (("tls://127.0.0.1:4100",), "that link leads back to this machine: only nodes that run here can use it"),
+        (
+            ("tls://192.168.1.20:1", "tls://127.0.0.1:1"),
+            "that link leads into a private network: only nodes there can use it",
+        ),
+        (("tls://192.168.1.20:1", "tls://a.example.org:1"), ""),
+    ],
+)
+def test_an_address_that_few_can_reach_is_said_to(at_node: Run, at: tuple[str, ...], said: str) -> None:
+    told = at_node("invite", *(part for url in at for part in ("--at", url))).stderr.splitlines()
+    assert told[:-1] == ([f"{said}; for others, give another address by --at"] if said else [])
+
+
 def test_a_node_that_does_not_run_invites_nobody(router: Run, home: Path) -> None:
     assert router("invite").exit_code == 3
     router("init")

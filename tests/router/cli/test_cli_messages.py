@@ -215,7 +215,7 @@ def test_wait_shows_each_recipient(at_node: Run, party: Party) -> None:
     assert result.exit_code == 5
     [found] = records(result.stdout)
     assert [one["state"] for one in found["recipients"]] == ["queued"]
-    assert "have not reached all their recipients" in result.stderr
+    assert "the message has not reached all its recipients yet" in result.stderr
     at_node("queue", "drop", party.bob)
 
 

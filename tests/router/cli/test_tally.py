@@ -25,7 +25,17 @@ def end_of(*recipients: RecipientOutcome) -> Failure:
 def test_refused_by_a_recipient_is_code_4() -> None:
     failure = end_of(RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "refused", Reason.PEER_REFUSED))
     assert failure.code is Exit.REFUSED
-    assert str(failure) == "1 of 1 messages were refused by a recipient or on their way"
+    assert str(failure) == "the message was refused by a recipient or on the way"
+
+
+@pytest.mark.parametrize(("refused", "said"), [(1, "1 of 2 messages was"), (2, "2 of 2 messages were")])
+def test_the_number_agrees(refused: int, said: str) -> None:
+    tally = Tally(as_json=True)
+    for at in range(2):
+        state = "refused" if at < refused else "delivered"
+        tally.followed(MessageId(bytes([at]) * 32), [RecipientOutcome(ALICE, state)], complete=True)
+    with pytest.raises(Failure, match=f"^{said} refused by a recipient or on the way$"):
+        tally.finish()
 
 
 def test_refused_by_a_router_says_so() -> None:

@@ -183,6 +183,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
                      for reason, at_door, n in (("bad-signature", True, 5), ("left", True, 0), ("left", False, 2))]},
         "info", "5 messages were refused on arrival: bad-signature 5.",
     ),
+    "one turned away": (
+        {"totals": [totals(A, owed=2, refused=2)],
+         "reasons": [{"router": A, "event": "refused", "reason": "malformed", "at_door": True, "count": 1}]},
+        "info", "1 message was refused on arrival: malformed 1.",
+    ),
     "flapping": (
         {"flaps": [{"router": A, "subject": C, "changes": 100}]}, "info",
         f"Routes and links of {C} at the router {A} changed 100 times.",

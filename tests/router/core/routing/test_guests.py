@@ -88,6 +88,7 @@ def test_whoever_holds_a_secret_hears_precisely_why_not(
     assert one.standing(ANNA) is Standing.STRANGER and not one.closed()
     refused = {"change": "refused", "peer": ANNA.public, "because": reason.word}
     assert (refused in one.invited()) is (reason is not INVITE_UNKNOWN)
+    assert one.router.guests.turned_away == ({} if reason is INVITE_UNKNOWN else {reason.word: 1})
     counted = ("refused", INVITE_UNKNOWN, 1) in one.turned()
     assert counted is (reason is INVITE_UNKNOWN), "a guess counts as abuse, by neighbour"
 
