@@ -107,7 +107,6 @@ def test_ctrl_c_does_not_speak_of_a_node_that_does_not_run(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(redeem.received, "find", lambda *_: None)
     monkeypatch.setattr(redeem, "UpdatePeer", interrupted), monkeypatch.setattr(redeem, "AddPeer", interrupted)
     told = router("peer", "add", invitation(until_s=time.time() + 86_400).text(), "--yes")
     said = (

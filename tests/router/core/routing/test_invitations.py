@@ -119,7 +119,8 @@ def test_a_grant_that_ends_before_the_file_has_it_is_owed_no_more() -> None:
 def test_what_does_not_fit_is_a_sentence() -> None:
     these = made(*(invitation(b"%016d" % n) for n in range(INVITATIONS_MAX)))
     for one, said in (
-        (invitation(b"%016d" % 0), "exists"), (invitation(), f"there are {INVITATIONS_MAX} invitations"),
+        (invitation(b"%016d" % 0), "an invitation with this secret exists; make another one"),
+        (invitation(), f"there are {INVITATIONS_MAX} invitations; revoke some, or wait until some are over"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=said):
             these.add(one)
