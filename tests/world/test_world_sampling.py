@@ -19,8 +19,7 @@ from world.resident import Resident
 from world.world import World
 
 CORES, PERIOD_S, KILLING = 4, 2.0, 15
-PERIODS_MAX = 100
-"""Time for three quarantines of a partner that was killed when it was asked, of 30 periods each."""
+PERIODS_MAX = 40
 DAY_S = 86_400
 
 
@@ -105,7 +104,7 @@ def test_each_comes_to_know_all_within_thirty_periods() -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))])
 def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(seed: int) -> None:
-    """The newcomer is told of all who live: without the first, so few may have lost sight of each other two by two."""
+    """The newcomer is told of the third only, as without the first one nobody knows who knows whom."""
     with World(seed) as world:
         cores = grown(world)
         for _ in range(KILLING):
@@ -114,6 +113,6 @@ def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(s
         world.run(5)  # the killed are back
         assert cores.periods_until_all_know() < PERIODS_MAX
         world.crash(cores.nodes[0], None)
-        cores.add("newcomer", *cores.nodes[1:])
+        cores.add("newcomer", cores.nodes[2])
         assert not cores.know_all()
         assert cores.periods_until_all_know() < PERIODS_MAX

@@ -10,7 +10,7 @@ What is announced is not the view, which those who send much can fill, but a sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,7 +29,8 @@ WAKE_MIN_S = 0.01
 class SamplingLimits:
     """The numbers of D21. A period lasts `period_s`, give or take `jitter` of it.
 
-    `askers_max` bounds who is remembered as having asked in a period: nobody beyond is answered.
+    `askers_max` bounds who is remembered as having asked in a period: nobody beyond is answered. Who does not answer
+    rests for `quarantine_periods`, or `few_quarantine_periods` while the view holds fewer entries than an exchange.
     """
 
     period_s: float = 10.0
@@ -38,6 +39,7 @@ class SamplingLimits:
     shuffle: int = VIEW_MAX
     merged_questions: int = 4
     quarantine_periods: int = 30
+    few_quarantine_periods: int = 3
     askers_max: int = 1_024
     view: ViewLimits = field(default_factory=ViewLimits)
     sampler: SamplerLimits = field(default_factory=SamplerLimits)
@@ -222,20 +224,37 @@ class Sampling:
     def _next_partner(self, drawn: Sequence[Advertised]) -> tuple[PublicKey, Advertised | None] | None:
         """Return whom to ask, and its advertisement: a seed that never answered, then the oldest of the view.
 
-        While the view is empty it is any seed, or one that was drawn. Nobody is asked in two periods running: the
-        second question might come within one period of the other side, and would not be answered.
+        While the view is empty it is any seed, or one that was drawn; while it holds fewer than an exchange, every
+        second time one that is not in it, as few nodes may else lose sight of each other for good. Nobody is asked in
+        two periods running: the second question might come within one period of the other side, and would not be
+        answered.
         """
         not_now = {*self._asked_last, *self._pending}
         strangers = [key for key in self._unmet if key not in self._quarantine and key not in not_now]
         if strangers:
             return strangers[0], None
+        if self._has_few and self._view and self._period % 2:
+            not_in_view = self._known_beside(drawn, {*not_now, *self._quarantine, *self._view.keys})
+            if not_in_view:
+                return not_in_view[self._chance.randrange(len(not_in_view))]
         oldest = self._view.take_oldest(but=not_now)
         if oldest is not None:
             return oldest.advert.key, oldest.advert
+        waiting = [] if self._view else self._known_beside(drawn, not_now)
+        return waiting[self._chance.randrange(len(waiting))] if waiting else None
+
+    @property
+    def _has_few(self) -> bool:
+        """Whether the view holds fewer entries than an exchange: there are few nodes, or this one knows few."""
+        return len(self._view) < self._limits.shuffle
+
+    def _known_beside(
+        self, drawn: Sequence[Advertised], but: Container[PublicKey]
+    ) -> list[tuple[PublicKey, Advertised | None]]:
+        """Return the seeds, those remembered and those drawn, but none of these keys."""
         found: dict[PublicKey, Advertised | None] = dict.fromkeys((*self._seeds, *self._remembered))
         found |= {one.key: one for one in drawn}
-        waiting = [] if self._view else [one for one in found.items() if one[0] not in not_now]
-        return waiting[self._chance.randrange(len(waiting))] if waiting else None
+        return [one for one in found.items() if one[0] not in but]
 
     def _ask(self, key: PublicKey, advert: Advertised | None, now: Now) -> Ask:
         sent = self._view.pick(self._limits.shuffle - 1, self._chance)
@@ -246,7 +265,8 @@ class Sampling:
         """Put into quarantine who did not answer in time."""
         for key in [key for key, one in self._pending.items() if one.until_s <= now.mono_s]:
             del self._pending[key]
-            self._quarantine[key] = self._period + self._limits.quarantine_periods
+            rest = self._limits.few_quarantine_periods if self._has_few else self._limits.quarantine_periods
+            self._quarantine[key] = self._period + rest
             self._sampler.forget(key)
 
     # -- exchanges -------------------------------------------------------------------------------------------------

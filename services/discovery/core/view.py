@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Set
 from dataclasses import dataclass
 
 from router.core.wire.crypto import PublicKey
@@ -39,6 +39,10 @@ class View:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def keys(self) -> Set[PublicKey]:
+        return self._entries.keys()
 
     @property
     def entries(self) -> tuple[ViewEntry, ...]:

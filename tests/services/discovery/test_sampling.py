@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -200,14 +201,31 @@ def test_who_does_not_answer_is_quarantined_until_it_comes_itself() -> None:
     assert advert_of(1).key in keys(sampling)
 
 
-def test_the_quarantine_ends() -> None:
-    sampling = told_of(1)
+@pytest.mark.parametrize(("among", "shuffle", "ends"), [((1,), 8, 4), ((1, 2, 3), 2, 31)], ids=["few", "many"])
+def test_the_quarantine_ends_sooner_where_few_are_known(among: Sequence[int], shuffle: int, ends: int) -> None:
+    sampling = told_of(*among, limits=SamplingLimits(jitter=0.0, shuffle=shuffle))
     asked(sampling, 10)
-    for period in range(2, 32):
-        sampling.hear(Tick(), at(period * 10))
-        sampling.hear(question(2, entry(1)), at(period * 10 + 1))
-        assert (advert_of(1).key in keys(sampling)) == (period == 31)
-        sampling.hear(Response(advert_of(2).key, ()), at(period * 10 + 2))
+    for period in range(2, 40):
+        ask = asked(sampling, period * 10)
+        sampling.hear(question(22, entry(1)), at(period * 10 + 1))
+        if advert_of(1).key in keys(sampling):
+            break
+        if ask is not None:
+            sampling.hear(Response(ask.to, ()), at(period * 10 + 2))
+    assert period == ends
+
+
+def test_while_few_are_known_a_seed_that_is_not_in_the_view_is_asked_every_second_period() -> None:
+    """Else two that only know each other would never hear of a seed that was away and is back."""
+    sampling, found = node(9, limits=LIMITS), list[bytes]()
+    sampling.hear(Tick(), at(0))
+    sampling.hear(Response(advert_of(9).key, (entry(1), entry(2))), at(1))
+    for period in range(1, 9):
+        ask = asked(sampling, period * 10)
+        assert ask is not None
+        found.append(ask.to)
+        sampling.hear(Response(ask.to, (entry(1), entry(2))), at(period * 10 + 1))
+    assert found.count(advert_of(9).key) == 4
 
 
 def test_who_does_not_answer_is_no_longer_announced() -> None:
