@@ -66,6 +66,12 @@ class Parts:
             deeds = [c.Answer(heard.number, {"error": f'{self._name} has no answer to "{heard.word}" now'})]
         return [*deeds, *self._next_wake(now)]
 
+    def go_on(self, part: Part, now: c.Now) -> list[c.Deed]:
+        """Let a part hear `Tick` before the time of its last `Wake`, since another has found something for it."""
+        at = self._parts.index(part)
+        self._wakes.pop(at, None)
+        return [*self._of_part(at, part.hear(c.Tick(), now), now), *self._next_wake(now)]
+
     def _read(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
         if message.source is None:
             return

@@ -57,7 +57,7 @@ class PubSub:
         shown = Shown(self.known, self.others)
         self.parts: tuple[Part, ...] = (partners, dissemination, shown)
         self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
-        comparing = Comparing(setup, self.known)
+        comparing = self._comparing = Comparing(setup, self.known)
         self.parts = (*self.parts, comparing)
         self.readers |= {Compare: comparing, Compared: comparing}
         if not is_leaf:
@@ -65,11 +65,12 @@ class PubSub:
             interests = Interests(setup, self.known, self.others)
             self.parts = (*self.parts, Hints(self.known, self.others), rings, interests)
             self.readers |= {AskRings: rings, TellRings: rings, AskInterests: interests, TellInterests: interests}
-        self._hear = Parts(SERVICE, self.parts, self.readers, decode_message).hear
+        self._parts = Parts(SERVICE, self.parts, self.readers, decode_message)
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Started):
             self.known.router = heard.router
         if isinstance(heard, c.Message) and heard.group is None and is_wanted(heard.body):
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the router of this node says which groups are wanted")]
-        return self._hear(heard, now)
+        deeds = self._parts.hear(heard, now)
+        return [*deeds, *self._parts.go_on(self._comparing, now)] if self.known.back else deeds

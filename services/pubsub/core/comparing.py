@@ -3,6 +3,7 @@
     every `period_s`, at random times   with a random neighbour of each topic
     when a topic is wanted              with the first neighbour that is found
     after an absence over `absence_s`   of this node with a neighbour of each topic, of a neighbour with that one
+    after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
     when a neighbour says so            that messages to this node were dropped there
 
 Sets are compared, not cursors, so that what arrives meanwhile hides no gap. The window begins `ahead_min` minutes ahead
@@ -12,7 +13,7 @@ of a comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
 from services.pubsub import reasons
+from services.pubsub.core.compare_plan import Plan
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
@@ -29,6 +31,8 @@ from services.pubsub.core.messages import Compare, Compared, encode_message
 from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, go_on
 
 TTL_S = 30
+RETRY_S = 1.0
+"""After so long it is looked again whether there is somebody to compare with, or room for it."""
 TAG = "compared"
 """What is sent ends without a line of the operator's log: a neighbour that is away is found out by its silence."""
 
@@ -37,14 +41,17 @@ TAG = "compared"
 class CompareLimits:
     """Times and bounds of comparisons.
 
-    `period_s`: between two of a topic; up to `period_s_max` while they find only what this node had before. `answer_s`:
-    until a neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
+    `period_s`: between two of a topic; up to `period_s_max` while they find only what this node had before; `apart_s`:
+    at least so long between two of a topic with one neighbour, however often it goes and comes; with one neighbour at
+    most `begins_burst` begin at once for that, and `begins_per_s` in time. `answer_s`: until a
+    neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
     `have_max`: messages that are sent on after one. `sessions_max`: comparisons at once; `waiting_max`: questions of
     others that wait until it is known what is held. A neighbour may ask `frames_burst` times, and `frames_per_s` in
     time; of at most `neighbours_max` this is remembered."""
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
+    apart_s: float = 5.0
     absence_s: float = 30.0
     ahead_min: int = 2
     answer_s: float = 20.0
@@ -52,6 +59,8 @@ class CompareLimits:
     rounds_max: int = 64
     have_max: int = 1_000
     sessions_max: int = 8
+    begins_per_s: float = 1.0
+    begins_burst: float = 32.0
     waiting_max: int = 64
     frames_per_s: float = 4.0
     frames_burst: float = 160.0
@@ -73,19 +82,6 @@ class Session:
     hi: int = MINUTES_MAX
     rounds: int = 0
     until_s: float = inf
-
-
-@dataclass(slots=True)
-class Plan:
-    """When a topic is compared next, and why it is to be told how that ended. `missed`: messages of it that neighbours
-    have dropped instead of bringing them here; `arrived`: how many have come since, whoever brought them."""
-
-    next_s: float
-    period_s: float
-    is_awaited: bool = True
-    missed: int = 0
-    arrived: int = 0
-    whom: set[PublicKey] = field(default_factory=set)  # routers that are back after an absence
 
 
 class Asked(NamedTuple):
@@ -112,7 +108,8 @@ class Comparing:
         self._ended: list[Fetch] = []
         self._linked_to: dict[PublicKey, PublicKey] = {}  # routers that are connected, and their pub/sub services
         self._away: dict[PublicKey, float] = {}  # routers that were, and since when they are not
-        self._rates: dict[PublicKey, Allowance] = {}
+        self._rates: dict[PublicKey, Allowance] = {}  # of what they ask
+        self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
         self._early: dict[PublicKey, int] = {}  # messages that were dropped of groups that are not wanted yet
         self._last_s = 0.0
 
@@ -178,7 +175,7 @@ class Comparing:
         since_s = self._away.pop(router, None)
         if since_s is None or now.mono_s - since_s > self._limits.absence_s:
             for group, plan in self._plans.items():
-                if router in self._known.topics[group].t:
+                if group in self._known.topics and router in self._known.topics[group].t:
                     self._at_once(plan, router, now)
 
     def _dropped(self, router: PublicKey, group: PublicKey, count: int, now: c.Now) -> None:
@@ -186,12 +183,14 @@ class Comparing:
         if plan is not None:
             plan.missed += count
             self._at_once(plan, router, now)
+            if group not in self._known.topics or router not in self._partners(self._known.topics[group]):
+                plan.next_s = now.mono_s
         elif len(self._early) < self._limits.neighbours_max:
             self._early[group] = self._early.get(group, 0) + count
 
     def _at_once(self, plan: Plan, router: PublicKey, now: c.Now) -> None:
-        plan.whom.add(router)
-        plan.next_s, plan.is_awaited, plan.period_s = now.mono_s, True, self._limits.period_s
+        plan.name(router, now.mono_s, self._limits.apart_s)
+        plan.is_awaited, plan.period_s = True, self._limits.period_s
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -207,7 +206,7 @@ class Comparing:
         for fetch in self._fetching.take_over():
             deeds += self._fetched(fetch, now)
         due_s = min(
-            (*(one.next_s for one in self._plans.values()), *(one.until_s for one in self._sessions.values())),
+            (*(one.due_s for one in self._plans.values()), *(one.until_s for one in self._sessions.values())),
             default=inf,
         )
         due_s = min(due_s, self._fetching.due_s)
@@ -228,36 +227,56 @@ class Comparing:
                 plan = self._plans[group]
                 plan.next_s, plan.is_awaited = now.mono_s, True
         self._last_s = now.wall_s - now.mono_s
+        for group, router in self._known.back:
+            if group in self._plans:
+                self._plans[group].name(router, now.mono_s, self._limits.apart_s)
+        self._known.back.clear()
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
-        if plan.next_s > now.mono_s:
+        """Compare with the neighbours that are named, as far as there is room, and with a random one if it is time.
+
+        What there is no room for goes on when a comparison ends."""
+        if plan.due_s > now.mono_s:
             return []
-        topic = self._known.topics[group]
-        partner = self._partner(topic, plan)
-        if partner is None or len(self._sessions) >= self._limits.sessions_max:
-            plan.next_s = now.mono_s + 1.0
-            return []
-        router, service = partner
-        plan.whom.discard(router)
-        plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
+        topic, deeds = self._known.topics[group], list[c.Deed]()
+        partners = self._partners(topic)
+        for router in plan.due(now.mono_s):
+            if router not in partners:
+                del plan.named[router]
+            elif (router, group) in self._sessions or not self._has_room(router, now):
+                plan.named[router] = now.mono_s + RETRY_S
+            else:
+                deeds += self._compare(topic, plan, router, partners[router], now)
+        if plan.next_s <= now.mono_s:
+            free = [one for one in partners.items() if (one[0], group) not in self._sessions]
+            if not free or len(self._sessions) >= self._limits.sessions_max:
+                plan.next_s = now.mono_s + RETRY_S
+                return deeds
+            deeds += self._compare(topic, plan, *self._chance.sample(free, 1)[0], now)
+        return deeds
+
+    def _partners(self, topic: Topic) -> dict[PublicKey, PublicKey]:
+        """Return the routers with which a topic can be compared, and their services.
+
+        Those are neighbours on the ring and, above all on a leaf, routers that are connected."""
+        services = {router: one.service for router, one in topic.neighbours.items()} | self._linked_to
+        return {router: service for router, service in services.items() if router in topic.t}
+
+    def _has_room(self, router: PublicKey, now: c.Now) -> bool:
+        """Whether one more comparison may begin, and this neighbour has not had its share of them."""
+        if len(self._sessions) >= self._limits.sessions_max:
+            return False
+        limits = self._limits
+        return _allowance(self._begins, router, limits.begins_per_s, limits.begins_burst, limits).take(1, now.mono_s)
+
+    def _compare(self, topic: Topic, plan: Plan, router: PublicKey, service: PublicKey, now: c.Now) -> list[c.Deed]:
+        group = topic.group
+        plan.begin(router, now.mono_s, self._limits.apart_s)
+        if plan.next_s <= now.mono_s + RETRY_S:
+            plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
         fetch, found = self._fetching.begin(group, router), Differences(self._limits.have_max)
         session = self._sessions[router, group] = Session(group, router, service, topic.t[router], fetch, found)
         return self._held.refresh(group) if not self._held.is_fresh(group, now) else self._ask(session, now)
-
-    def _partner(self, topic: Topic, plan: Plan) -> tuple[PublicKey, PublicKey] | None:
-        """Return a router that shares the topic, and its service: one that is back, else a random one.
-
-        Those are neighbours on the ring and, above all on a leaf, routers that are connected. With none of them a
-        comparison of the topic is open."""
-        services = {router: one.service for router, one in topic.neighbours.items()}
-        services |= {router: service for router, service in self._linked_to.items() if router in topic.t}
-        plan.whom &= topic.t.keys()
-        free = [
-            (router, service) for router, service in services.items()
-            if router in topic.t and (router, topic.group) not in self._sessions
-        ]  # fmt: skip
-        back = [one for one in free if one[0] in plan.whom]
-        return self._chance.sample(back or free, 1)[0] if free else None
 
     def _ask(self, session: Session, now: c.Now) -> list[c.Deed]:
         """Send the first frame."""
@@ -328,12 +347,8 @@ class Comparing:
         self, message: c.Message, said: Compare, router: PublicKey, group: PublicKey, now: c.Now
     ) -> list[c.Deed]:
         """Answer a frame, as soon as it is known what is held here."""
-        rate = self._rates.get(router)
-        if rate is None:
-            if len(self._rates) >= self._limits.neighbours_max:
-                self._rates.clear()
-            rate = self._rates[router] = Allowance(self._limits.frames_per_s, self._limits.frames_burst)
-        if not rate.take(1, now.mono_s):
+        limits = self._limits
+        if not _allowance(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
             return [c.Refuse(reasons.LIMIT)]
         one = Asked(message, said, router, group)
         if self._held.is_fresh(group, now):
@@ -365,3 +380,14 @@ class Comparing:
         for session in [one for one in self._sessions.values() if one.group == group and not one.rounds]:
             deeds += self._ask(session, now)
         return deeds
+
+
+def _allowance(
+    of: dict[PublicKey, Allowance], router: PublicKey, per_s: float, burst: float, limits: CompareLimits
+) -> Allowance:
+    """Return the allowance of a neighbour; of too many, all begin anew."""
+    if (found := of.get(router)) is None:
+        if len(of) >= limits.neighbours_max:
+            of.clear()
+        found = of[router] = Allowance(per_s, burst)
+    return found

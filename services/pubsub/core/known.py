@@ -27,6 +27,13 @@ class Neighbour:
         return place_of(self.service, self.router)
 
 
+Side = tuple[Neighbour, ...]
+Place = tuple[PublicKey, PublicKey]
+"""A group and a router."""
+LOST_MAX = 256
+"""Of so many routers a topic remembers that they were live; of more, some are forgotten."""
+
+
 class Topic:
     """A group that is wanted here, and the neighbours with which it is shared.
 
@@ -37,15 +44,19 @@ class Topic:
     of the last comparison with another node that ended well, None before the first; `missing`: how many messages
     nobody who was asked then had. Since the topic is wanted: `received`, how many messages came for the first time,
     also from this node; `copies`, how many copies of them were sent to routers; `repaired`, how many came because they
-    were missed and asked for.
+    were missed and asked for. `lost`: routers that were live here and are not any more; `back`: where those that are
+    live again are noted, each with the group.
     """
 
     __slots__ = (
-        "after", "before", "caught_up_s", "copies", "group", "missing", "others", "received", "repaired", "t",
+        "after", "back", "before", "caught_up_s", "copies", "group", "lost", "missing", "others", "received",
+        "repaired", "t",
     )  # fmt: skip
 
-    def __init__(self, group: PublicKey) -> None:
+    def __init__(self, group: PublicKey, back: set[Place] | None = None) -> None:
         self.group = group
+        self.back: set[Place] = set() if back is None else back
+        self.lost: set[PublicKey] = set()
         self.after: tuple[Neighbour, ...] = ()
         self.before: tuple[Neighbour, ...] = ()
         self.others: tuple[Neighbour, ...] = ()
@@ -61,20 +72,36 @@ class Topic:
         """All neighbours of the view, by their routers' keys."""
         return {one.router: one for one in (*self.after, *self.before, *self.others)}
 
+    def show(self, after: Side, before: Side, others: Side) -> None:
+        """Take these as the live neighbours, and note who is live again after it was not.
+
+        Those who were not live have been sent nothing meanwhile."""
+        if (after, before, others) == (self.after, self.before, self.others):
+            return
+        earlier = self.neighbours.keys()
+        self.after, self.before, self.others = after, before, others
+        live = self.neighbours.keys()
+        self.back |= {(self.group, router) for router in self.lost & live}
+        self.lost = (self.lost | earlier) - live
+        while len(self.lost) > LOST_MAX:
+            self.lost.pop()
+
 
 class Known:
     """The key of this service, that of its router once it has started, and the topics by the keys of their groups.
 
     `fell_silent`: routers that did not take or answer something, and are still to be asked whether they are there.
+    `back`: neighbours that are live again in a topic, and with which it is still to be compared what both hold.
     """
 
-    __slots__ = ("_earlier", "_shared", "fell_silent", "router", "service", "topics")
+    __slots__ = ("_earlier", "_shared", "back", "fell_silent", "router", "service", "topics")
 
     def __init__(self, service: PublicKey) -> None:
         self.service = service
         self.router: PublicKey | None = None
         self.topics: dict[PublicKey, Topic] = {}
         self.fell_silent: set[PublicKey] = set()
+        self.back: set[Place] = set()
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}
         self._earlier: dict[PublicKey, dict[bytes, PublicKey]] = {}
 
@@ -119,7 +146,8 @@ class Known:
         """Note that a neighbour did not take or answer something in time: it is not live until it is heard again."""
         self.fell_silent.add(router)
         for topic in self.shared_with(router):
-            topic.after, topic.before, topic.others = (
+            after, before, others = (
                 tuple([one for one in side if one.router != router])
                 for side in (topic.after, topic.before, topic.others)
             )
+            topic.show(after, before, others)

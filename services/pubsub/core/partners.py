@@ -118,7 +118,7 @@ class Partners:
                 yield c.Note("pubsub_refused", None, LIMIT, {"group": group.hex(), "topics": TOPICS_MAX})
                 yield c.Confirm(group, True, success=False)
                 return
-            known.topics[group] = Topic(group)
+            known.topics[group] = Topic(group, known.back)
             if overlay is not None:
                 overlay.begin(group)
             assert self._meetings is not None
@@ -187,7 +187,8 @@ class Partners:
         self._known.fell_silent.discard(router)
         for topic in self._known.topics.values():
             members = map(self._others.neighbour, topic.t)
-            topic.others = tuple([one for one in members if one is not None and one.router in self._others.linked])
+            live = tuple([one for one in members if one is not None and one.router in self._others.linked])
+            topic.show((), (), live)
 
     def _keep(self, router: PublicKey, *, is_shared: bool) -> Iterator[c.Deed]:
         """Keep the advertisements of some partners, so that a node that starts again knows whom to meet."""

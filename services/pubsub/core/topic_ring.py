@@ -51,7 +51,7 @@ class TopicRing:
 
     def show(self) -> None:
         """Show the live neighbours to the other parts of the service."""
-        self.topic.after, self.topic.before, self.topic.others = self.neighbours.sides
+        self.topic.show(*self.neighbours.sides)
 
     def partner(self, chance: Chance) -> Neighbour | None:
         """Return whose turn it is: the nearest successor, the nearest predecessor, or a random neighbour.
