@@ -52,8 +52,8 @@ class MeetingLimits:
     partners_max: int = 256
     groups_max: int = 512
     answers_per_s: float = 10.0
-    partner_per_s: float = 0.2
-    partner_burst: float = 4.0
+    partner_per_s: float = 0.5
+    partner_burst: float = 8.0
 
 
 class Cause(Enum):
@@ -195,12 +195,16 @@ class Meetings:
         for partner in self._partners.values():
             partner.next_s = min(partner.next_s, self._earliest(partner, now_s + self._limits.changed_s))
 
-    def meet(self, router: PublicKey, service: PublicKey, now_s: float) -> bool:
-        """Begin a meeting with the service of our role on a router at the next `tick`; return whether there is room."""
+    def meet(self, router: PublicKey, service: PublicKey, now_s: float, *, is_back: bool = False) -> bool:
+        """Begin a meeting with the service of our role on a router at the next `tick`; return whether there is room.
+
+        With one that is connected again (`is_back`) also right after the last: it may have forgotten that."""
         partner = self._partner(router, service, now_s)
         if partner is None:
             return False
         partner.service, partner.tries = service, 0
+        if is_back:
+            partner.began_s = -inf
         partner.next_s = self._earliest(partner, now_s)
         return True
 

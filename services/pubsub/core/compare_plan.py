@@ -1,11 +1,42 @@
-"""When a topic is compared, and with which neighbours as soon as may be (R-C35)."""
+"""When a topic is compared, with which neighbours as soon as may be, and how often at most (R-C35)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
 
+from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLimits:
+    """Times and bounds of comparisons.
+
+    `period_s`: between two of a topic; up to `period_s_max` while they find only what this node had before; `apart_s`:
+    at least so long between two of a topic with one neighbour, however often it goes and comes; with one neighbour at
+    most `begins_burst` begin at once for that, and `begins_per_s` in time. `answer_s`: until a
+    neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
+    `have_max`: messages that are sent on after one. `sessions_max`: comparisons at once; `waiting_max`: questions of
+    others that wait until it is known what is held. A neighbour may ask `frames_burst` times, and `frames_per_s` in
+    time; of at most `neighbours_max` this is remembered."""
+
+    period_s: float = 300.0
+    period_s_max: float = 3600.0
+    apart_s: float = 5.0
+    absence_s: float = 30.0
+    ahead_min: int = 2
+    answer_s: float = 20.0
+    again_s: float = 30.0
+    rounds_max: int = 64
+    have_max: int = 1_000
+    sessions_max: int = 8
+    begins_per_s: float = 1.0
+    begins_burst: float = 32.0
+    waiting_max: int = 64
+    frames_per_s: float = 4.0
+    frames_burst: float = 160.0
+    neighbours_max: int = 1_000
 
 
 @dataclass(slots=True)
@@ -42,3 +73,14 @@ class Plan:
     def due(self, now_s: float) -> list[PublicKey]:
         """Return the named neighbours whose time has come."""
         return [one for one, at_s in self.named.items() if at_s <= now_s]
+
+
+def allowance_of(
+    of: dict[PublicKey, Allowance], router: PublicKey, per_s: float, burst: float, limits: CompareLimits
+) -> Allowance:
+    """Return the allowance of a neighbour; of too many, all begin anew."""
+    if (found := of.get(router)) is None:
+        if len(of) >= limits.neighbours_max:
+            of.clear()
+        found = of[router] = Allowance(per_s, burst)
+    return found

@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.pubsub import reasons
-from services.pubsub.core.compare_plan import Plan
+from services.pubsub.core.compare_plan import CompareLimits, Plan, allowance_of
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
@@ -37,42 +38,13 @@ TAG = "compared"
 """What is sent ends without a line of the operator's log: a neighbour that is away is found out by its silence."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompareLimits:
-    """Times and bounds of comparisons.
-
-    `period_s`: between two of a topic; up to `period_s_max` while they find only what this node had before; `apart_s`:
-    at least so long between two of a topic with one neighbour, however often it goes and comes; with one neighbour at
-    most `begins_burst` begin at once for that, and `begins_per_s` in time. `answer_s`: until a
-    neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
-    `have_max`: messages that are sent on after one. `sessions_max`: comparisons at once; `waiting_max`: questions of
-    others that wait until it is known what is held. A neighbour may ask `frames_burst` times, and `frames_per_s` in
-    time; of at most `neighbours_max` this is remembered."""
-
-    period_s: float = 300.0
-    period_s_max: float = 3600.0
-    apart_s: float = 5.0
-    absence_s: float = 30.0
-    ahead_min: int = 2
-    answer_s: float = 20.0
-    again_s: float = 30.0
-    rounds_max: int = 64
-    have_max: int = 1_000
-    sessions_max: int = 8
-    begins_per_s: float = 1.0
-    begins_burst: float = 32.0
-    waiting_max: int = 64
-    frames_per_s: float = 4.0
-    frames_burst: float = 160.0
-    neighbours_max: int = 1_000
-
-
 @dataclass(slots=True, eq=False)
 class Session:
     """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: nothing
     is asked yet, since what is held here is being looked up."""
 
     group: PublicKey
+    number: int
     router: PublicKey
     service: PublicKey
     t: bytes
@@ -112,6 +84,7 @@ class Comparing:
         self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
         self._early: dict[PublicKey, int] = {}  # messages that were dropped of groups that are not wanted yet
         self._last_s = 0.0
+        self._begun = 0
 
     def __repr__(self) -> str:
         return f"<comparing: {len(self._sessions)} open, {self._held!r}>"
@@ -140,6 +113,8 @@ class Comparing:
                 self._fetching.gave(id, is_taken=False)
             case c.Passed(tag, id, reason=reason) if tag == GIVEN:
                 self._fetching.gave(id, is_taken=reason is None)
+            case c.Passed(tag, reason=reason) | c.Sent(tag, refused=reason) if reason and tag.startswith(TAG):
+                self._refused(tag, reason, now)
             case c.Linked(router, service):
                 self._linked(router, service, now)
             case c.Dropped(router, group, count):
@@ -170,6 +145,9 @@ class Comparing:
                 if len(self._away) >= self._limits.neighbours_max:
                     del self._away[next(iter(self._away))]
                 self._away[router] = now.mono_s
+            for session in [one for one in self._sessions.values() if one.router == router]:
+                self._end(session, now)
+                session.fetch.is_void = True  # once it is back, another begins
             return
         self._linked_to[router] = service
         since_s = self._away.pop(router, None)
@@ -267,7 +245,7 @@ class Comparing:
         if len(self._sessions) >= self._limits.sessions_max:
             return False
         limits = self._limits
-        return _allowance(self._begins, router, limits.begins_per_s, limits.begins_burst, limits).take(1, now.mono_s)
+        return allowance_of(self._begins, router, limits.begins_per_s, limits.begins_burst, limits).take(1, now.mono_s)
 
     def _compare(self, topic: Topic, plan: Plan, router: PublicKey, service: PublicKey, now: c.Now) -> list[c.Deed]:
         group = topic.group
@@ -275,7 +253,9 @@ class Comparing:
         if plan.next_s <= now.mono_s + RETRY_S:
             plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
         fetch, found = self._fetching.begin(group, router), Differences(self._limits.have_max)
-        session = self._sessions[router, group] = Session(group, router, service, topic.t[router], fetch, found)
+        self._begun += 1
+        session = Session(group, self._begun, router, service, topic.t[router], fetch, found)
+        self._sessions[router, group] = session
         return self._held.refresh(group) if not self._held.is_fresh(group, now) else self._ask(session, now)
 
     def _ask(self, session: Session, now: c.Now) -> list[c.Deed]:
@@ -289,7 +269,7 @@ class Comparing:
         session.rounds += 1
         session.until_s = now.mono_s + self._limits.answer_s
         said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame)
-        return [c.Send(session.service, encode_message(said), TTL_S, session.router, TAG)]
+        return [c.Send(session.service, encode_message(said), TTL_S, session.router, f"{TAG} {session.number}")]
 
     def _answered(self, session: Session, said: Compared, now: c.Now) -> list[c.Deed]:
         """Take in an answer: the next frame, or the end. The answerer may narrow the window."""
@@ -318,12 +298,23 @@ class Comparing:
             if session.router in self._known.topics[session.group].neighbours:
                 self._known.silent(session.router)
             plan.next_s = min(plan.next_s, now.mono_s + self._limits.again_s)
-            session.fetch.needed = 0
+            session.fetch.is_void = True
+
+    def _refused(self, tag: str, reason: Reason, now: c.Now) -> None:
+        """End a comparison whose frame was not taken, and try again; that is no sign of a neighbour that is gone."""
+        session = next((one for one in self._sessions.values() if tag == f"{TAG} {one.number}"), None)
+        if session is None:
+            return
+        self._end(session, now)
+        if (plan := self._plans.get(session.group)) is not None:
+            session.fetch.is_void = True
+            limits = self._limits
+            plan.name(session.router, now.mono_s, limits.apart_s if reason is reasons.NOT_SHARED else limits.again_s)
 
     def _fetched(self, fetch: Fetch, now: c.Now) -> list[c.Deed]:
         """Tell what became of a comparison: an app waits for it, or something was missing."""
         plan = self._plans.get(fetch.group)
-        if plan is None:
+        if plan is None or fetch.is_void:
             return []
         limits = self._limits
         fruitless = fetch.needed > 0 and fetch.known == fetch.needed
@@ -348,7 +339,7 @@ class Comparing:
     ) -> list[c.Deed]:
         """Answer a frame, as soon as it is known what is held here."""
         limits = self._limits
-        if not _allowance(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
+        if not allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
             return [c.Refuse(reasons.LIMIT)]
         one = Asked(message, said, router, group)
         if self._held.is_fresh(group, now):
@@ -380,14 +371,3 @@ class Comparing:
         for session in [one for one in self._sessions.values() if one.group == group and not one.rounds]:
             deeds += self._ask(session, now)
         return deeds
-
-
-def _allowance(
-    of: dict[PublicKey, Allowance], router: PublicKey, per_s: float, burst: float, limits: CompareLimits
-) -> Allowance:
-    """Return the allowance of a neighbour; of too many, all begin anew."""
-    if (found := of.get(router)) is None:
-        if len(of) >= limits.neighbours_max:
-            of.clear()
-        found = of[router] = Allowance(per_s, burst)
-    return found

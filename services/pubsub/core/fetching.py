@@ -40,7 +40,8 @@ class FetchLimits:
 @dataclass(slots=True, eq=False)
 class Fetch:
     """What is fetched from one router after one comparison: `needed` messages in all; `came`, `known`: the router had
-    them after all, `missing`: nobody sent them. `is_open`: more may be added."""
+    them after all, `missing`: nobody sent them. `is_open`: more may be added; `is_void`: the comparison came to no end,
+    so that it is not known what else is missing."""
 
     group: PublicKey
     router: PublicKey
@@ -49,6 +50,7 @@ class Fetch:
     known: int = 0
     missing: int = 0
     is_open: bool = True
+    is_void: bool = False
     waiting: deque[tuple[MessageId, int]] = field(default_factory=deque)
     minutes: dict[MessageId, tuple[int, int]] = field(default_factory=dict)  # the first and last of each one's expiry
     asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order

@@ -90,13 +90,13 @@ class Partners:
         """The second at which a meeting goes on; a part that lets it `meet` somebody wakes it."""
         return min(self._meetings.due_s, self._look_s) if self._meetings is not None else inf
 
-    def meet(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+    def meet(self, router: PublicKey, now: c.Now, *, is_back: bool = False) -> Iterator[c.Deed]:
         """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
         service = self._others.service_of(router)
         if self._meetings is None or service is None or router == self._known.router:
             return
         yield from self._others.learn(router, now)
-        if not self._meetings.meet(router, service, now.mono_s) and self._others.overlay is not None:
+        if not self._meetings.meet(router, service, now.mono_s, is_back=is_back) and self._others.overlay is not None:
             self._others.overlay.absent(router, now.mono_s)
         yield from self.tick(now)
 
@@ -144,7 +144,7 @@ class Partners:
             self._known.silent(router)
             return
         self._others.linked[router] = service
-        yield from self.meet(router, now)
+        yield from self.meet(router, now, is_back=True)
         self._show(router, now)
 
     def _unreached(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:

@@ -17,6 +17,7 @@ from router.service import contract as c
 from services.pubsub.core import partners
 from services.pubsub.core.messages import (
     AskRings,
+    Compare,
     Have,
     Member,
     Ring,
@@ -270,3 +271,23 @@ def test_two_nodes_with_one_service_key_both_stand_on_the_ring() -> None:
     met(*sides, seconds=40.0)
     for one in sides:
         assert one.neighbours(GROUPS[0]) == {other.router.public for other in sides} - {one.router.public}
+
+
+@pytest.mark.parametrize("mode", ["leaf", "overlay"])
+def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) -> None:
+    """However short its link was down, and though the last meeting was a moment ago."""
+    one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
+    found = met(one, two)
+    for _ in range(2):
+        one.hear(c.HeldIds(GROUPS[0]))
+        found.pass_time(2.1)
+        one.done.clear()
+        one.hear(c.Linked(two.router.public))
+        found.pass_time(2.1)
+        one.hear(c.Linked(two.router.public, two.service.public))
+        assert any(isinstance(decode_message(sent.body), Meet) for sent in one.done if isinstance(sent, c.Send))
+        found.pass_time(5.1)
+        assert one.take(c.ListHeld), "it looks up what it holds, to compare"
+        one.hear(c.HeldIds(GROUPS[0]))
+        compared = [decode_message(sent.body) for sent in one.done if isinstance(sent, c.Send)]
+        assert any(isinstance(said, Compare) for said in compared)

@@ -13,7 +13,8 @@ from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
 from router.service.between_nodes import PullState
 from services.pubsub import reasons
-from services.pubsub.core.comparing import CompareLimits, Comparing
+from services.pubsub.core.compare_plan import CompareLimits
+from services.pubsub.core.comparing import Comparing
 from services.pubsub.core.held import minute_at
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Known, Neighbour, Topic
@@ -60,7 +61,7 @@ class Node:
         self.gone += 1
 
     def want(self) -> None:
-        topic = self.known.topics[GROUP] = Topic(GROUP)
+        topic = self.known.topics[GROUP] = Topic(GROUP, self.known.back)
         for one in self.others.values():
             self.known.share(one.me.router, {GROUP: T})
         if self.on_ring:
@@ -210,6 +211,64 @@ def test_after_an_absence() -> None:
         world.run()
         assert len(left.held) == held
     assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 70), 0, 10)
+
+
+def flap(world: World, node: Node, other: Node) -> None:
+    """Let a neighbour on the ring be away for a moment."""
+    topic = node.known.topics[GROUP]
+    for live in ((), (other.me,)):
+        topic.show((), (), live)
+    world.hear(node, c.Tick())
+    world.run()
+
+
+def test_with_a_neighbour_that_was_away_for_a_moment() -> None:
+    """Also while nothing of that was heard on any link; twice within 5 s only after these."""
+    left, right = Node(1), Node(2)
+    left.on_ring = True
+    world = World(left, right)
+    world.pass_s(10)
+    for count, wait_s in ((1, 0.0), (2, 5.0)):
+        right.hold(message(count))
+        flap(world, left, right)
+        assert len(left.held) == 1, "at once the first time, and not again so soon"
+        world.pass_s(wait_s + 1.1)
+        assert len(left.held) == count
+
+
+def test_one_that_goes_and_comes_without_end_costs_a_comparison_in_five_seconds() -> None:
+    left, right = Node(1), Node(2)
+    left.on_ring = True
+    world = World(left, right)
+    world.pass_s(10)
+    before = left.frames
+    for _ in range(200):
+        flap(world, left, right)
+        world.pass_s(0.5)
+    assert 100 / CompareLimits().apart_s * 0.8 < left.frames - before <= 100 / CompareLimits().apart_s + 1
+
+
+def test_a_neighbour_with_which_all_topics_are_to_be_compared_has_its_share() -> None:
+    """32 at once, then one a second."""
+    left, right = Node(1), Node(2)
+    part, now = left.part, c.Now(BEGIN_S, 1000.0)
+    begun = sum(part._has_room(right.me.router, now) for _ in range(100))
+    later = sum(part._has_room(right.me.router, c.Now(BEGIN_S, 1010.0)) for _ in range(100))
+    assert (begun, later) == (CompareLimits().begins_burst, 10)
+
+
+def test_a_frame_that_is_refused_is_said_to_nobody_as_caught_up() -> None:
+    """The other has forgotten what is shared: it is asked again soon, and is not taken for one that is gone."""
+    left, right = Node(1), Node(2)
+    left.on_ring = right.away = True
+    right.hold(message(1))
+    world = World(left, right)
+    world.hear(left, c.Passed("compared 1", MessageId(bytes(32)), right.me.router, "refused", reasons.NOT_SHARED))
+    world.run()
+    assert not left.told and left.known.topics[GROUP].neighbours
+    right.away = False
+    world.pass_s(7)
+    assert len(left.held) == 1 and len(left.told) == 1
 
 
 def test_after_this_machine_slept() -> None:
