@@ -6,6 +6,7 @@ import click
 
 from router.cli.command import Group
 from services.dmq.client_commands import submit, watch
+from services.dmq.conform_command import conform
 from services.dmq.node_commands import mempool, status
 from services.dmq.serve_command import serve
 from services.dmq.signing_commands import keygen, sign
@@ -21,5 +22,5 @@ def dmq() -> None:
     """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 
 
-for _command in (serve, status, mempool, verify, keygen, sign, submit, watch):
+for _command in (serve, status, mempool, verify, keygen, sign, submit, watch, conform):
     dmq.add_command(_command)

@@ -42,6 +42,9 @@ class PlainNode:
         self.clients: list[PlainClient] = []
         self.faults: list[str] = []
         self.sdu_s = SDU_S
+        self.idle_s = inf
+        self.is_patient = True
+        """Whether a blocking request waits for a message."""
         self._authentication = Authentication(Topic(pause_s=pause_s), revision.encoding, stake)
         self._checker = SignatureChecker()
 
@@ -143,7 +146,7 @@ class PlainClient:
     async def _read(self) -> bytes:
         """Return what comes; nothing if an SDU that has begun does not end in time."""
         data = b""
-        with trio.move_on_after(self.node.sdu_s if self._bytes else inf):
+        with trio.move_on_after(self.node.sdu_s if self._bytes else self.node.idle_s):
             data = bytes(await self.stream.receive_some(1 << 16))
         return data
 
@@ -187,7 +190,7 @@ class PlainClient:
                         await client.reply_if_waiting()
             case n.MsgRequestMessagesBlocking() | n.MsgRequestMessagesNonBlocking() | n.MsgNextMessages():
                 self.waits = self.node.blocks(heard.message)
-                if not self.waits or self.cursor < len(self.node.held):
+                if not (self.waits and self.node.is_patient) or self.cursor < len(self.node.held):
                     await self.reply()
 
     async def reply_if_waiting(self) -> None:

@@ -1,0 +1,81 @@
+"""Hears what the other end of a stream says in every protocol, message by message and as encoded, in turn or not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import NamedTuple
+
+import trio
+
+from router.core.link.machine import Agency, RemoteProtocolError
+from router.core.wire.codec import Malformed
+from services.dmq.core import handshake, notification, submission
+from services.dmq.core.mux import Demultiplexer, Inbox
+from services.dmq.core.revision import Revision
+
+READ_BYTES = 1 << 16
+_PROTOCOLS = (handshake.NUMBER, submission.NUMBER, notification.NUMBER)
+
+
+class Said(NamedTuple):
+    """A message as encoded; with `fault`, what is wrong with the bytes instead."""
+
+    number: int
+    wire: bytes
+    fault: str = ""
+
+
+class Ended(Exception):
+    """Raised when the other end has closed the connection."""
+
+
+class Quiet(Exception):
+    """Raised when nothing whole has come in time."""
+
+
+class Listener:
+    """Reads messages from a stream; `bytes_max` of each protocol."""
+
+    def __init__(self, stream: trio.abc.Stream, revision: Revision, by: Agency, bytes_max: Mapping[int, int]) -> None:
+        self.stream = stream
+        loose = {notification.NUMBER: revision.notification.loose} if by is Agency.RESPONDER else {}
+        self._limits = bytes_max
+        self._demultiplexer = Demultiplexer((number, by) for number in _PROTOCOLS)
+        self._inboxes = {one: Inbox(2 * bytes_max[one] + (1 << 18), loose.get(one, b"")) for one in _PROTOCOLS}
+        self._heard: deque[Said] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Listener with {len(self._heard)} messages>"
+
+    async def next(self, within_s: float = inf) -> Said:
+        """Return the next message; raise `Ended` or `Quiet`."""
+        with trio.move_on_after(within_s):
+            while not self._heard:
+                self._hear(await self._read())
+            return self._heard.popleft()
+        raise Quiet
+
+    async def _read(self) -> bytes:
+        try:
+            data = await self.stream.receive_some(READ_BYTES)
+        except trio.BrokenResourceError:
+            data = b""
+        if not data:
+            raise Ended
+        return bytes(data)
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            for (number, _), payload in self._demultiplexer.feed(data, 0.0):
+                self._inboxes[number].add(payload)
+                self._heard.extend(self._messages(number))
+        except RemoteProtocolError as error:
+            self._heard.append(Said(0, b"", error.text))
+        except Malformed as error:
+            self._heard.append(Said(0, b"", str(error)))
+
+    def _messages(self, number: int) -> Iterator[Said]:
+        while (wire := self._inboxes[number].take(self._limits[number])) is not None:
+            yield Said(number, wire)
