@@ -68,8 +68,8 @@ def replies(revision: Revision) -> tuple[str, ...]:
 def dead(trial: Trial) -> tuple[bytes, str]:
     """Return a message that every node rejects before it looks at the pool, and how."""
     if trial.revision.encoding.name.startswith("dmq"):
-        return trial.stranger.message(trial.revision, left_s=-60), "MsgRejectMessage expired"
-    return trial.stranger.message(trial.revision, left_s=60_000), "MsgRejectMessage ttlTooLarge"
+        return trial.stranger.message(trial.revision, BODY + b"dead", left_s=-60), "MsgRejectMessage expired"
+    return trial.stranger.message(trial.revision, BODY + b"dead", left_s=60_000), "MsgRejectMessage ttlTooLarge"
 
 
 def _handshakes(trial: Trial) -> list[Check]:
@@ -139,7 +139,8 @@ def _multiplexer(trial: Trial) -> list[Check]:
         check("wrong-direction", "MsgDone as the responder", said(s.NUMBER, b"\x81\x03", by=Agency.RESPONDER),
               then=CLOSED),
         check("two-in-one-sdu", "two requests in one SDU", said(n.NUMBER, ask + ask), reply, reply),
-        check("split-message", "MsgSubmitMessage, 7 bytes an SDU", said(s.NUMBER, *pieces(hand_in, 7)), (answer,), then=end),
+        check("split-message", "MsgSubmitMessage, 7 bytes an SDU", said(s.NUMBER, *pieces(hand_in, 7)), (answer,),
+              then=end),
         check("interleaved", "a request amid MsgSubmitMessage", mixed, (answer,), reply, then=end),
         check("long-sdu", f"{LONG_SDU_MESSAGES} messages in one SDU", said(s.NUMBER, hand_in * LONG_SDU_MESSAGES),
               *[(answer,)] * (1 if trial.revision.ends_early else LONG_SDU_MESSAGES),
@@ -158,7 +159,12 @@ def _submissions(trial: Trial) -> list[Check]:
 
     found = [
         check(answer.rpartition(" ")[2], "a message that lives no more, or too long", wire, (answer,)),
-        check("unknown-pool", "a message of a pool without stake", trial.stranger.message(revision), invalid),
+        check(
+            "unknown-pool",
+            "a message of a pool without stake",
+            trial.stranger.message(revision, BODY + b"unknown"),
+            invalid,
+        ),
     ]
     if not revision.ends_early:
         again = said(s.NUMBER, b"\x81\x03", submit(wire))
@@ -201,10 +207,11 @@ def _of_a_known_pool(trial: Trial, known: Signer, end: str) -> list[Check]:
 
 
 def known_message(trial: Trial, known: Signer) -> bytes:
-    """Return the message that the checks hand in, and look for at consumers."""
+    """Return the message that the checks hand in, and look for at consumers; another one each second."""
+    body = BODY + str(known.wall_s).encode()
     if trial.revision.name == "dmq-0.5":
-        return known.parts(is_long=True).message()
-    return known.message(trial.revision)
+        return known.parts(body, is_long=True).message()
+    return known.message(trial.revision, body)
 
 
 def _faulty(trial: Trial) -> list[Check]:
