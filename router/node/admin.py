@@ -242,7 +242,7 @@ class Inquiries:
         page = asked.store.records.held(bytes.fromhex(said.group), said.after, PAGE_MAX, said.since_s)
         return {
             "keys": base64.b64encode(page.keys).decode(), "upto": page.upto, "more": page.more, "gone": page.gone,
-            "goes_on": asked.router.directory.service_called(PUBSUB) is not None,
+            "times": page.times, "goes_on": asked.router.directory.service_called(PUBSUB) is not None,
         }  # fmt: skip
 
     def _queue(self, asked: Asked, _: str) -> list[dict[str, Any]]:

@@ -63,13 +63,15 @@ class PullFrom:
 
     What the other answers goes to the group's subscribers here, like any message that it brings; it may not answer.
     `expiry_min`: the minute of the message's expiry where the rules know it, or the first of so many `minutes` in which
-    it is; as long as they are at most `MINUTES_MAX` that makes the look-up cheap; 0: it is not known."""
+    it is; as long as they are at most `MINUTES_MAX` that makes the look-up cheap; 0: it is not known. `is_history`: the
+    message goes to this service alone, which keeps it for others; the group's subscribers here did not miss it."""
 
     router: PublicKey
     group: PublicKey
     id: MessageId
     expiry_min: int = 0
     minutes: int = 1
+    is_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)

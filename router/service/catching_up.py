@@ -14,16 +14,19 @@ from router.core.wire.crypto import PublicKey
 
 @dataclass(frozen=True, slots=True)
 class HeldIds:
-    """The answer to `ListHeld`: expiry minute (4 bytes, big endian) and id (32) of each message, joined.
+    """The answer to `ListHeld`: expiry minute (4 bytes, big endian) and id (32) of each message, joined, in the order
+    in which the router took them.
 
     `upto`: the arrival number to ask after for those that follow; `more`: some follow already. `gone`: a number that
-    changes when messages of the group are let go before their expiry. `error`: why the router did not answer."""
+    changes when messages of the group are let go before their expiry. `times`: Unix seconds, each with how many of the
+    messages came then. `error`: why the router did not answer."""
 
     group: PublicKey
     keys: bytes = field(default=b"", repr=False)
     upto: int = 0
     more: bool = False
     gone: int = 0
+    times: tuple[tuple[int, int], ...] = ()
     error: str = ""
 
 

@@ -77,7 +77,8 @@ def held_ids(asked: c.ListHeld, answer: Mapping[str, Any]) -> c.HeldIds:
     """Return what the rules hear of an answer to `ListHeld`."""
     if "error" in answer:
         return c.HeldIds(asked.group, error=str(answer["error"]))
-    return c.HeldIds(asked.group, base64.b64decode(answer["keys"]), answer["upto"], answer["more"], answer["gone"])
+    keys, times = base64.b64decode(answer["keys"]), tuple([(at_s, count) for at_s, count in answer["times"]])
+    return c.HeldIds(asked.group, keys, answer["upto"], answer["more"], answer["gone"], times)
 
 
 class LinkedRouters:

@@ -78,18 +78,19 @@ class NoRecords:
         self._disk = disk
 
     def held(self, group: bytes, after: int, most: int, since_s: int = 0) -> Page:
-        disk, keys, count = self._disk, list[bytes](), 0
+        disk, keys, times, count = self._disk, list[bytes](), list[tuple[int, int]](), 0
         for first in sorted(disk.carried):
             parcel = disk.parcels[first]
             if first <= after or parcel.signer != group:
                 continue
             if count >= most:
-                return Page(b"".join(keys), after, True, 0)
+                return Page(b"".join(keys), after, True, 0, tuple(times))
             after = first
             if parcel.at_s >= since_s:
                 keys += [minute.to_bytes(4, "big") + parcel.id(at) for at, minute in enumerate(parcel.expiries)]
+                times.append((parcel.at_s, parcel.count))
                 count += parcel.count
-        return Page(b"".join(keys), after, False, 0)
+        return Page(b"".join(keys), after, False, 0, tuple(times))
 
     def knows(self, identity: bytes) -> bool:
         return any(known == identity for _, known in self._disk.ids)

@@ -34,7 +34,9 @@ MESSAGES: tuple[Message, ...] = (
     AskRings(ADVERTISEMENTS[:1], (Ring(T, (Member(0, 25),)),)),
     TellRings((), (Ring(T, ()),)),
     Compare(T, 0, 23, b"a"),
+    Compare(T, 0, 23, b"a", 0),
     Compared(T, 3_100_000, (1 << 32) - 1, b"\x61" + bytes(40)),
+    Compared(T, 3_100_000, (1 << 32) - 1, b"\x61" + bytes(40), bytes.fromhex("01000000070001"), 7),
     Have(T, IDS[:1]),
     Have(OTHER_T, IDS[:3]),
 )

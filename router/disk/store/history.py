@@ -31,12 +31,14 @@ class Page(NamedTuple):
     """Messages of a group that the store holds: expiry minute (4 bytes, big endian) and id of each, joined.
 
     `upto`: the arrival number to ask after for the next page; `more`: whether there is one. `gone`: how many parcels
-    of the group were let go before their expiry since this node started."""
+    of the group were let go before their expiry since this node started. `times`: Unix seconds, each with how many of
+    the messages arrived then."""
 
     keys: bytes
     upto: int
     more: bool
     gone: int
+    times: tuple[tuple[int, int], ...] = ()
 
 
 class History:
@@ -122,13 +124,15 @@ class History:
     def page(self, txn: Any, group: bytes, after: int, most: int, since_s: int) -> Page:
         """See `Records.held`."""
         cursor, keys, count, rows, upto = txn.cursor(self._by_group), list[bytes](), 0, 0, after
+        times = list[tuple[int, int]]()
         found = cursor.set_range(group + NUMBER.pack(after + 1))
         while found and cursor.key()[:KEY_BYTES] == group:
             if count >= most or rows >= PAGE_ROWS_MAX:
-                return Page(b"".join(keys), upto, True, self._gone[group])
+                return Page(b"".join(keys), upto, True, self._gone[group], tuple(times))
             [upto] = NUMBER.unpack(cursor.key()[KEY_BYTES:])
             if (parcel := self._parcels.row(txn, upto)) is not None and parcel.at_s >= since_s:
                 keys += (WORD.pack(minute) + parcel.id(at) for at, minute in enumerate(parcel.expiries))
+                times.append((parcel.at_s, parcel.count))
                 count += parcel.count
             rows, found = rows + 1, cursor.next()
-        return Page(b"".join(keys), upto, False, self._gone[group])
+        return Page(b"".join(keys), upto, False, self._gone[group], tuple(times))

@@ -17,7 +17,8 @@ class CompareLimits:
     at least so long between two of a topic with one neighbour, however often it goes and comes; with one neighbour at
     most `begins_burst` begin at once for that, and `begins_per_s` in time. `answer_s`: until a
     neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
-    `have_max`: messages that are sent on after one. `sessions_max`: comparisons at once; `waiting_max`: questions of
+    `have_max`: messages that are sent on after one, those that came here first, unless the other lacks more than
+    `lacking_max`. `sessions_max`: comparisons at once; `waiting_max`: questions of
     others that wait until it is known what is held. A neighbour may ask `frames_burst` times, and `frames_per_s` in
     time; of at most `neighbours_max` this is remembered."""
 
@@ -30,6 +31,7 @@ class CompareLimits:
     again_s: float = 30.0
     rounds_max: int = 64
     have_max: int = 1_000
+    lacking_max: int = 20_000
     sessions_max: int = 8
     begins_per_s: float = 1.0
     begins_burst: float = 32.0

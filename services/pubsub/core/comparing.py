@@ -6,6 +6,9 @@
     after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
     when a neighbour says so            that messages to this node were dropped there
 
+What is lacked is fetched in the order in which the other took it. What the other took before the topic was wanted here
+is history: it is kept for others, and the apps of this node are not given it.
+
 Sets are compared, not cursors, so that what arrives meanwhile hides no gap. The window begins `ahead_min` minutes ahead
 on the clock of the one that is further ahead: what expires before is on its way to nowhere. The answerer keeps nothing
 of a comparison.
@@ -23,6 +26,8 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.pubsub import reasons
+from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, read_ranks, write_ranks
+from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.compare_plan import CompareLimits, Plan, allowance_of
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
@@ -41,7 +46,7 @@ TAG = "compared"
 @dataclass(slots=True, eq=False)
 class Session:
     """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: nothing
-    is asked yet, since what is held here is being looked up."""
+    is asked yet, since what is held here is being looked up. `asked_s`: when the last frame was sent."""
 
     group: PublicKey
     number: int
@@ -53,6 +58,7 @@ class Session:
     lo: int = 0
     hi: int = MINUTES_MAX
     rounds: int = 0
+    asked_s: float = 0.0
     until_s: float = inf
 
 
@@ -72,6 +78,7 @@ class Comparing:
         self._chance = setup.chance
         self._known = known
         self._limits = limits or CompareLimits()
+        self._since = Begun(setup.kept)
         self._held = Held()
         self._fetching = Fetching()
         self._plans: dict[PublicKey, Plan] = {}
@@ -85,6 +92,7 @@ class Comparing:
         self._early: dict[PublicKey, int] = {}  # messages that were dropped of groups that are not wanted yet
         self._last_s = 0.0
         self._begun = 0
+        known.is_history = self._fetching.is_history
 
     def __repr__(self) -> str:
         return f"<comparing: {len(self._sessions)} open, {self._held!r}>"
@@ -174,9 +182,9 @@ class Comparing:
 
     def _go_on(self, now: c.Now) -> list[c.Deed]:
         """Do all that is due, and wake when something is next."""
-        self._look_at_topics(now)
+        deeds = self._look_at_topics(now)
         self._fetching.tick(now)
-        deeds = [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
+        deeds += [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
         for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
             self._end(session, now, is_silent=True)
         deeds += self._fetching.go_on(now)
@@ -190,16 +198,19 @@ class Comparing:
         due_s = min(due_s, self._fetching.due_s)
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
-    def _look_at_topics(self, now: c.Now) -> None:
+    def _look_at_topics(self, now: c.Now) -> list[c.Deed]:
         """Begin with topics that are wanted, end with those that are not; after a sleep of this machine, with all."""
+        deeds = list[c.Deed]()
         topics, slept = self._known.topics, now.wall_s - self._last_s > now.mono_s + self._limits.absence_s
         for group in [one for one in self._plans if one not in topics]:
             del self._plans[group]
             self._fetching.left(group)
             self._held.left(group)
+            deeds += self._since.end(group)
             self._sessions = {place: one for place, one in self._sessions.items() if place[1] != group}
         for group in topics:
             if group not in self._plans:
+                deeds += self._since.begin(group, now)
                 self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=self._early.pop(group, 0))
             elif slept and self._last_s:
                 plan = self._plans[group]
@@ -209,6 +220,7 @@ class Comparing:
             if group in self._plans:
                 self._plans[group].name(router, now.mono_s, self._limits.apart_s)
         self._known.back.clear()
+        return deeds
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the neighbours that are named, as far as there is room, and with a random one if it is time.
@@ -252,7 +264,7 @@ class Comparing:
         plan.begin(router, now.mono_s, self._limits.apart_s)
         if plan.next_s <= now.mono_s + RETRY_S:
             plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
-        fetch, found = self._fetching.begin(group, router), Differences(self._limits.have_max)
+        fetch, found = self._fetching.begin(group, router), Differences(self._limits.lacking_max)
         self._begun += 1
         session = Session(group, self._begun, router, service, topic.t[router], fetch, found)
         self._sessions[router, group] = session
@@ -267,8 +279,9 @@ class Comparing:
 
     def _say(self, session: Session, frame: bytes, now: c.Now) -> list[c.Deed]:
         session.rounds += 1
-        session.until_s = now.mono_s + self._limits.answer_s
-        said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame)
+        session.asked_s, session.until_s = now.mono_s, now.mono_s + self._limits.answer_s
+        age_s = self._since.age_s(session.group, now)
+        said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame, age_s)
         return [c.Send(session.service, encode_message(said), TTL_S, session.router, f"{TAG} {session.number}")]
 
     def _answered(self, session: Session, said: Compared, now: c.Now) -> list[c.Deed]:
@@ -278,21 +291,25 @@ class Comparing:
         view = self._held.view(session.group, session.lo, session.hi)
         before = len(session.found.need)
         try:
-            frame = go_on(view, said.m, session.found)
-        except BadFrame as error:
+            frame = go_on(view, said.m, session.found, ranks=read_ranks(said.order))
+        except ValueError as error:
             self._end(session, now, is_silent=True)
             return [c.Refuse(reasons.NOT_COMPARED, str(error))]
+        if now.mono_s - session.asked_s <= LATE_S:
+            session.fetch.old = said.old
         session.fetch.add(dict(islice(session.found.need.items(), before, None)))
         if frame and session.rounds < self._limits.rounds_max and session.lo < session.hi:
             return self._say(session, frame, now)
-        self._fetching.give(session.group, session.router, session.found.have, now)
+        if not session.found.is_cut:  # else nobody knows here which came first, and the other asks for them itself
+            ours = sorted(session.found.have, key=view.ids.rank)[: self._limits.have_max]
+            self._fetching.give(session.group, session.router, ours, now)
         self._end(session, now)
         return []
 
     def _end(self, session: Session, now: c.Now, *, is_silent: bool = False) -> None:
         """End a comparison; what it has found out is still fetched. A neighbour that is silent is tried again soon."""
         del self._sessions[session.router, session.group]
-        session.fetch.is_open = False
+        session.fetch.close()
         plan = self._plans.get(session.group)
         if is_silent and plan is not None:
             if session.router in self._known.topics[session.group].neighbours:
@@ -319,7 +336,7 @@ class Comparing:
         limits = self._limits
         fruitless = fetch.needed > 0 and fetch.known == fetch.needed
         plan.period_s = min(limits.period_s_max, plan.period_s * 2) if fruitless else limits.period_s
-        topic, new = self._known.topics[fetch.group], fetch.needed - fetch.known
+        topic, new = self._known.topics[fetch.group], fetch.news
         missing = max(fetch.missing, plan.missed - plan.arrived)
         topic.caught_up_s, topic.missing = int(now.wall_s), missing
         if not (new or plan.is_awaited):
@@ -354,11 +371,13 @@ class Comparing:
         lo = max(said.lo, minute_at(now.wall_s) + 1)
         view = self._held.view(one.group, lo, said.hi)
         try:
-            frame = answer(view, said.m)
+            found = answer(view, said.m, LISTING_BYTES_MAX)
         except BadFrame as error:
             return [c.Refuse(reasons.NOT_COMPARED, str(error))]
         assert source is not None
-        body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, frame))
+        old = self._held.came_before(one.group, now.wall_s - said.age)
+        order = write_ranks(found.ranks)
+        body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, found.frame, order, old))
         return [c.Send(source, body, TTL_S, one.router, TAG)]
 
     def _now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:

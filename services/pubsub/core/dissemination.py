@@ -113,7 +113,7 @@ class Dissemination:
                 yield c.Answer(number, self.figures())
 
     def _came(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
-        """Send a message on that has come for the first time, and look at what it names."""
+        """Send a message on that has come for the first time, and look at what it names; not so with history."""
         group, via = message.group, message.via
         assert group is not None
         topic = self._known.topics[group]
@@ -121,6 +121,9 @@ class Dissemination:
         yield from self._mend(self.repair.arrived(message.id, via, now.mono_s))
         if via is not None:
             self._is_there(via)
+        if self._known.is_history(message.id):
+            return
+        if via is not None:
             self.repair.named(message.seen, group, via, r.Named.SEEN, now.mono_s)
         is_member = via is not None and via in topic.t and self._others.service_of(via) is not None  # no leaf
         origin = f.Origin(via, is_member, None if is_member else _end_of(message.wire))

@@ -1,8 +1,10 @@
 """Bringing what two nodes lack of each other: asking for it by ids, and sending it on (R-C35).
 
-At most `open_max` questions are open, and as many messages are sent on at once, until the other router has them;
-comparisons take turns. A router that
-answers none of many questions is asked no more: it has named ids that do not exist, or it is overloaded.
+What is lacked is asked for in the order in which the other took it, so that effects do not come before their causes:
+from one router of a topic after the other, and at most `ahead_max` messages ahead of the first that has not come. At
+most `open_max` questions are open, and as many messages are sent on at once, until the other router has them; topics
+take turns. A router that answers none of many questions is asked no more: it has named ids that do not exist, or it is
+overloaded.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf
 from typing import NamedTuple
@@ -18,17 +21,20 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
 from services.pubsub.core.held import minute_at
 from services.pubsub.core.id_set import MINUTE_BYTES, IdSet, key_of
+from services.pubsub.core.negentropy import Needed
 
 TAG = "compare"
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Bounds of fetching: open questions, seconds until one is asked again, and how often it is asked; how many in a
-    row may be without an answer; how many messages are remembered as sent to one neighbour of one topic, and how many
+    """Bounds of fetching: open questions, and how far ahead of the first that has no answer one may be, which an app in
+    causal order can put right; seconds until one is asked again, and how often it is asked; how many in a row may be
+    without an answer; how many messages are remembered as sent to one neighbour of one topic, and how many
     seconds one that is sent on takes the place of another at most, as long as nothing is heard of it."""
 
     open_max: int = 64
+    ahead_max: int = 128
     answer_s: float = 5.0
     later_s: float = 1.0
     asks_max: int = 3
@@ -40,8 +46,11 @@ class FetchLimits:
 @dataclass(slots=True, eq=False)
 class Fetch:
     """What is fetched from one router after one comparison: `needed` messages in all; `came`, `known`: the router had
-    them after all, `missing`: nobody sent them. `is_open`: more may be added; `is_void`: the comparison came to no end,
-    so that it is not known what else is missing."""
+    them after all, `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked for yet; `is_void`:
+    the comparison came to no end, so that it is not known what else is missing.
+
+    What has a rank below `old` is history, which the apps of this node are not given; `old_count` of what came or is
+    missing is such."""
 
     group: PublicKey
     router: PublicKey
@@ -49,10 +58,13 @@ class Fetch:
     came: int = 0
     known: int = 0
     missing: int = 0
+    old: int = 0
+    old_count: int = 0
     is_open: bool = True
     is_void: bool = False
-    waiting: deque[tuple[MessageId, int]] = field(default_factory=deque)
-    minutes: dict[MessageId, tuple[int, int]] = field(default_factory=dict)  # the first and last of each one's expiry
+    lacked: dict[MessageId, Needed] = field(default_factory=dict)
+    places: dict[MessageId, int] = field(default_factory=dict)  # in the order in which they are asked for
+    waiting: list[tuple[int, MessageId, int]] = field(default_factory=list)  # a heap: place, id, how often asked
     asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order
     not_before_s: float = -inf
     unanswered: int = 0
@@ -61,12 +73,42 @@ class Fetch:
     def is_over(self) -> bool:
         return not (self.is_open or self.waiting or self.asked)
 
-    def add(self, ids: Mapping[bytes, tuple[int, int]]) -> None:
-        """Fetch these ids as well, each with the first and the last minute in which it can expire."""
-        found = {MessageId(id): minutes for id, minutes in ids.items()}
-        self.needed += len(found)
-        self.minutes |= found
-        self.waiting += [(id, 0) for id in found]
+    @property
+    def news(self) -> int:
+        """Return how many messages this node lacked that its apps are given, as far as anybody has them."""
+        return max(0, self.needed - self.known - self.old_count)
+
+    def add(self, ids: Mapping[bytes, Needed]) -> None:
+        """Fetch these ids as well."""
+        self.lacked |= {MessageId(id): one for id, one in ids.items()}
+        self.needed = len(self.lacked)
+
+    def close(self) -> None:
+        """Begin to ask, in the order in which the other router took the messages."""
+        if self.is_open:
+            self.is_open = False
+            self.places = {id: at for at, id in enumerate(sorted(self.lacked, key=lambda id: self.lacked[id].rank))}
+            self.waiting = [(at, id, 0) for id, at in self.places.items()]
+
+    def is_old(self, id: MessageId) -> bool:
+        """Whether a message is history."""
+        return self.lacked[id].rank < self.old
+
+    def may_ask(self, ahead_max: int) -> bool:
+        """Whether the next that waits is not too far ahead of the first that has not come."""
+        return bool(self.waiting) and self.waiting[0][0] - ahead_max < min(
+            (self.places[id] for id in self.asked), default=self.waiting[0][0]
+        )
+
+    def ask(self, until_s: float) -> MessageId:
+        """Note that the next that waits is asked for, and return it."""
+        _, id, asks = heappop(self.waiting)
+        self.asked[id] = asks + 1, until_s
+        return id
+
+    def put_back(self, id: MessageId, asks: int) -> None:
+        """Let a message wait that was asked for in vain."""
+        heappush(self.waiting, (self.places[id], id, asks))
 
     @property
     def due_s(self) -> float:
@@ -81,9 +123,17 @@ class Fetch:
             del self.asked[id]
         return lost
 
+    def lose(self, id: MessageId) -> None:
+        """Note that nobody sends a message."""
+        if self.is_old(id):
+            self.old_count += 1
+        else:
+            self.missing += 1
+
     def give_up(self) -> None:
         """Ask for nothing more; what has not come is missing."""
-        self.missing += len(self.waiting) + len(self.asked)
+        for id in (*self.asked, *(id for _, id, _ in self.waiting)):
+            self.lose(id)
         self.waiting.clear()
         self.asked.clear()
 
@@ -102,7 +152,7 @@ class Fetching:
 
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self._limits = limits or FetchLimits()
-        self._fetches: deque[Fetch] = deque()
+        self._fetches: list[Fetch] = []
         self._to_give: deque[tuple[PublicKey, PublicKey, bytes]] = deque()
         self._giving: dict[MessageId, _Giving] = {}  # in the order of their `until_s`
         self._given: dict[tuple[PublicKey, PublicKey], IdSet] = {}
@@ -128,28 +178,41 @@ class Fetching:
     # -- fetching ------------------------------------------------------------------------------------------------
 
     def go_on(self, now: c.Now) -> list[c.Deed]:
-        """Ask for what waits, as far as questions may be open; fetches take turns."""
+        """Ask for what waits, as far as questions may be open; topics take turns."""
         deeds: list[c.Deed] = []
-        room = self._limits.open_max - self._asked
-        idle = 0
-        while room > 0 and idle < len(self._fetches):
-            fetch = self._fetches[0]
-            self._fetches.rotate(-1)
-            if not fetch.waiting or fetch.not_before_s > now.mono_s:
-                idle += 1
+        limits, turns = self._limits, self._turns()
+        room = limits.open_max - self._asked
+        while room > 0 and turns:
+            fetch = turns.popleft()
+            if fetch.not_before_s > now.mono_s or not fetch.may_ask(limits.ahead_max):
                 continue
-            idle, room, fetch.not_before_s = 0, room - 1, -inf
-            id, asks = fetch.waiting.popleft()
-            fetch.asked[id] = asks + 1, now.mono_s + self._limits.answer_s
-            first, last = fetch.minutes[id]
-            deeds.append(c.PullFrom(fetch.router, fetch.group, id, first, last - first + 1))
+            turns.append(fetch)
+            room, fetch.not_before_s = room - 1, -inf
+            id = fetch.ask(now.mono_s + limits.answer_s)
+            first, last, _ = fetch.lacked[id]
+            deeds.append(
+                c.PullFrom(fetch.router, fetch.group, id, first, last - first + 1, is_history=fetch.is_old(id))
+            )
         return deeds
+
+    def _turns(self) -> deque[Fetch]:
+        """Return the first fetch of each topic that is not over, for whose end the others of it wait."""
+        found: dict[PublicKey, Fetch] = {}
+        for fetch in self._fetches:
+            if not (fetch.is_open or fetch.is_over):
+                found.setdefault(fetch.group, fetch)
+        return deque(found.values())
+
+    def is_history(self, id: MessageId) -> bool:
+        """Whether a message is being fetched as history."""
+        return any(id in fetch.asked and fetch.is_old(id) for fetch in self._fetches)
 
     def arrived(self, id: MessageId) -> bool:
         """Note that a message has come; return whether it was fetched."""
         for fetch in self._fetches:
             if fetch.asked.pop(id, None) is not None:
                 fetch.came += 1
+                fetch.old_count += fetch.is_old(id)
                 fetch.unanswered = 0
                 return True
         return False
@@ -166,19 +229,19 @@ class Fetching:
         if heard.state == "known":
             fetch.known += 1
         else:
-            fetch.waiting.appendleft((heard.id, asks - 1))
+            fetch.put_back(heard.id, asks - 1)
             fetch.not_before_s = now.mono_s + self._limits.later_s
 
     def tick(self, now: c.Now) -> None:
-        """Ask again for what did not come in time, at the end; give up what was asked for often enough."""
+        """Ask again for what did not come in time; give up what was asked for often enough."""
         limits = self._limits
         for fetch in self._fetches:
             for id, asks in fetch.take_lost(now.mono_s):
                 fetch.unanswered += 1
                 if asks < limits.asks_max:
-                    fetch.waiting.append((id, asks))
+                    fetch.put_back(id, asks)
                 else:
-                    fetch.missing += 1
+                    fetch.lose(id)
             if fetch.unanswered >= limits.unanswered_max:
                 fetch.give_up()
         for id in list(takewhile(lambda id: self._giving[id].until_s <= now.mono_s, self._giving)):
@@ -187,7 +250,7 @@ class Fetching:
     def take_over(self) -> list[Fetch]:
         """Return the fetches that are over, each once."""
         over = [one for one in self._fetches if one.is_over]
-        self._fetches = deque(one for one in self._fetches if not one.is_over)
+        self._fetches = [one for one in self._fetches if not one.is_over]
         return over
 
     # -- giving --------------------------------------------------------------------------------------------------

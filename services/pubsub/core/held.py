@@ -7,13 +7,15 @@ asked for again.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import inf
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
-from services.pubsub.core.id_set import KEY_BYTES, IdSet, key_of, minute_of
+from services.pubsub.core.id_set import KEY_BYTES, RANK_MAX, IdSet, key_of, minute_of
 from services.pubsub.core.negentropy import View
 
 MINUTES_MAX = 1 << 32
@@ -27,15 +29,32 @@ def minute_at(wall_s: float) -> int:
 @dataclass(slots=True)
 class _Index:
     """What is held of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that expire
-    before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for."""
+    before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for.
+    `count`: how many have been listed, each with the next rank; `came_s` and `came_rank`: from which rank on they came
+    at that Unix second or later."""
 
     ids: IdSet = field(default_factory=IdSet)
+    count: int = 0
+    came_s: array[int] = field(default_factory=lambda: array("Q"))
+    came_rank: array[int] = field(default_factory=lambda: array("Q"))
     upto: int = 0
     gone: int = 0
     floor: int = 0
     at_s: float = -inf
     is_asked: bool = False
     is_anew: bool = True
+
+    def take(self, page: c.HeldIds) -> None:
+        """Add the messages of a page, in the order in which they arrived."""
+        rank = self.count
+        for at_s, count in page.times:
+            if not self.came_s or at_s > self.came_s[-1]:
+                self.came_s.append(at_s)
+                self.came_rank.append(rank)
+            rank += count
+        self.ids.add((page.keys[at : at + KEY_BYTES] for at in range(0, len(page.keys), KEY_BYTES)), self.count)
+        self.count += len(page.keys) // KEY_BYTES
+        self.upto = page.upto
 
 
 class Held:
@@ -63,6 +82,14 @@ class Held:
         index = self._indexes[group]
         return View(index.ids, max(lo, index.floor), hi)
 
+    def came_before(self, group: PublicKey, wall_s: float) -> int:
+        """Return the rank below which messages came before that Unix second, and from which on they came later."""
+        index = self._indexes[group]
+        at = bisect_left(index.came_s, int(wall_s))
+        if not index.came_s:
+            return 0
+        return min(RANK_MAX, index.came_rank[at] if at < len(index.came_s) else index.count)
+
     def refresh(self, group: PublicKey) -> list[c.Deed]:
         """Ask the router for what has arrived since, unless it is being asked."""
         index = self._indexes.setdefault(group, _Index())
@@ -84,8 +111,7 @@ class Held:
             return [c.ListHeld(page.group, 0)]
         if not index.upto:
             index.gone = page.gone
-        index.ids.add(page.keys[at : at + KEY_BYTES] for at in range(0, len(page.keys), KEY_BYTES))
-        index.upto = page.upto
+        index.take(page)
         index.ids.drop_before(key_of(minute_at(now.wall_s), b""))
         self._trim(index)
         if page.more:

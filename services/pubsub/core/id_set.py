@@ -1,8 +1,9 @@
 """Ordered sets of (expiry minute, message id) in which the sum of any run of ids is cheap, as negentropy needs it.
 
-The ids lie in leaves of at most `LEAF_MAX`, each one byte string; beside each leaf stands the sum of its ids. The sums
-of all leaves before each leaf are added up once after a change, when a sum is first asked for: one addition for each
-leaf. The sum of a run is then the difference of two such sums, and of parts of the two leaves at its ends.
+The ids lie in leaves of at most `LEAF_MAX`, each one byte string of rows (key, rank); beside each leaf stands the sum
+of its ids. The sums of all leaves before each leaf are added up once after a change, when a sum is first asked for: one
+addition for each leaf. The sum of a run is then the difference of two such sums, and of parts of the two leaves at its
+ends. A rank says in which order the messages arrived; it is no part of the key.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from itertools import accumulate
 ID_BYTES = 32
 MINUTE_BYTES = 4
 KEY_BYTES = MINUTE_BYTES + ID_BYTES
+RANK_BYTES = 4
+RANK_MAX = (1 << 8 * RANK_BYTES) - 1
+ROW_BYTES = KEY_BYTES + RANK_BYTES
 LEAF_MAX = 64
-LEAF_BYTES_MAX = LEAF_MAX * KEY_BYTES
+LEAF_BYTES_MAX = LEAF_MAX * ROW_BYTES
 SUM_MASK = (1 << 8 * ID_BYTES) - 1
 FINGERPRINT_BYTES = 16
 END = b"\xff" * (KEY_BYTES + 1)
@@ -58,14 +62,16 @@ class IdSet:
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def add(self, keys: Iterable[bytes]) -> int:
-        """Add keys; return how many of them were new."""
+    def add(self, keys: Iterable[bytes], rank: int = 0) -> int:
+        """Add keys, of which the first has that rank, the next one more, and so on; return how many of them were new.
+
+        A key that is there keeps its rank."""
         before = self._count
-        for key in keys:
-            self._add(key)
+        for place, key in enumerate(keys, rank):
+            self._add(key, min(place, RANK_MAX))
         return self._count - before
 
-    def _add(self, key: bytes) -> None:
+    def _add(self, key: bytes, rank: int) -> None:
         leaves, at = self._leaves, max(0, bisect_right(self._firsts, key) - 1)
         if not leaves:
             leaves.append(b"")
@@ -75,8 +81,8 @@ class IdSet:
         place = _position(leaf, key)
         if _is_at(leaf, place, key):
             return
-        cut = place * KEY_BYTES
-        leaf = leaves[at] = leaf[:cut] + key + leaf[cut:]
+        cut = place * ROW_BYTES
+        leaf = leaves[at] = leaf[:cut] + key + rank.to_bytes(RANK_BYTES, "big") + leaf[cut:]
         self._firsts[at] = leaf[:KEY_BYTES]
         self._sums[at] += _number(key)
         self._count += 1
@@ -99,17 +105,17 @@ class IdSet:
             leaf = self._leaves[at] if at >= 0 else b""
             place = _position(leaf, key)
             if _is_at(leaf, place, key):
-                self._put_leaf(at, leaf[: place * KEY_BYTES] + leaf[(place + 1) * KEY_BYTES :])
+                self._put_leaf(at, leaf[: place * ROW_BYTES] + leaf[(place + 1) * ROW_BYTES :])
                 self._count -= 1
 
     def drop_before(self, bound: bytes) -> int:
         """Remove all keys before a bound, such as those that have expired; return how many."""
         whole = max(0, bisect_left(self._firsts, bound) - 1)
-        gone = sum(map(len, self._leaves[:whole])) // KEY_BYTES
+        gone = sum(map(len, self._leaves[:whole])) // ROW_BYTES
         del self._leaves[:whole], self._firsts[:whole], self._sums[:whole]
         self._is_added_up &= not whole
         if self._leaves and (place := _position(self._leaves[0], bound)):
-            self._put_leaf(0, self._leaves[0][place * KEY_BYTES :])
+            self._put_leaf(0, self._leaves[0][place * ROW_BYTES :])
             gone += place
         self._count -= gone
         return gone
@@ -134,17 +140,29 @@ class IdSet:
         self._add_up()
         at = bisect_right(self._starts, position) - 1
         place = position - self._starts[at]
-        return self._leaves[at][place * KEY_BYTES : (place + 1) * KEY_BYTES]
+        return _key_at(self._leaves[at], place)
 
     def keys(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the keys at positions start..stop-1; the set must not change meanwhile."""
+        return (row[:KEY_BYTES] for row in self._rows(start, stop))
+
+    def ranks(self, start: int, stop: int) -> list[int]:
+        """Return the ranks of the keys at positions start..stop-1."""
+        return [int.from_bytes(row[KEY_BYTES:], "big") for row in self._rows(start, stop)]
+
+    def rank(self, key: bytes) -> int:
+        """Return the rank of a key; of one that is not there, that behind all."""
+        at = self.position(key)
+        return self.ranks(at, at + 1)[0] if key in self else RANK_MAX
+
+    def _rows(self, start: int, stop: int) -> Iterator[bytes]:
         self._add_up()
         at = bisect_right(self._starts, start) - 1
         while start < stop:
             leaf, first = self._leaves[at], self._starts[at]
-            for place in range(start - first, min(stop - first, len(leaf) // KEY_BYTES)):
-                yield leaf[place * KEY_BYTES : (place + 1) * KEY_BYTES]
-            at, start = at + 1, first + len(leaf) // KEY_BYTES
+            for place in range(start - first, min(stop - first, len(leaf) // ROW_BYTES)):
+                yield leaf[place * ROW_BYTES : (place + 1) * ROW_BYTES]
+            at, start = at + 1, first + len(leaf) // ROW_BYTES
 
     def sum_before(self, position: int) -> int:
         """Return the sum of the ids at all lower positions, each read as a little-endian number."""
@@ -153,11 +171,11 @@ class IdSet:
         if at < 0:
             return 0
         place = position - self._starts[at]
-        return self._before[at] + _sum(self._leaves[at][: place * KEY_BYTES])
+        return self._before[at] + _sum(self._leaves[at][: place * ROW_BYTES])
 
     def _add_up(self) -> None:
         if not self._is_added_up:
-            counts = (len(leaf) // KEY_BYTES for leaf in self._leaves)
+            counts = (len(leaf) // ROW_BYTES for leaf in self._leaves)
             self._starts = list(accumulate(counts, initial=0))[:-1]
             self._before = list(accumulate(self._sums, initial=0))[:-1]
             self._is_added_up = True
@@ -174,16 +192,16 @@ def _number(key: bytes) -> int:
 
 def _sum(leaf: bytes) -> int:
     return sum(
-        int.from_bytes(leaf[at : at + ID_BYTES], "little") for at in range(MINUTE_BYTES, len(leaf), KEY_BYTES)
+        int.from_bytes(leaf[at : at + ID_BYTES], "little") for at in range(MINUTE_BYTES, len(leaf), ROW_BYTES)
     )  # fmt: skip
 
 
 def _position(leaf: bytes, bound: bytes) -> int:
     """Return how many keys of a leaf stand before the bound."""
-    low, high = 0, len(leaf) // KEY_BYTES
+    low, high = 0, len(leaf) // ROW_BYTES
     while low < high:
         middle = (low + high) // 2
-        if leaf[middle * KEY_BYTES : (middle + 1) * KEY_BYTES] < bound:
+        if _key_at(leaf, middle) < bound:
             low = middle + 1
         else:
             high = middle
@@ -191,4 +209,8 @@ def _position(leaf: bytes, bound: bytes) -> int:
 
 
 def _is_at(leaf: bytes, place: int, key: bytes) -> bool:
-    return leaf[place * KEY_BYTES : (place + 1) * KEY_BYTES] == key
+    return _key_at(leaf, place) == key
+
+
+def _key_at(leaf: bytes, place: int) -> bytes:
+    return leaf[place * ROW_BYTES : place * ROW_BYTES + KEY_BYTES]

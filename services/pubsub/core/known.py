@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.ring import place_of
 
 SERVICE = "pubsub"
@@ -92,9 +92,10 @@ class Known:
 
     `fell_silent`: routers that did not take or answer something, and are still to be asked whether they are there.
     `back`: neighbours that are live again in a topic, and with which it is still to be compared what both hold.
+    `is_history(id)`: whether a message that comes was asked for as history, which is kept and goes no further.
     """
 
-    __slots__ = ("_earlier", "_shared", "back", "fell_silent", "router", "service", "topics")
+    __slots__ = ("_earlier", "_shared", "back", "fell_silent", "is_history", "router", "service", "topics")
 
     def __init__(self, service: PublicKey) -> None:
         self.service = service
@@ -102,6 +103,7 @@ class Known:
         self.topics: dict[PublicKey, Topic] = {}
         self.fell_silent: set[PublicKey] = set()
         self.back: set[Place] = set()
+        self.is_history: Callable[[MessageId], bool] = lambda _: False
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}
         self._earlier: dict[PublicKey, dict[bytes, PublicKey]] = {}
 

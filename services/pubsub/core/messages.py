@@ -24,6 +24,7 @@ from router.core.wire.crypto import MessageId, PublicKey, Signature, SigningKey,
 from router.core.wire.forms import Form, read_form
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.meeting import MET_ITEMS_MAX, TAG_BYTES, Meet, Met, meet_fields, met_fields, read_meet, read_met
+from services.pubsub.core.arrival_order import ORDER_BYTES_MAX
 
 BODY_BYTES_MAX = 1 << 16
 MEET_BYTES_MAX = 64
@@ -119,22 +120,27 @@ class TellRings:
 class Compare:
     """A step of a comparison of a topic's messages whose expiry minute is at least `lo` and less than `hi`.
 
-    `m`: what negentropy says (C35)."""
+    `m`: what negentropy says (C35). `age`: for how many seconds the topic has been wanted here; what the other took
+    before then is none of the news to the apps of this node."""
 
     t: bytes
     lo: int
     hi: int
     m: bytes
+    age: int = UINT32_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The answer to `Compare`."""
+    """The answer to `Compare`. `order`: the ranks of the ids that `m` lists (`arrival_order`); `old`: what has a lower
+    rank came more than the asker's `age` ago."""
 
     t: bytes
     lo: int
     hi: int
     m: bytes
+    order: bytes = b""
+    old: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +178,10 @@ def _encoded(value: Message) -> bytes:
             return b"\x82\x09" + _rings(adverts, rings)
         case TellRings(adverts, rings):
             return b"\x82\x0a" + _rings(adverts, rings)
-        case Compare(t, lo, hi, m):
-            return encode([11, {"t": t, "lo": lo, "hi": hi, "m": m}])
-        case Compared(t, lo, hi, m):
-            return encode([12, {"t": t, "lo": lo, "hi": hi, "m": m}])
+        case Compare(t, lo, hi, m, age):
+            return encode([11, {"t": t, "lo": lo, "hi": hi, "m": m, "age": age}])
+        case Compared(t, lo, hi, m, order, old):
+            return encode([12, {"t": t, "lo": lo, "hi": hi, "m": m, "order": order, "old": old}])
         case Have(t, ids):
             return encode([13, {"t": t, "ids": list(ids)}])
 
@@ -240,10 +246,17 @@ def _read_member(adverts: int, index: Any, age: Any) -> Member:
     return Member(index, shape.uint(age, "age", AGE_MAX))
 
 
-def _read_compare(value: Any) -> tuple[bytes, int, int, bytes]:
-    found = shape.fields(value, "COMPARE", ("t", "lo", "hi", "m"))
-    lo, hi = (shape.uint(found[one], one, UINT32_MAX) for one in ("lo", "hi"))
-    return _topic(found["t"]), lo, hi, shape.octets(found["m"], "m", 1, COMPARE_BYTES_MAX)
+def _read_compare(value: Any) -> tuple[bytes, int, int, bytes, int]:
+    found = shape.fields(value, "COMPARE", ("t", "lo", "hi", "m", "age"))
+    lo, hi, age = (shape.uint(found[one], one, UINT32_MAX) for one in ("lo", "hi", "age"))
+    return _topic(found["t"]), lo, hi, shape.octets(found["m"], "m", 1, COMPARE_BYTES_MAX), age
+
+
+def _read_compared(value: Any) -> tuple[bytes, int, int, bytes, bytes, int]:
+    found = shape.fields(value, "COMPARED", ("t", "lo", "hi", "m", "order", "old"))
+    lo, hi, old = (shape.uint(found[one], one, UINT32_MAX) for one in ("lo", "hi", "old"))
+    order = shape.octets(found["order"], "order", 0, ORDER_BYTES_MAX)
+    return _topic(found["t"]), lo, hi, shape.octets(found["m"], "m", 1, COMPARE_BYTES_MAX), order, old
 
 
 def _read_have(value: Any) -> Have:
@@ -270,7 +283,7 @@ _FORMS: dict[int, Form] = {
     8: Form("INTERESTS", _INTERESTS_BYTES, _INTERESTS_ITEMS, _to(TellInterests, _read_interests)),
     9: Form("RINGS", BODY_BYTES_MAX, _RINGS_ITEMS, _to(AskRings, _read_rings)),
     10: Form("RINGS", BODY_BYTES_MAX, _RINGS_ITEMS, _to(TellRings, _read_rings)),
-    11: Form("COMPARE", BODY_BYTES_MAX, 9, _to(Compare, _read_compare)),
-    12: Form("COMPARE", BODY_BYTES_MAX, 9, _to(Compared, _read_compare)),
+    11: Form("COMPARE", BODY_BYTES_MAX, 11, _to(Compare, _read_compare)),
+    12: Form("COMPARED", BODY_BYTES_MAX, 13, _to(Compared, _read_compared)),
     13: Form("HAVE", HAVE_BYTES_MAX, 5 + IDS_MAX, _read_have),
 }

@@ -20,8 +20,9 @@ range, because the sums of ids are kept (`id_set.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .id_set import END, FINGERPRINT_BYTES, ID_BYTES, KEY_BYTES, MINUTE_BYTES, IdSet, fingerprint, minute_of
 
@@ -68,22 +69,30 @@ class View:
         return minute.to_bytes(MINUTE_BYTES, "big") if minute < 1 << 32 else END
 
 
+class Needed(NamedTuple):
+    """What an asker knows of a message that it lacks: the first and the last minute in which it can expire, and its
+    place in the order in which the other side took its messages (0 if the other side says nothing of it)."""
+
+    first_min: int
+    last_min: int
+    rank: int = 0
+
+
 @dataclass(slots=True)
 class Differences:
-    """What an asker has found out: ids that only the other has, in order, each with the first and the last minute in
-    which it can expire, and keys that only this side has.
+    """What an asker has found out: ids that only the other has, and keys that only this side has, both in order.
 
     `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides."""
 
     have_max: int = 4096
-    need: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    need: dict[bytes, Needed] = field(default_factory=dict)
     have: list[bytes] = field(default_factory=list)
     is_cut: bool = False
 
     def compare(
-        self, view: View, lower: int, upper: int, theirs: dict[bytes, None], minutes: tuple[int, int]
+        self, view: View, lower: int, upper: int, theirs: dict[bytes, int], minutes: tuple[int, int]
     ) -> None:  # fmt: skip
-        """Compare all ids of a range, which expire in those minutes, with those of the other side."""
+        """Compare all ids of a range, which expire in those minutes, with those of the other side and their ranks."""
         for key in view.ids.keys(lower, upper):
             identity = key[MINUTE_BYTES:]
             if identity in theirs:
@@ -93,7 +102,7 @@ class Differences:
             else:
                 self.is_cut = True
                 break
-        self.need |= dict.fromkeys(theirs, minutes)
+        self.need |= {identity: Needed(*minutes, rank) for identity, rank in theirs.items()}
 
 
 def ask(view: View, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
@@ -103,30 +112,42 @@ def ask(view: View, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
     return frame.written
 
 
-def answer(view: View, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
-    """Return the answerer's frame; one with nothing but our version to a frame of another version.
+class Answer(NamedTuple):
+    """The answerer's frame, and the ranks of the ids that it lists, in the order of the list."""
+
+    frame: bytes
+    ranks: list[int]
+
+
+def answer(view: View, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) -> Answer:
+    """Return the answer to a frame; one with nothing but our version to a frame of another version.
 
     Raises `BadFrame`."""
     if received[:1] != VERSION:
         if received and 0x60 <= received[0] <= 0x6F:
-            return VERSION
+            return Answer(VERSION, [])
         raise BadFrame("no frame of negentropy")
-    return _compare(view, received, None, frame_bytes_max)
+    frame = _compare(view, received, None, frame_bytes_max)
+    return Answer(frame.written, frame.ranks)
 
 
-def go_on(view: View, received: bytes, found: Differences, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+def go_on(
+    view: View, received: bytes, found: Differences, frame_bytes_max: int = FRAME_BYTES_MAX, ranks: Sequence[int] = ()
+) -> bytes:
     """Take in an answer and add to what was `found`; return the asker's next frame, b"" if all is found.
 
-    Raises `BadFrame`."""
+    `ranks`: of all ids that the answer lists, or none of them. Raises `BadFrame`."""
     if received[:1] != VERSION:
         raise BadFrame(f"version {received[:1].hex() or 'missing'} of negentropy; this is {VERSION.hex()}")
-    frame = _compare(view, received, found, frame_bytes_max)
+    frame = _compare(view, received, found, frame_bytes_max, ranks).written
     return frame if len(frame) > len(VERSION) else b""
 
 
-def _compare(view: View, received: bytes, found: Differences | None, frame_bytes_max: int) -> bytes:
+def _compare(
+    view: View, received: bytes, found: Differences | None, frame_bytes_max: int, ranks: Sequence[int] = ()
+) -> _Writer:
     """Go through the ranges of a frame; `found`: what the asker collects, None at the answerer."""
-    frame = _Writer(frame_bytes_max)
+    frame, listed_before = _Writer(frame_bytes_max), 0
     (lower, end), bound, is_done = view.span, b"", False
     reached, last_bound = b"", b""
     for upper_bound, mode, given in _ranges(received):
@@ -136,7 +157,8 @@ def _compare(view: View, received: bytes, found: Differences | None, frame_bytes
             is_done, lower, bound = True, upper, upper_bound
             continue
         if mode == IDS and found is not None:
-            found.compare(view, lower, upper, _ids(given), view.minutes(reached, upper_bound))
+            theirs = _ids(given, ranks[listed_before : (listed_before := listed_before + len(given) // ID_BYTES)])
+            found.compare(view, lower, upper, theirs, view.minutes(reached, upper_bound))
             is_done, lower, bound = True, upper, upper_bound
             continue
         mark, room = frame.mark, frame.room
@@ -154,7 +176,7 @@ def _compare(view: View, received: bytes, found: Differences | None, frame_bytes
                     frame.put(bound, SKIP)
                 return _close(view, lower, end, frame)
         is_done, lower, bound = False, upper, upper_bound
-    return frame.written
+    return frame
 
 
 def _divide(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer) -> None:
@@ -162,7 +184,7 @@ def _divide(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writ
     count, ids = upper - lower, view.ids
     if count <= LISTED_MAX:
         listed = b"".join(key[MINUTE_BYTES:] for key in ids.keys(lower, upper))
-        frame.put(upper_bound, IDS, _digits(count) + listed)
+        frame.put(upper_bound, IDS, _digits(count) + listed, ids.ranks(lower, upper))
         return
     before = ids.sum_before(lower)
     for part in range(PARTS):
@@ -179,14 +201,14 @@ def _list(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer
     stop = min(upper, lower + room // ID_BYTES + 1)
     listed = b"".join(key[MINUTE_BYTES:] for key in view.ids.keys(lower, stop))
     bound = upper_bound if stop == upper else view.ids.key_at(stop)
-    frame.put(bound, IDS, _digits(stop - lower) + listed)
+    frame.put(bound, IDS, _digits(stop - lower) + listed, view.ids.ranks(lower, stop))
     return stop
 
 
-def _close(view: View, lower: int, end: int, frame: _Writer) -> bytes:
+def _close(view: View, lower: int, end: int, frame: _Writer) -> _Writer:
     """Close a full frame by one fingerprint of all that is behind it."""
     frame.put(END, FINGERPRINT, _fingerprint(view, lower, end))
-    return frame.written
+    return frame
 
 
 def _fingerprint(view: View, lower: int, upper: int) -> bytes:
@@ -201,8 +223,10 @@ def _between(last: bytes, first: bytes) -> bytes:
     return first[: alike + 1]
 
 
-def _ids(listed: bytes) -> dict[bytes, None]:
-    return dict.fromkeys(listed[at : at + ID_BYTES] for at in range(0, len(listed), ID_BYTES))
+def _ids(listed: bytes, ranks: Sequence[int]) -> dict[bytes, int]:
+    """Return the ids of a range with their ranks; all are 0 if the other side says nothing of them."""
+    ids = [listed[at : at + ID_BYTES] for at in range(0, len(listed), ID_BYTES)]
+    return dict(zip(ids, ranks, strict=True)) if len(ranks) == len(ids) else dict.fromkeys(ids, 0)
 
 
 # -- frames ----------------------------------------------------------------------------------------------------
@@ -215,6 +239,7 @@ class _Writer:
         self._parts = [VERSION]
         self._size = len(VERSION)
         self._last = 0  # the minute of the last bound
+        self.ranks: list[int] = []  # of the ids that are listed
         self._most = bytes_max - CLOSING_BYTES
 
     @property
@@ -231,15 +256,15 @@ class _Writer:
         return self._size > self._most
 
     @property
-    def mark(self) -> tuple[int, int, int]:
+    def mark(self) -> tuple[int, int, int, int]:
         """Return the place to which `cut` shortens the frame."""
-        return len(self._parts), self._size, self._last
+        return len(self._parts), self._size, self._last, len(self.ranks)
 
-    def cut(self, mark: tuple[int, int, int]) -> None:
-        parts, self._size, self._last = mark
-        del self._parts[parts:]
+    def cut(self, mark: tuple[int, int, int, int]) -> None:
+        parts, self._size, self._last, listed = mark
+        del self._parts[parts:], self.ranks[listed:]
 
-    def put(self, bound: bytes, mode: int, given: bytes = b"") -> None:
+    def put(self, bound: bytes, mode: int, given: bytes = b"", ranks: Sequence[int] = ()) -> None:
         if bound == END:
             distance = b"\x00\x00"
         else:
@@ -249,6 +274,7 @@ class _Writer:
         part = distance + _digits(mode) + given
         self._parts.append(part)
         self._size += len(part)
+        self.ranks += ranks
 
 
 def _ranges(frame: bytes) -> Iterator[tuple[bytes, int, bytes]]:

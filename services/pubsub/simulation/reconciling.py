@@ -36,7 +36,7 @@ def compare(mine: View, theirs: View) -> Talk:
     found = Differences()
     cost, rounds, question = 0, 0, ask(mine)
     while question:
-        reply = answer(theirs, question)
+        reply = answer(theirs, question).frame
         cost, rounds = cost + len(question) + len(reply), rounds + 1
         question = go_on(mine, reply, found)
     return Talk(cost, rounds, set(found.need))

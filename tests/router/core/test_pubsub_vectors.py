@@ -61,8 +61,8 @@ def _messages() -> dict[str, messages.Message]:
         "tell_interests": messages.TellInterests(mine, ()),
         "ask_rings": messages.AskRings((one, two), rings),
         "tell_rings": messages.TellRings((), (messages.Ring(T, ()),)),
-        "compare": messages.Compare(T, EXPIRY_MIN, EXPIRY_MIN + 60, b"\x61\x00\x00\x02\x00"),
-        "compared": messages.Compared(T, EXPIRY_MIN, EXPIRY_MIN + 60, b"\x61"),
+        "compare": messages.Compare(T, EXPIRY_MIN, EXPIRY_MIN + 60, b"\x61\x00\x00\x02\x00", 3600),
+        "compared": messages.Compared(T, EXPIRY_MIN, EXPIRY_MIN + 60, b"\x61", b"\x01\x00\x00\x00\x07\x00", 7),
         "have": messages.Have(T, ids),
     }
 

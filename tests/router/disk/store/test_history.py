@@ -140,11 +140,11 @@ def test_pages(tmp_path: Path) -> None:
     with closing(kept(tmp_path)) as store:
         apply(store, Changes(parcels=parcels))
         page = store.records.held(GROUP, 0, 4)
-        assert page[1:] == (11, True, 0) and len(page.keys) == 6 * 36
+        assert page[1:] == (11, True, 0, ((WALL_S, 3), (WALL_S, 3))) and len(page.keys) == 6 * 36
         assert page.keys[:4] == MINUTE.to_bytes(4, "big")
         assert ids(store, page.upto) == of(*parcels[2:])
-        assert store.records.held(GROUP, 21, 100)[1:] == (41, False, 0)
-        assert store.records.held(GROUP, 41, 100) == (b"", 41, False, 0)
+        assert store.records.held(GROUP, 21, 100)[1:] == (41, False, 0, ((WALL_S, 3), (WALL_S + 7, 3)))
+        assert store.records.held(GROUP, 41, 100) == (b"", 41, False, 0, ())
         assert ids(store, since_s=WALL_S + 7) == of(parcels[4])
 
 
@@ -154,5 +154,5 @@ def test_many_parcels_of_other_times_make_a_page_end(tmp_path: Path, monkeypatch
     parcels = [carried(random, 1 + at * 10) for at in range(5)]
     with closing(kept(tmp_path)) as store:
         apply(store, Changes(parcels=parcels))
-        assert store.records.held(GROUP, 0, 100, WALL_S + 1) == (b"", 11, True, 0)
-        assert store.records.held(GROUP, 41, 100, WALL_S + 1) == (b"", 41, False, 0)
+        assert store.records.held(GROUP, 0, 100, WALL_S + 1) == (b"", 11, True, 0, ())
+        assert store.records.held(GROUP, 41, 100, WALL_S + 1) == (b"", 41, False, 0, ())

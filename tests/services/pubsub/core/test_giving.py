@@ -9,6 +9,7 @@ from router.core.wire.crypto import MessageId, SigningKey
 from router.service import contract as c
 from services.pubsub.core.fetching import TAG, Fetching, FetchLimits
 from services.pubsub.core.id_set import key_of
+from services.pubsub.core.negentropy import Needed
 
 GROUP, FIRST, SECOND = (SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3))
 IDS = [MessageId(bytes((n,)) * 32) for n in range(5)]
@@ -77,7 +78,9 @@ def test_two_routers_that_lack_one_message_both_get_it() -> None:
 def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
     fetching = Fetching(FetchLimits(open_max=2, answer_s=5.0, later_s=1.0, asks_max=2))
     fetch = fetching.begin(GROUP, FIRST)
-    fetch.add({id: (70, 70 + n) for n, id in enumerate(IDS[:3])})
+    fetch.add({id: Needed(70, 70 + n, rank=n) for n, id in enumerate(IDS[:3])})
+    assert fetching.go_on(at(0)) == [], "not before it is known in which order"
+    fetch.close()
     pulls = [c.PullFrom(FIRST, GROUP, id, 70, 1 + n) for n, id in enumerate(IDS[:3])]
     assert fetching.go_on(at(0)) == pulls[:2]
     assert (fetching.due_s, fetching.arrived(IDS[0]), fetching.arrived(IDS[0])) == (5, True, False)
@@ -85,6 +88,6 @@ def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
     fetching.pulled_from(c.PulledFrom(FIRST, GROUP, IDS[2], "later"), at(2))
     assert fetching.due_s == 3, "when the pause is over"
     fetching.tick(at(5))
-    assert fetching.go_on(at(5)) == [pulls[2], pulls[1]]
+    assert fetching.go_on(at(5)) == [pulls[1], pulls[2]]
     fetching.tick(at(10))
     assert (fetch.came, fetch.missing, len(fetch.waiting)) == (1, 1, 1), "one was asked for twice, the other once"

@@ -55,8 +55,8 @@ def test_exact_bytes() -> None:
     assert encode_message(AskRings(ADVERTISEMENTS[:2], RINGS)) == encode([9, rings])
     assert encode_message(TellRings((), (Ring(T, ()),))) == encode([10, {"advs": [], "rings": [[T, []]]}])
     compare = {"t": T, "lo": 1, "hi": 2, "m": b"a"}
-    assert encode_message(Compare(T, 1, 2, b"a")) == encode([11, compare])
-    assert encode_message(Compared(T, 1, 2, b"a")) == encode([12, compare])
+    assert encode_message(Compare(T, 1, 2, b"a", 9)) == encode([11, compare | {"age": 9}])
+    assert encode_message(Compared(T, 1, 2, b"a", b"o", 3)) == encode([12, compare | {"order": b"o", "old": 3}])
     assert encode_message(Have(T, IDS[:2])) == encode([13, {"t": T, "ids": list(IDS[:2])}])
 
 
@@ -183,6 +183,7 @@ def test_the_longest_of_each_is_within_its_limits() -> None:
     for value in (
         AskRings(ADVERTISEMENTS[1:2] * 64, many), TellInterests(FILTERS[1], VIEW * 5),
         Compare(T, 0, 1, bytes(60_000)), Have(T, IDS * 4), Met(FIRST, T, (T,) * 1024),
+        Compared(T, 0, 1, bytes(52_000), bytes(6_505), 1),
     ):  # fmt: skip
         assert decode_message(encode_message(value)) == value
 

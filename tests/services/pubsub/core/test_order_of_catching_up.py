@@ -1,0 +1,142 @@
+"""In which order a node that catches up gets what it lacks, and what of it is history; routers are dictionaries."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
+
+from router.service import contract as c
+from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
+from services.pubsub.core.fetching import Fetching, FetchLimits
+from services.pubsub.core.id_set import END, RANK_MAX, IdSet, key_of
+from services.pubsub.core.messages import BODY_BYTES_MAX, Compared, encode_message
+from services.pubsub.core.negentropy import Differences, Needed, View, answer, ask, go_on
+
+HOUR = 3600
+
+
+# -- the order of ids that are listed --------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, RANK_MAX), max_size=100))
+def test_ranks_as_bytes(ranks: list[int]) -> None:
+    assert read_ranks(write_ranks(ranks)) == ranks
+
+
+def test_exact_bytes_of_ranks() -> None:
+    assert write_ranks([]) == b""
+    assert write_ranks([7, 5, 260]) == bytes.fromhex("01 00000005 02 00 ff")
+    assert write_ranks([5, 261]) == bytes.fromhex("02 00000005 0000 0100")
+
+
+@pytest.mark.parametrize("order", ["00", "05 00000000 0000000000", "01 00000000", "02 00000000 00", "01 ffffffff 01"])
+def test_an_order_that_is_none(order: str) -> None:
+    with pytest.raises(ValueError, match="order"):
+        read_ranks(bytes.fromhex(order))
+
+
+def test_the_longest_list_with_its_order_fits_a_message() -> None:
+    random = Random(1)
+    held = IdSet()
+    for rank in random.sample(range(RANK_MAX), 3_000):
+        held.add([key_of(1, random.randbytes(32))], rank)
+    found = answer(View(held), b"\x61\x00\x00\x02\x00", LISTING_BYTES_MAX)
+    order = write_ranks(found.ranks)
+    assert len(found.ranks) > 1_500 and len(order) <= ORDER_BYTES_MAX
+    assert len(encode_message(Compared(T, 1, 2, found.frame, order, RANK_MAX))) <= BODY_BYTES_MAX
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 32), st.integers(1, 300), st.integers(0, 300), st.integers(1_500, 52_000))
+def test_every_id_is_found_with_its_rank(seed: int, here: int, there: int, most: int) -> None:
+    """However many frames it takes, and whatever both have already."""
+    random = Random(seed)
+    keys = [key_of(1 + random.randrange(3), random.randbytes(32)) for _ in range(here + there)]
+    mine, theirs, found = IdSet(keys[:here]), IdSet(random.sample(keys, here + there)), Differences()
+    frame = ask(View(mine), most)
+    while frame:
+        listed = answer(View(theirs), frame, most)
+        frame = go_on(View(mine), listed.frame, found, most, listed.ranks)
+    assert {id: one.rank for id, one in found.need.items()} == {key[4:]: theirs.rank(key) for key in keys[here:]}
+    assert theirs.position(END) == here + there and theirs.rank(bytes(36)) == RANK_MAX
+
+
+# -- what is asked for first -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_missed_comes_in_the_order_in_which_the_other_took_it(seed: int) -> None:
+    """2,500 messages of one minute, of which this node has some; the other begins to send on what came first."""
+    left, right = Node(1), Node(2)
+    said = [message(number) for number in range(2_500)]
+    right.hold(*said)
+    left.hold(*Random(seed).sample(said, 100 * seed))
+    had = set(left.held)
+    World(left, right)
+    assert left.given == [id for id, _ in said if id not in had]
+
+
+def test_what_the_other_lacks_is_sent_on_in_the_order_in_which_it_was_taken_here() -> None:
+    """The other asks for nothing: it has only just compared."""
+    world, left, right = pair(range(300), range(300))
+    world.pass_s(10)
+    said = [message(number) for number in range(300, 600)]
+    left.hold(*said)
+    world.link(left, right, False)
+    world.pass_s(40)
+    world.link(left, right)
+    world.run()
+    assert right.given == [id for id, _ in said] and left.forwarded == 300
+
+
+LOST = st.lists(st.tuples(st.integers(0, 199), st.sampled_from(["lost", "later", "twice"])), max_size=40)
+
+
+@settings(max_examples=40)
+@given(LOST, st.integers(1, 80))
+def test_none_comes_long_before_one_that_the_other_took_earlier(lost: list[tuple[int, str]], ahead: int) -> None:
+    """Whatever answers are lost or put off: no more than `ahead_max` come before one that is still to come."""
+    ids = [message(number)[0] for number in range(200)]
+    fates = {ids[at]: [fate] * (1 + (fate == "twice")) for at, fate in lost}
+    fetching = Fetching(FetchLimits(ahead_max=ahead, asks_max=4, unanswered_max=10_000))
+    fetch = fetching.begin(GROUP, Node(2).me.router)
+    shuffled = Random(1).sample(range(200), 200)
+    fetch.add({ids[at]: Needed(1, 1, at) for at in shuffled})
+    fetch.close()
+    came, now_s = list[int](), 0.0
+    while not fetch.is_over:
+        now = c.Now(BEGIN_S + now_s, now_s)
+        deeds = fetching.go_on(now)
+        for deed in deeds:
+            assert isinstance(deed, c.PullFrom)
+            fate = fates.get(deed.id, [])
+            match fate.pop() if fate else "":
+                case "later":
+                    fetching.pulled_from(c.PulledFrom(deed.router, GROUP, deed.id, "later"), now)
+                case "":
+                    assert fetching.arrived(deed.id)
+                    came.append(ids.index(deed.id))
+        if not deeds:
+            now_s += 1.0
+            fetching.tick(c.Now(BEGIN_S + now_s, now_s))
+    assert sorted(came) == list(range(200)) and fetch.came == 200
+    assert all(number < came[at] + ahead for at in range(200) for number in came[:at])
+
+
+def test_fetches_of_one_topic_go_one_after_the_other() -> None:
+    fetching, ids = Fetching(), [message(number)[0] for number in range(6)]
+    first, second = (fetching.begin(GROUP, Node(number).me.router) for number in (2, 3))
+    second.add({ids[3]: Needed(1, 1)})
+    second.close()
+    now = c.Now(BEGIN_S, 0)
+    assert len(fetching.go_on(now)) == 1, "the first is not closed yet"
+    first.add({id: Needed(1, 1, at) for at, id in enumerate(ids[:3])})
+    first.close()
+    assert len(fetching.go_on(now)) == 3
+    second.add({ids[4]: Needed(1, 1)})
+    assert [fetching.arrived(id) for id in ids[:4]] == [True] * 4
+    assert {one.came for one in fetching.take_over()} == {1, 3}
