@@ -17,6 +17,7 @@ from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import Reason
 
+from .as_history import AsHistory
 from .delivery import Delivery
 from .directory import UNKNOWN, Standing
 from .door_log import DoorLog
@@ -65,7 +66,7 @@ class Acceptance:
         outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
         for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
         overhear: Callable[[Link, Row, bytes, Now], None], uplinks: Callable[[], tuple[bytes, ...]],
-        is_met: Callable[[bytes], bool],
+        is_met: Callable[[bytes], bool], as_history: AsHistory,
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
@@ -78,6 +79,7 @@ class Acceptance:
         self._pending = pending
         self._door = door
         self._limits = limits
+        self._as_history = as_history
         self._for_us = for_us
         self._overhear = overhear
         self._uplinks = uplinks
@@ -142,7 +144,8 @@ class Acceptance:
                     self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
                     refused = row.k
                 else:
-                    which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0)
+                    is_old = self._as_history.has(row)
+                    which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0, is_old)
                     if which != run.which or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
                         self._accept(batch, run, now)
                         run = ParcelDraft(which)
@@ -202,6 +205,8 @@ class Acceptance:
                     if refusal is not None:
                         self._refuse(batch, row, *refusal)
             return
+        if self._as_history.has(row):
+            plan = self._as_history.recipients(run.rows(), plan)
         if row.kind == MULTICAST and row.signer == link.key:
             for data, rows in run.pieces:
                 for one in rows:

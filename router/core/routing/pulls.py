@@ -22,6 +22,7 @@ from router.core.wire.lifetime import UINT32_MAX, expiry_s
 from router.core.wire.message import MULTICAST
 from router.core.wire.reasons import Reason
 
+from .as_history import AsHistory
 from .directory import Directory, Standing
 from .door_log import DoorLog
 from .effects import Now, Pending, Pulled, PullFrom
@@ -49,6 +50,7 @@ class _Pull(Struct, forbid_unknown_fields=True):
     ids: Annotated[tuple[Hex, ...], Meta(min_length=1, max_length=IDS_MAX)]
     expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
     minutes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MINUTES_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
+    history: Annotated[tuple[bool, ...], Meta(max_length=IDS_MAX)] = ()
 
 
 class _Asker:
@@ -64,7 +66,7 @@ class Pulls:
 
     def __init__(
         self, directory: Directory, links: Links, groups: Groups, seen: Seen, pending: Pending, door: DoorLog,
-        limits: PullLimits, say: Callable[[Link, Pull | Carried | Answer, Now], bool],
+        as_history: AsHistory, limits: PullLimits, say: Callable[[Link, Pull | Carried | Answer, Now], bool],
     ) -> None:  # fmt: skip
         self._directory = directory
         self._links = links
@@ -72,6 +74,7 @@ class Pulls:
         self._seen = seen
         self._pending = pending
         self._door = door
+        self._as_history = as_history
         self._limits = limits
         self._say = say
         self._askers: dict[bytes, _Asker] = {}
@@ -101,6 +104,8 @@ class Pulls:
         counts = said.minutes if len(said.minutes) == len(ids) else (1,) * len(ids)
         minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
         self._pending.effects.append(PullFrom(link.id, router, group, tuple(zip(minutes, ids, strict=True))))
+        for id, is_history in zip(ids, said.history, strict=False):
+            self._as_history.asked(link.key, id, is_history)
         return None
 
     def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:

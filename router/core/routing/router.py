@@ -20,6 +20,7 @@ from router.core.wire.redemption import TO_INVITER
 
 from .acceptance import Acceptance
 from .admission import Admission
+from .as_history import AsHistory
 from .away import Away
 from .book import Book
 from .catch_ups import CatchUps
@@ -91,7 +92,10 @@ class Router:
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
         book = Book(limits.learned_max)
         self.advertisements = book.advertisements
-        self.pulls = Pulls(directory, self.links, self.groups, self.seen, self._pending, self.door, limits.pulls, say)
+        as_history = AsHistory(directory)
+        self.pulls = Pulls(
+            directory, self.links, self.groups, self.seen, self._pending, self.door, as_history, limits.pulls, say
+        )
         self.catch_ups = CatchUps(directory, self.links, self.groups, say)
         self._services = ServiceWords(
             directory, book, self.links, self.pulls, self.catch_ups, self._pending, change, met, say,
@@ -108,7 +112,7 @@ class Router:
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
             self._pending, self.door, limits.acceptance, self._membership.hear, self._membership.overhear,
-            lambda: directory.uplinks, directory.is_met,
+            lambda: directory.uplinks, directory.is_met, as_history,
         )  # fmt: skip
         self.witness = Witness(directory, self.links, self._pending)
         self._recover(recovered, now)

@@ -38,6 +38,8 @@ from services.pubsub.core.messages import (
 
 ADVERTS = [value_of(one.wire) for one in ADVERTISEMENTS[:2]]
 FILTER = [0, bytes(128), FILTERS[0].signature]
+ASKED = {"t": T, "lo": 0, "hi": 1, "m": b"a", "age": 0}
+TOLD = {"t": T, "lo": 0, "hi": 1, "m": b"a", "order": b"", "old": 0}
 
 
 @pytest.mark.parametrize("value", MESSAGES, ids=lambda value: type(value).__name__)
@@ -126,10 +128,14 @@ def test_any_bytes_are_a_message_or_malformed(data: bytes, kind: int) -> None:
         ([9, {"advs": ADVERTS[:1], "rings": [[T, [[0, 0]] * 11]]}], "a ring has 11 items; 0 to 10 are allowed"),
         ([9, {"advs": ADVERTS[:1], "rings": [[T, [[0, 256]]]]}], "age is not an unsigned number up to 255"),
         ([10, {"advs": [ADVERTS[0]] * 65, "rings": [[T, []]]}], "advs has 65 items; 0 to 64 are allowed"),
-        ([11, {"t": T, "lo": 0, "hi": 1, "m": b""}], "m has 0 bytes"),
-        ([11, {"t": T, "lo": 0, "hi": 1 << 32, "m": b"a"}], "hi is not an unsigned number"),
-        ([12, {"t": T[:15], "lo": 0, "hi": 1, "m": b"a"}], "t has 15 bytes instead of 16"),
-        ([12, {"t": T, "lo": 0, "hi": 1, "m": bytes(60_001)}], "m has 60001 bytes"),
+        ([11, ASKED | {"m": b""}], "m has 0 bytes"),
+        ([11, ASKED | {"hi": 1 << 32}], "hi is not an unsigned number"),
+        ([11, ASKED | {"age": -1}], "age is not an unsigned number"),
+        ([12, TOLD | {"t": T[:15]}], "t has 15 bytes instead of 16"),
+        ([12, TOLD | {"m": bytes(60_001)}], "m has 60001 bytes"),
+        ([12, TOLD | {"order": bytes(6_506)}], "order has 6506 bytes instead of 0 to 6505"),
+        ([12, TOLD | {"old": 1 << 32}], "old is not an unsigned number"),
+        ([12, ASKED], "COMPARED"),
         ([13, {"t": T, "ids": []}], "ids has 0 items; 1 to 64 are allowed"),
         ([13, {"t": T, "ids": [bytes(32)] * 65}], "ids has 65 items"),
         ([13, {"t": T, "ids": [bytes(31)]}], "an id has 31 bytes instead of 32"),

@@ -1,0 +1,44 @@
+"""Messages that the pub/sub service asked for as history: they are kept for others, and go to no subscriber here."""
+
+from __future__ import annotations
+
+from router.core.wire.message import MULTICAST
+
+from .directory import PUBSUB, Directory
+from .intake import Row
+
+OPEN_MAX = 4096
+"""Messages that were asked for as history and have not come; beyond that the oldest goes to all, like any other."""
+
+
+class AsHistory:
+    """Which messages these are, by their ids. What was said before this node wanted a group is none of the news that
+    its subscribers wait for (R-C35)."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._ids: dict[bytes, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._ids)} messages asked for as history>"
+
+    def asked(self, by: bytes, id: bytes, is_history: bool) -> None:
+        """Note how a message was asked for last; only the pub/sub service asks for history."""
+        if not self._directory.has_role(by, PUBSUB):
+            return
+        self._ids.pop(id, None)
+        if is_history:
+            self._ids[id] = None
+            if len(self._ids) > OPEN_MAX:
+                del self._ids[next(iter(self._ids))]
+
+    def has(self, row: Row) -> bool:
+        """Whether a message is one of them."""
+        return bool(self._ids) and row.kind == MULTICAST and row.id in self._ids
+
+    def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Return to whom such messages go that have come: the service alone; to all, if it is not in the group."""
+        for row in rows:
+            self._ids.pop(row.id, None)
+        service = self._directory.service_called(PUBSUB)
+        return (service,) if service is not None and service in plan else plan
