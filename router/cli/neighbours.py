@@ -12,7 +12,17 @@ from router.cli import given_link
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import address_text, columns, neighbour_cell, note, offset_text, say, say_json, span_text
+from router.cli.output import (
+    address_text,
+    columns,
+    for_this_home,
+    neighbour_cell,
+    note,
+    offset_text,
+    say,
+    say_json,
+    span_text,
+)
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
 from router.core.routing.directory import CONFIG, INVITED
@@ -230,7 +240,7 @@ def list_peers(as_json: bool) -> None:
         say(f"\n{name}{address_text(one['address'].hex())}")
         for line in (*one["urls"], _rights(one), one["problem"]):
             if line:
-                say(f"  {clean(line, 1000)}")
+                say(for_this_home(f"  {clean(line, 1000)}"))
 
 
 def _heard(row: dict[str, Any]) -> str:
@@ -239,6 +249,10 @@ def _heard(row: dict[str, Any]) -> str:
 
 def _rights(row: dict[str, Any]) -> str:
     rights = f"has the rights {', '.join(row['grant'])}" if row["grant"] else ""
+    if row["state"] == "blocked":
+        return "is shut out; `router peer unblock` lets it in again" + (
+            f", with the rights {', '.join(row['grant'])}" if row["grant"] else ""
+        )
     if row["until_s"] and row["learned"] in WITH_END:
         at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(row["until_s"]))
         if row["state"] == ENDED:

@@ -11,7 +11,8 @@ import click
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import address_text, facts, group_text, note, say, say_json
+from router.cli.output import address_text, facts, for_this_home, group_text, note, say, say_json
+from router.cli.publish_report import UNREAD
 from router.cli.services import know_reasons
 from router.client.errors import NodeUnavailable
 from router.core.why.fate import HOPS_MAX, sentence, short_key
@@ -145,7 +146,12 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     last = answer["turned_away"][-1]
     times = "once" if answer["turned_away_times"] == 1 else f"{answer['turned_away_times']} times"
     said = f"{times}, last {last['time']}: {last['reason']}, from {_who(last['from'], names)}"
-    return [("turned away", said)]
+    rows: list[tuple[str, object]] = [("turned away", said)]
+    if not answer["accepted_at"]:
+        rows.append(("", f"{sentence(last['reason'])}; it is not kept here, and its sender was told so"))
+        if last["reason"] == Reason.NO_SUBSCRIBERS.word:
+            rows.append(("", for_this_home(UNREAD)))
+    return rows
 
 
 def _noted(one: dict[str, Any], names: Names) -> str:

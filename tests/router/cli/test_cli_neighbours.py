@@ -64,6 +64,8 @@ def test_a_key_is_unblocked_with_what_it_had(router: Run, home: Path) -> None:
     before = config.load(home / "router.toml")[0].peers
     blocked = router("peer", "block", "bob")
     assert blocked.stderr == f"`router --home {home} peer unblock bob` lets it in again\n"
+    said = f"  is shut out; `router --home {home} peer unblock` lets it in again, with the rights join, store\n"
+    assert said in router("peer", "list").stdout
     let_in = router("peer", "unblock", "bob")
     assert let_in.stdout == "bob is blocked no more\n" and config.load(home / "router.toml")[0].peers == before
     said = f"it has the rights join, store; `router --home {home} peer add bob --grant RIGHTS` gives it others\n"

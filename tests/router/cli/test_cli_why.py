@@ -62,6 +62,21 @@ def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[s
         assert [said in line for line in lines] == [True] * bool(said)
 
 
+def test_of_a_message_that_nobody_reads_it_says_what_that_means(
+    names: Names, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = answer_of(Found(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
+    turned = {"time": "T", "reason": "no-subscribers", "from": "5a" * 32}
+    _tell(answer | {"accepted_at": None, "turned_away": [turned], "turned_away_times": 1}, names)
+    _, _, once, meaning, remedy, *_ = capsys.readouterr().out.splitlines()
+    assert once.startswith("turned away  once, last T: no-subscribers, from addr1")
+    said = (
+        "nobody has joined the group who is here or has messages kept; it is not kept here, and its sender was told so"
+    )
+    assert meaning.strip() == said
+    assert remedy.strip().startswith("this node knows nobody who reads that group; on a local network subscribe to it")
+
+
 def test_which_lan_neighbours_were_not_owed_it_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
     answer = answer_of(Found(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
     _tell(answer | {"not_owed": [{"neighbour": "5a" * 32, "why": OF_AN_UPLINK}]}, names)
