@@ -170,7 +170,7 @@ def test_the_list_says_until_when_and_that_it_is_over(router: Run, home: Path) -
         path.write_text(path.read_text() + f'until = "{until}"\n')
     shown = router("peer", "list").stdout
     assert "\npast    ended    config " in shown and "\ncoming  unknown  config " in shown
-    assert "ended 2026-01-31 18:00 UTC: it is a stranger since; `router peer remove` forgets it" in shown
+    assert f"ended 2026-01-31 18:00 UTC: it is a stranger since; `router --home {home} peer remove` forgets it" in shown
     assert ", and it had the rights join\n" in shown
     assert "\n  has the rights join until 2999-12-31 18:00 UTC\n" in shown
     found = {one["name"]: one for one in json.loads(router("peer", "list", "--json").stdout)}
