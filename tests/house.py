@@ -20,9 +20,9 @@ _PURE = """
     statistics string struct textwrap types typing unicodedata urllib zlib
 """
 PURE = _PURE.split()
-_SERVICES = (  # the wire, its tables, the contract, the client, the command line's kit, private files; no more
+_SERVICES = (  # the wire, its tables, the contract, the client, the command line's kit, private files, the rig; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
-    r"|cli\.(ask|command|exits|output|services)|disk\.private_file))?|services\.OWN(\..*)?"
+    r"|cli\.(ask|command|exits|output|services)|disk\.private_file|rig\.process))?|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),

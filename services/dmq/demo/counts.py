@@ -1,0 +1,115 @@
+"""What the demo checks: the answers to signers, what aggregators read, and what the log tells, against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from services.dmq.core.signed_message import Dmq05
+from services.dmq.demo.script import Line, Script
+from services.dmq.demo.signers import ACCEPTED, REJECTED, UNKNOWN
+from services.dmq.demo.stage import CONSUMERS, Played
+
+Key = tuple[str, str]
+"""Id and pool of a message: an id alone does not name it."""
+
+
+class Check(NamedTuple):
+    """Something that must hold, what was counted, and whether it held."""
+
+    text: str
+    counted: int
+    holds: bool
+
+
+def key_of(line: Line) -> Key:
+    message = Dmq05().read(line.wire)
+    return message.id.hex(), line.pool.hex()
+
+
+def _keys(reply: dict[str, Any]) -> list[Key]:
+    return [(own_id, pool) for own_id, pool in reply.get("messages", ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """All that was counted, and what is to be made of it. `fates`: what `router why` says, by id."""
+
+    script: Script
+    played: Played
+    fates: dict[str, dict[str, Any]]
+    status: dict[str, Any]
+    unaccounted: int = 0
+
+    def untold(self) -> list[str]:
+        """Return the ids of messages of which the log does not tell all yet; events come into it after the answer."""
+        lines = self.script.lines
+        return [
+            key_of(lines[number])[0]
+            for number, one in self.played.answers.items()
+            if (one["answer"] == ACCEPTED and not self._is_told(key_of(lines[number])))
+            or (one["answer"] == REJECTED and not self._is_rejection_told(lines[number]))
+        ]
+
+    def checks(self) -> Iterator[Check]:
+        lines, answers = self.script.lines, self.played.answers
+        accepted = [key_of(lines[number]) for number, one in answers.items() if one["answer"] == ACCEPTED]
+        rejected = [number for number, one in answers.items() if one["answer"] == REJECTED]
+        unknown = [number for number, one in answers.items() if one["answer"] == UNKNOWN]
+        choking = key_of(self.script.choking)
+        yield Check("messages handed in, each over a connection of its own", len(answers), len(answers) == len(lines))
+        yield Check("answered [1]", len(accepted), len(accepted) + len(rejected) + len(unknown) == len(lines))
+        yield Check("answers lost with a killed node", len(unknown), bool(self.played.kills) or not unknown)
+        as_meant = [number for number in rejected if self._is_meant(lines[number], answers[number]["text"])]
+        yield Check("rejected, each for its own reason", len(rejected), as_meant == rejected)
+        for name in CONSUMERS:
+            read = Counter(self._read(name))
+            owed = [key for key in accepted if key != choking or name != CONSUMERS[0]]
+            missing = sum(not read[key] for key in owed)
+            yield Check(f"of these the {name} aggregator has read", len(owed) - missing, not missing)
+            doubled = sum(self._doubled(name).values())
+            yield Check(f"given to the {name} aggregator again after it acknowledged", doubled, not doubled)
+        aside = {one["name"]: one["set_aside"] for one in self.status["consumers"]}
+        wanted = {CONSUMERS[0]: int(choking in set(accepted)), CONSUMERS[1]: 0}
+        yield Check("set aside for the aggregator that choked on it", aside[CONSUMERS[0]], aside == wanted)
+        known = [key for key in accepted if self._is_told(key)]
+        yield Check("of which router why tells that they were accepted and read", len(known), known == accepted)
+        told = [number for number in rejected if self._is_rejection_told(lines[number])]
+        yield Check("of which router why tells the reason", len(told), told == rejected)
+        yield Check("unaccounted for by router audit", self.unaccounted, not self.unaccounted)
+
+    @staticmethod
+    def _is_meant(line: Line, text: str) -> bool:
+        return line.fault is not None and line.fault.value in text
+
+    def _read(self, name: str) -> Iterator[Key]:
+        for reply in self.played.replies[name]:
+            yield from _keys(reply)
+
+    def _doubled(self, name: str) -> Counter[Key]:
+        """Return what came again after the node had heard that it was read: a later reply on the same connection."""
+        replies = self.played.replies[name]
+        acknowledged = set[Key]()
+        doubled = Counter[Key]()
+        for at, reply in enumerate(replies):
+            found = _keys(reply)
+            doubled.update(key for key in found if key in acknowledged)
+            if any(one["connection"] == reply["connection"] for one in replies[at + 1 :]):
+                acknowledged.update(found)
+        return doubled
+
+    def _events(self, key: Key, event: str) -> list[dict[str, Any]]:
+        """Return the fields of such events of this message."""
+        noted = self.fates.get(key[0], {}).get("noted", ())
+        return [one for one in noted if one["event"] == event and one["fields"].get("pool") == key[1]]
+
+    def _is_told(self, key: Key) -> bool:
+        readers = {one["fields"]["consumer"] for one in self._events(key, "dmq_read")}
+        aside = {one["fields"]["consumer"] for one in self._events(key, "dmq_set_aside")}
+        return bool(self._events(key, "dmq_accepted")) and readers | aside == set(CONSUMERS)
+
+    def _is_rejection_told(self, line: Line) -> bool:
+        name = line.fault.value if line.fault is not None else ""
+        return any(one["fields"].get("name") == name for one in self._events(key_of(line), "dmq_rejected"))

@@ -1,0 +1,80 @@
+"""What the signers of the demo hand in: messages of pools that are made for it, and what is to become of each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from router.core.wire.crypto import SigningKey
+from services.dmq.core.certificate import Certificate, issue
+from services.dmq.core.fault import Fault
+from services.dmq.core.kes import KesSigningKey
+from services.dmq.core.pool_keys import PoolKeys, stake_file
+from services.dmq.core.signed_message import Dmq05
+
+CHOKES = b"no mithril signature: "
+"""How a body begins that the first aggregator cannot read."""
+TTL_S = 1500
+SIGNERS = 16
+_BODY_BYTES = 200
+
+
+class Line(NamedTuple):
+    """A message to be handed in by a signer, and the fault it is to be rejected for, if any."""
+
+    signer: int
+    pool: bytes
+    wire: bytes
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All messages, in the order in which each signer hands its own in; and the stake of their pools."""
+
+    lines: tuple[Line, ...]
+    stake: bytes
+    choking: Line
+    twice: Line
+    others_payload: Line
+
+
+def written(messages: int, kes_period: int, wall_s: float) -> Script:
+    """Return a script in which each signer speaks for `messages` pools, and some of them not as they should."""
+    pools = [_pool(kes_period) for _ in range(SIGNERS * messages)]
+    expires_at = int(wall_s) + TTL_S
+    lines = [_line(at % SIGNERS, keys, b"signature %d " % at, kes_period, expires_at) for at, keys in enumerate(pools)]
+    first, second, third, fourth, fifth = pools[:5]
+    middle = len(lines) // 2
+    choking = _line(1, second, CHOKES, kes_period, expires_at)
+    twice = _line(0, first, b"again within a minute ", kes_period, expires_at)
+    whose = next(one for one in lines if one.pool == third.certificate.pool)
+    taken = _line(3, fourth, _body_of(whose.wire), kes_period, expires_at)
+    wrong = _line(4, _with_wrong_certificate(fifth), b"wrong certificate ", kes_period, expires_at)
+    special = [choking, twice, taken, wrong._replace(fault=Fault.BAD_CERTIFICATE)]
+    stake = stake_file(*(keys.certificate.pool for keys in pools))
+    return Script((*lines[:middle], *special, *lines[middle:]), stake, choking, twice, taken)
+
+
+def _line(signer: int, keys: PoolKeys, body: bytes, kes_period: int, expires_at: int) -> Line:
+    padded = body if len(body) >= _BODY_BYTES else body + os.urandom(_BODY_BYTES - len(body))
+    wire = Dmq05().write(keys.draft(padded, kes_period, expires_at=expires_at))
+    return Line(signer, keys.certificate.pool, wire)
+
+
+def _body_of(wire: bytes) -> bytes:
+    return Dmq05().read(wire).body
+
+
+def _pool(start_period: int) -> PoolKeys:
+    kes = KesSigningKey.from_seed(os.urandom(32))
+    return PoolKeys(kes, issue(SigningKey(os.urandom(32)), kes.public, 0, start_period))
+
+
+def _with_wrong_certificate(keys: PoolKeys) -> PoolKeys:
+    """Return the keys with a certificate that another cold key has signed."""
+    right = keys.certificate
+    foreign = issue(SigningKey(os.urandom(32)), keys.kes.public, right.issue_number, right.start_period)
+    wrong = Certificate(right.kes_key, right.issue_number, right.start_period, foreign.signature, right.cold_key)
+    return PoolKeys(keys.kes, wrong)

@@ -1,0 +1,73 @@
+"""`router dmq demo`: what a DMQ node holds to, shown on real processes that are killed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import trio
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import say, say_json
+from router.rig.process import HANG_S, RigFailed
+from services.dmq.core.chain_time import NETWORKS
+from services.dmq.demo.counts import Check, Counts
+from services.dmq.demo.script import SIGNERS, Script, written
+from services.dmq.demo.stage import NETWORK, Played, staged
+
+
+@click.command(cls=Command)
+@click.option("--messages", type=click.IntRange(1, 200), default=6, show_default=True, help="Messages of each signer.")
+@click.option("--kills", type=click.IntRange(0, 200), default=1, show_default=True, help="How often the node dies.")
+@json_option
+def demo(messages: int, kills: int, as_json: bool) -> None:
+    """Play sixteen signers and two aggregators at a node that is killed.
+
+    Node and one aggregator get kill -9 in between. One pool sends what an aggregator cannot read, one a wrong
+    certificate, one speaks twice within a minute, one signs what another has signed. Ends with the counts that it has
+    checked; exit code 1 if one of them is wrong.
+    """
+    with tempfile.TemporaryDirectory(prefix="dmq-demo-") as base:
+        now_s = time.time()
+        script = written(messages, NETWORKS[NETWORK].kes_period_at(now_s), now_s)
+        try:
+            counts = trio.run(_play, Path(base), script, kills, as_json)
+        except* RigFailed as group:
+            raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
+    checks = list(counts.checks())
+    _show(counts.played, checks, as_json)
+    if not all(one.holds for one in checks):
+        raise SystemExit(Exit.FAILED)
+
+
+async def _play(base: Path, script: Script, kills: int, as_json: bool) -> Counts:
+    async with staged(base, script) as stage:
+        if not as_json:
+            say(f"{SIGNERS} signers hand in {len(script.lines)} messages, two aggregators read")
+        played = await stage.play(kills)
+        fates: dict[str, dict[str, Any]] = {}
+        counts = Counts(script, played, fates, await stage.status())
+        with trio.move_on_after(HANG_S):
+            while untold := counts.untold():
+                for message in untold:
+                    fates[message] = await stage.ask("why", message)
+        await stage.node.stop()
+        audit = await stage.audit()
+    return replace(counts, unaccounted=int(audit["unaccounted"]))
+
+
+def _show(played: Played, checks: list[Check], as_json: bool) -> None:
+    if as_json:
+        say_json({
+            "checks": [one._asdict() for one in checks], "kills": played.kills, "seconds": round(played.seconds, 1),
+            "ok": all(one.holds for one in checks),
+        })  # fmt: skip
+        return
+    say(f"the node and the first aggregator were killed {played.kills} times; {played.seconds:.1f} s")
+    for one in checks:
+        say(f"{'ok  ' if one.holds else 'NO  '}{one.counted:>6}  {one.text}")
