@@ -62,6 +62,7 @@ class DmqNode:
         return {**self._urls, **{door_of(name): url for name, url in self._named.items()}}
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        self._holdings.begin()
         return list(self._heard(heard, now))
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:

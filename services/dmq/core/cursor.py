@@ -40,8 +40,9 @@ class Cursor:
 
     def requested(self) -> tuple[int, ...]:
         """Hear the consumer's next request; return the numbers that it acknowledges."""
-        found, self.offered, self.breaks = self.offered, (), 0
+        found, self.offered = self.offered, ()
         if found:
+            self.breaks = 0
             self.most = min(2 * self.most, REPLY_MESSAGES_MAX)
             self._pass(found)
         return found

@@ -48,9 +48,14 @@ class Holdings:
         self.cursors: dict[str, Cursor] = {}
         self.counts: Counter[str] = Counter()
         self._kept_counts: dict[str, int] = {}
+        self._just_taken: dict[int, bytes] = {}
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.mempool!r}, {len(self.cursors)} consumers>"
+
+    def begin(self) -> None:
+        """Hear that something new is decided on: `kept` shows what was decided before."""
+        self._just_taken.clear()
 
     # -- the start -----------------------------------------------------------------------------------------
 
@@ -105,14 +110,15 @@ class Holdings:
         pool = message.certificate.pool
         record = rows.encode_record(self.authentication.records[pool], now)
         number = rows.key_of(row.number)
+        wire = self._just_taken[row.number] = self._encoding.notified(message)
         return row, [
-            c.Keep(MESSAGE + number, self._encoding.notified(message)), c.Keep(ROW + number, rows.encode_row(row)),
+            c.Keep(MESSAGE + number, wire), c.Keep(ROW + number, rows.encode_row(row)),
             c.Keep(RECORD + pool, record), self._state(), *self.counted(),
         ]  # fmt: skip
 
     def wire(self, row: Row) -> bytes:
         """Return the message as consumers get it."""
-        return self._kept[MESSAGE + rows.key_of(row.number)]
+        return self._just_taken.get(row.number) or self._kept[MESSAGE + rows.key_of(row.number)]
 
     def expire(self, wall_s: float) -> Iterator[tuple[Row, list[c.Deed]]]:
         """Forget the messages whose expiry has come; yield each with what removes it."""
