@@ -51,7 +51,8 @@ async def _play(base: Path, script: Script, kills: int, as_json: bool) -> Counts
             say(f"{SIGNERS} signers hand in {len(script.lines)} messages, two aggregators read")
         played = await stage.play(kills)
         fates: dict[str, dict[str, Any]] = {}
-        counts = Counts(script, played, fates, await stage.status())
+        peers_at = {(one["id"], one["pool"]): one["peers_at"] for one in await stage.mempool()}
+        counts = Counts(script, played, fates, await stage.status(), peers_at)
         with trio.move_on_after(HANG_S):
             while untold := counts.untold():
                 for message in untold:

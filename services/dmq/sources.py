@@ -41,7 +41,7 @@ def stake_file(argument: bytes) -> bytes:
             data = file.read(STAKE_BYTES_MAX + 1)
     except OSError as error:
         raise BadStake(f"the stake file {path} cannot be read: {error.strerror}; see to it") from None
-    return _answer(read_stake(data, changed_ns / 10**9), changed_ns)
+    return encoded(read_stake(data, changed_ns / 10**9), changed_ns)
 
 
 def stake_command(argument: bytes) -> bytes:
@@ -65,7 +65,7 @@ def stake_command(argument: bytes) -> bytes:
             said = " ".join(found.said.read(4096).decode("utf-8", "replace").split())[-_SAID_CHARS_MAX:]
             raise BadStake(f"the stake command {words[0]} ended with exit code {code} ({said}); run it by hand")
         found.printed.seek(0)
-        return _answer(read_stake(found.printed.read(STAKE_BYTES_MAX + 1), time.time()), 0)
+        return encoded(read_stake(found.printed.read(STAKE_BYTES_MAX + 1), time.time()), 0)
 
 
 def genesis(argument: bytes) -> bytes:
@@ -86,6 +86,6 @@ def _begun(words: tuple[str, ...]) -> _Running:
     return _Running(process, printed, said, time.monotonic())
 
 
-def _answer(stake: StakeSet, changed_ns: int) -> bytes:
+def encoded(stake: StakeSet, changed_ns: int) -> bytes:
     pools = {bytes(pool): lovelace for pool, lovelace in stake.pools.items()}
     return msgspec.msgpack.encode((stake.at_s, changed_ns, pools))

@@ -12,6 +12,7 @@ from services.dmq.demo.script import SIGNERS, Line, Script
 from services.dmq.demo.signers import ACCEPTED, REJECTED, UNKNOWN
 from services.dmq.demo.stage import CONSUMERS, Played
 
+PAUSE_S = 60
 Key = tuple[str, str]
 """Id and pool of a message: an id alone does not name it."""
 
@@ -35,12 +36,14 @@ def _keys(reply: dict[str, Any]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """All that was counted, and what is to be made of it. `fates`: what `router why` says, by id."""
+    """All that was counted, and what is to be made of it. `fates`: what `router why` says, by id.
+    `peers_at`: the live messages, and when peers may hear of each."""
 
     script: Script
     played: Played
     fates: dict[str, dict[str, Any]]
     status: dict[str, Any]
+    peers_at: dict[Key, int]
     unaccounted: int = 0
 
     def untold(self) -> list[str]:
@@ -72,8 +75,20 @@ class Counts:
             doubled = sum(self._doubled(name).values())
             yield Check(f"given to the {name} aggregator again after it acknowledged", doubled, not doubled)
         aside = {one["name"]: one["set_aside"] for one in self.status["consumers"]}
-        wanted = {CONSUMERS[0]: int(choking in set(accepted)), CONSUMERS[1]: 0}
+        is_there = choking in self.peers_at
+        wanted = {CONSUMERS[0]: int(is_there), CONSUMERS[1]: 0}
         yield Check("set aside for the aggregator that choked on it", aside[CONSUMERS[0]], aside == wanted)
+        early, late = (self.peers_at.get(key_of(one), 0) for one in self.script.twice)
+        kept_back = bool(early and late and abs(late - early) >= PAUSE_S)
+        yield Check(
+            "kept back from peers, as its pool spoke twice within a minute",
+            int(kept_back),
+            kept_back or not (early and late),
+        )
+        both = sum(key_of(one) in self.peers_at for one in self.script.one_id)
+        yield Check(
+            "live under one id, as a pool has signed what another had", both, both == 2 or bool(self.played.kills)
+        )
         known = [key for key in accepted if self._is_told(key)]
         yield Check("of which router why tells that they were accepted and read", len(known), known == accepted)
         told = [number for number in rejected if self._is_rejection_told(lines[number])]

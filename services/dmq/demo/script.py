@@ -31,13 +31,15 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All messages, in the order in which each signer hands its own in; and the stake of their pools."""
+    """All messages, in the order in which each signer hands its own in; and the stake of their pools.
+
+    `twice`: two of one pool; `one_id`: two of two pools with one payload, and so with one id."""
 
     lines: tuple[Line, ...]
     stake: bytes
     choking: Line
-    twice: Line
-    others_payload: Line
+    twice: tuple[Line, Line]
+    one_id: tuple[Line, Line]
 
 
 def written(messages: int, kes_period: int, wall_s: float) -> Script:
@@ -45,16 +47,16 @@ def written(messages: int, kes_period: int, wall_s: float) -> Script:
     pools = [_pool(kes_period) for _ in range(SIGNERS * messages)]
     expires_at = int(wall_s) + TTL_S
     lines = [_line(at % SIGNERS, keys, b"signature %d " % at, kes_period, expires_at) for at, keys in enumerate(pools)]
-    first, second, third, fourth, fifth = pools[:5]
+    first, second, _, fourth, fifth = pools[:5]
     middle = len(lines) // 2
     choking = _line(1, second, CHOKES, kes_period, expires_at)
     twice = _line(0, first, b"again within a minute ", kes_period, expires_at)
-    whose = next(one for one in lines if one.pool == third.certificate.pool)
+    whose = lines[2]
     taken = _line(3, fourth, _body_of(whose.wire), kes_period, expires_at)
     wrong = _line(4, _with_wrong_certificate(fifth), b"wrong certificate ", kes_period, expires_at)
     special = [choking, twice, taken, wrong._replace(fault=Fault.BAD_CERTIFICATE)]
     stake = stake_file(*(keys.certificate.pool for keys in pools))
-    return Script((*lines[:middle], *special, *lines[middle:]), stake, choking, twice, taken)
+    return Script((*lines[:middle], *special, *lines[middle:]), stake, choking, (lines[0], twice), (whose, taken))
 
 
 def _line(signer: int, keys: PoolKeys, body: bytes, kes_period: int, expires_at: int) -> Line:

@@ -102,6 +102,16 @@ class Stage:
         found: dict[str, Any] = await self.ask("service", "dmq status")
         return found
 
+    async def mempool(self) -> list[dict[str, Any]]:
+        """Return the live messages."""
+        found: list[dict[str, Any]] = []
+        after = 0
+        while True:
+            page = await self.ask("service", f"dmq mempool {after}")
+            found += page["messages"]
+            if not (after := page["next"]):
+                return found
+
     async def ask(self, word: str, argument: str) -> Any:
         """Return the node's answer to an operator's question."""
         async with connect(home=self.home) as node:

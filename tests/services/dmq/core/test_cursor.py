@@ -55,6 +55,7 @@ def consume(cursor: Cursor, of: Mempool, unreadable: set[int]) -> tuple[list[int
         if unreadable & set(rows):
             number = cursor.broke_off()
             aside += [] if number is None else [number]
+            assert cursor.requested() == (), "over a new connection, which acknowledges nothing"
         else:
             read += rows
             assert list(cursor.requested()) == rows

@@ -1,0 +1,139 @@
+"""A DMQ node's rules under a host that keeps everything in memory, and clients that speak with it without sockets."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from random import Random
+from typing import Any
+
+from router.core.link.machine import Agency
+from router.core.wire.crypto import SigningKey
+from router.service import contract as c
+from samples.dmq import NOW
+from services.dmq.core import handshake as h
+from services.dmq.core import notification as n
+from services.dmq.core import submission as s
+from services.dmq.core.networks import network_of
+from services.dmq.core.pool_keys import stake_file
+from services.dmq.core.revision import REVISIONS
+from services.dmq.core.session import Session
+from services.dmq.core.stake import read_stake
+from services.dmq.rules import DmqNode
+from services.dmq.settings import Settings
+from services.dmq.sources import encoded
+
+
+class Host:
+    """Hears, keeps, computes at once, and carries the bytes; `crash` makes the rules anew from what was kept.
+
+    `stake`: what is read for a stake file; None: reading it fails."""
+
+    def __init__(self, settings: Settings, *pools: Any, has_stake: bool = True) -> None:
+        self.settings = settings
+        self.stake = encoded(read_stake(stake_file(*pools), NOW.wall_s), 1) if has_stake else None
+        self.now = c.Now(NOW.wall_s, NOW.mono_s)
+        self.kept: dict[bytes, bytes] = {}
+        self.notes: list[c.Note] = []
+        self.clients: dict[tuple[str, str], Client] = {}
+        self.waiting: list[c.Compute] = []
+        self.computes = True
+        self.start()
+
+    def start(self) -> None:
+        key = SigningKey(bytes(32)).public
+        self.rules = DmqNode(c.Setup("dmq", key, self.settings, self.kept, Random(1)))
+        self.hear(c.Started(key))
+
+    def crash(self) -> None:
+        """Kill the node: connections and jobs end, what was kept stays."""
+        self.clients.clear()
+        self.waiting.clear()
+        self.start()
+
+    def pass_time(self, seconds: float) -> None:
+        self.now = c.Now(self.now.wall_s + seconds, self.now.mono_s + seconds)
+        self.hear(c.Tick())
+
+    def hear(self, heard: c.Heard) -> list[c.Deed]:
+        deeds = self.rules.hear(heard, self.now)
+        for deed in deeds:  # all of it commits, before anything is seen
+            if isinstance(deed, c.Keep):
+                self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})
+            elif isinstance(deed, c.Note):
+                self.notes.append(deed)
+        for deed in deeds:
+            if isinstance(deed, c.Write) and (client := self.clients.get((deed.door, deed.peer))):
+                client.hear(deed.data)
+            elif isinstance(deed, c.Compute):
+                self.waiting.append(deed)
+        while self.computes and self.waiting:
+            self.compute()
+        return deeds
+
+    def compute(self) -> None:
+        """Do the job that was asked for first."""
+        job = self.waiting.pop(0)
+        if job.function.endswith(":stake_file"):
+            self.hear(c.Computed(job.tag, self.stake or b"", "" if self.stake else "it is half a file"))
+        else:
+            self.hear(c.Computed(job.tag, resolve_name(job.function)(job.argument)))
+
+    def ask(self, word: str, argument: str = "") -> Any:
+        [answer] = [one for one in self.hear(c.Asked(1, word, argument)) if isinstance(one, c.Answer)]
+        return answer.value
+
+    def connect(self, door: str = "local", *, greets: bool = True) -> Client:
+        client = Client(self, door, str(len(self.notes) + len(self.clients) + Random().randrange(1 << 40)))
+        self.clients[door, client.peer] = client
+        self.hear(c.Opened(door, client.peer))
+        if greets:
+            client.say(h.NUMBER, h.propose(network_of(self.settings.network).magic))
+        return client
+
+    def events(self, event: str) -> list[c.Note]:
+        return [one for one in self.notes if one.event == event]
+
+
+class Client:
+    """A signer's or a consumer's end."""
+
+    def __init__(self, host: Host, door: str, peer: str) -> None:
+        self._host = host
+        self.door = door
+        self.peer = peer
+        self.session = Session(Agency.INITIATOR, REVISIONS[host.settings.revision])
+        self.heard: list[Any] = []
+        self.is_closed = False
+
+    def hear(self, data: bytes) -> None:
+        if not data:
+            self.is_closed = True
+            self.hang_up()
+        else:
+            self.heard += [one.message for one in self.session.hear(data, 0)]
+
+    def send(self, data: bytes) -> None:
+        self._host.hear(c.Came(self.door, self.peer, data))
+
+    def say(self, number: int, message: Any) -> None:
+        self.session.say(number, message)
+        self.send(b"".join(iter(lambda: self.session.take(0), b"")))
+
+    def submit(self, wire: bytes) -> Any:
+        """Hand a message in, and return the answer; None if there is none yet."""
+        self.heard.clear()
+        self.say(s.NUMBER, s.MsgSubmitMessage(wire))
+        return self.heard[0] if self.heard else None
+
+    def request(self, *, blocking: bool = True) -> tuple[bytes, ...] | None:
+        """Ask for messages, and return those of the reply; None if there is none yet."""
+        self.heard.clear()
+        self.say(n.NUMBER, n.MsgRequestMessagesBlocking() if blocking else n.MsgRequestMessagesNonBlocking())
+        return self.messages()
+
+    def messages(self) -> tuple[bytes, ...] | None:
+        return self.heard[-1].messages if self.heard else None
+
+    def hang_up(self) -> None:
+        if self._host.clients.pop((self.door, self.peer), None) is not None:
+            self._host.hear(c.Came(self.door, self.peer, b""))

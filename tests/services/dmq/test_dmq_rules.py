@@ -1,0 +1,206 @@
+"""A DMQ node's rules: what is kept before a signer is answered, what consumers are given, and who is closed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool
+from samples.dmq_node import Host
+
+from router.core.wire.crypto import Signature
+from router.service import contract as c
+from services.dmq import reasons
+from services.dmq.core import handshake as h
+from services.dmq.core.certificate import issue
+from services.dmq.core.cursor import BREAKS_MAX
+from services.dmq.core.holdings import OtherNode
+from services.dmq.core.mux import HEAD
+from services.dmq.core.signed_message import Dmq05, Draft
+from services.dmq.core.submission import MsgAcceptMessage, MsgRejectMessage, RejectKind
+from services.dmq.core.talk import ANSWERS_MAX, HELLO_S
+from services.dmq.settings import Settings
+
+SETTINGS = Settings(stake_file="stake", consumers=("a=unix:a.sock", "b=unix:b.sock"))
+ACCEPTED = MsgAcceptMessage()
+
+
+def host(**given: object) -> Host:
+    return Host(msgspec.structs.replace(SETTINGS, **given), *(pool.id for pool in POOLS))
+
+
+def wire(number: int = 0, text: bytes = b"", *, expires_at: int = EXPIRES_AT) -> bytes:
+    return Dmq05().write(POOLS[number].draft(text + BODY, expires_at=expires_at))
+
+
+def test_an_accepted_message_is_kept_and_noted_before_its_signer_hears() -> None:
+    node = host()
+    node.computes = False
+    signer = node.connect()
+    assert signer.submit(wire()) is None, "its signatures are not verified yet"
+    [job] = node.waiting
+    deeds = node.rules.hear(c.Computed(job.tag, b"\0"), node.now)
+    kinds = [type(one).__name__ for one in deeds if isinstance(one, c.Keep | c.Note | c.Write)]
+    assert kinds == [*["Keep"] * 5, "Note", "Write"]
+    assert {one.key[:2] for one in deeds if isinstance(one, c.Keep)} == {b"m ", b"r ", b"p ", b"st", b"co"}
+
+
+def test_what_was_accepted_survives_and_is_known() -> None:
+    node = host()
+    assert node.connect().submit(wire()) == ACCEPTED
+    node.crash()
+    again = node.connect().submit(wire())
+    assert again == MsgRejectMessage(RejectKind.ALREADY_RECEIVED)
+    assert node.connect().request() == (wire(),)
+    status = node.ask("status")
+    assert (status["accepted"], status["rejected"]) == (1, {"dmq:duplicate": 1})
+    assert status["mempool"] == {"messages": 1, "bytes": len(wire())}
+    assert [one["id"] for one in node.ask("mempool")["messages"]] == [Dmq05().read(wire()).id.hex()]
+
+
+def test_each_rejection_has_its_reason() -> None:
+    node = host()
+    certificate = issue(POOLS[2].cold, POOLS[1].kes.public, 0, 1430)
+    wrong = Dmq05().write(replace_certificate(POOLS[1], certificate.signature))
+    stranger = Dmq05().write(Pool(77).draft())
+    for bad, reason in ((wrong, reasons.BAD_CERTIFICATE), (stranger, reasons.UNKNOWN_POOL)):
+        answer = node.connect().submit(bad)
+        assert isinstance(answer, MsgRejectMessage) and node.notes[-1].reason == reason
+        assert node.notes[-1].message == Dmq05().read(bad).id
+    assert not node.ask("mempool")["messages"] and node.connect().submit(wire(1)) == ACCEPTED
+
+
+def replace_certificate(pool: Pool, signature: Signature) -> Draft:
+    draft = pool.draft()
+    return draft._replace(certificate=replace(draft.certificate, signature=signature))
+
+
+def test_a_named_consumer_goes_on_where_it_acknowledged_and_others_begin_anew() -> None:
+    node = host()
+    for number in range(3):
+        assert node.connect().submit(wire(number)) == ACCEPTED
+    first = node.connect("consumer a")
+    assert first.request() == (wire(0), wire(1), wire(2))
+    assert first.request() is None, "acknowledged; now it waits"
+    node.connect().submit(wire(0, b"next"))
+    assert first.messages() == (wire(0, b"next"),)
+    assert [one.fields["consumer"] for one in node.events("dmq_read")] == ["a"] * 3
+    node.crash()
+    assert node.connect("consumer a").request() == (wire(0, b"next"),), "which was not acknowledged"
+    assert len(node.connect("consumer b").request() or ()) == len(node.connect().request() or ()) == 4
+
+
+def test_a_body_that_breaks_off_its_consumer_is_set_aside_and_can_be_given_again() -> None:
+    node = host()
+    for number in range(3):
+        node.connect().submit(wire(number))
+    read: list[bytes] = []
+    for _ in range(3 + BREAKS_MAX):
+        consumer = node.connect("consumer a")
+        while (reply := consumer.request()) and wire(1) not in reply:
+            read += reply
+        consumer.hang_up()
+    assert read == [wire(0), wire(2)] and len(node.events("dmq_set_aside")) == 1
+    assert node.ask("status")["consumers"][0] == {"name": "a", "lag": 0, "set_aside": 1, "connected": False}
+    node.crash()
+    assert node.ask("again", "a 2") == {"again": True} and node.ask("again", "a 2") == {"again": False}
+    assert node.connect("consumer a").request() == (wire(1),)
+
+
+def test_the_newest_connection_is_the_consumer() -> None:
+    node = host()
+    older, newer = node.connect("consumer a"), node.connect("consumer a")
+    assert older.request() is None and newer.request() is None
+    assert older.is_closed and not newer.is_closed
+    node.connect().submit(wire())
+    assert newer.messages() == (wire(),) and node.ask("status")["clients"]["broken_off"] == 1
+
+
+def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
+    node = host()
+    node.kept.clear()
+    node.computes = False
+    node.crash()
+    signer = node.connect()
+    assert signer.submit(wire()) is None and node.ask("status")["stake"]["pools"] == 0
+    node.stake, stake = None, node.stake
+    node.compute()
+    assert node.events("dmq_rejected")[-1].reason == reasons.STAKE_MISSING
+    assert node.ask("status")["stake"]["problem"] == "it is half a file"
+    node.stake, node.computes = stake, True
+    node.pass_time(10)
+    assert node.ask("status")["stake"] | {"age_s": 0} == {"age_s": 0, "pools": 3, "is_of_epoch": True, "problem": ""}
+    assert node.connect().submit(wire()) == ACCEPTED
+
+
+def test_a_message_expires_to_the_second_and_leaves_nothing_but_its_events() -> None:
+    node = host()
+    node.connect().submit(wire())
+    node.pass_time(EXPIRES_AT - node.now.wall_s - 1)
+    assert len(node.ask("mempool")["messages"]) == 1
+    node.pass_time(1)
+    assert not node.ask("mempool")["messages"] and len(node.events("dmq_expired")) == 1
+    assert not [key for key in node.kept if key[:2] in (b"m ", b"r ")]
+
+
+def test_an_early_message_is_taken_and_marked_or_refused() -> None:
+    paced, strict = host(), host(rate="reject")
+    for node in (paced, strict):
+        assert node.connect().submit(wire()) == ACCEPTED
+    assert paced.connect().submit(wire(0, b"again")) == ACCEPTED
+    first, second = paced.ask("mempool")["messages"]
+    assert second["peers_at"] - first["peers_at"] == 60
+    strict.crash()
+    assert strict.connect().submit(wire(0, b"again")).text.startswith("SigTooFrequent"), "also after a restart"
+
+
+def test_hellos_have_a_share_and_a_time() -> None:
+    node = host(clients_max=4)
+    silent = [node.connect(greets=False) for _ in range(3)]
+    assert [one.is_closed for one in silent] == [False, False, True]
+    silent[0].send(b"\0")  # one byte of an SDU
+    node.pass_time(HELLO_S)
+    assert [one.is_closed for one in silent] == [True, True, True]
+    clients = [node.connect() for _ in range(5)]
+    assert [one.is_closed for one in clients] == [False] * 4 + [True]
+    node.pass_time(10)
+    causes = {one.fields["cause"]: one.fields["count"] for one in node.events("dmq_broken_off")}
+    assert sum(int(count) for count in causes.values()) == 4 == node.ask("status")["clients"]["broken_off"]
+
+
+def test_wrong_bytes_close_their_connection_and_no_other() -> None:
+    node = host()
+    other = node.connect("consumer a")
+    assert other.request() is None
+    for bad in (HEAD.pack(0, 14, 0), HEAD.pack(0, 99, 1) + b"\0", HEAD.pack(0, 0x800E, 1) + b"\0", b"\xff" * 64):
+        client = node.connect()
+        client.send(bad)
+        assert client.is_closed
+    ahead = node.connect()
+    ahead.send((HEAD.pack(0, 15, 3) + b"\x82\x00\xf4") * (ANSWERS_MAX + 1))
+    assert ahead.is_closed
+    node.connect().submit(wire())
+    assert other.messages() == (wire(),)
+
+
+def test_another_network_is_refused_at_the_handshake_and_in_the_directory() -> None:
+    node = host()
+    client = node.connect(greets=False)
+    client.say(h.NUMBER, h.propose(h.MAGICS["preview"]))
+    assert isinstance(client.heard[0], h.MsgRefuse) and client.is_closed
+    node.settings = msgspec.structs.replace(SETTINGS, network="preview")
+    with pytest.raises(OtherNode, match="network 2912307721"):
+        node.crash()
+
+
+def test_what_is_turned_away_in_masses_is_summed() -> None:
+    node = host()
+    signer = node.connect()
+    assert signer.submit(wire()) == ACCEPTED
+    for _ in range(500):
+        signer.submit(wire())
+    alone = len(node.events("dmq_rejected"))
+    node.pass_time(60)
+    [summed] = node.events("dmq_turned_away")
+    assert alone + int(summed.fields["count"]) == 500 and alone < 300
