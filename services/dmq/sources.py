@@ -87,5 +87,6 @@ def _begun(words: tuple[str, ...]) -> _Running:
 
 
 def encoded(stake: StakeSet, changed_ns: int) -> bytes:
+    """Return what the rules read: the stake of each pool, its time, and that of the file's change."""
     pools = {bytes(pool): lovelace for pool, lovelace in stake.pools.items()}
     return msgspec.msgpack.encode((stake.at_s, changed_ns, pools))
