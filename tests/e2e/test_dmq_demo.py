@@ -22,7 +22,7 @@ def played(*options: str) -> dict[str, object]:
 
 
 def test_a_killed_node_loses_nothing_that_it_has_accepted() -> None:
-    assert played("--messages", "2", "--kills", "1")["kills"] == 1
+    assert played("--messages", "6", "--kills", "1")["kills"] == 1
 
 
 @pytest.mark.long
