@@ -39,6 +39,15 @@ class Dropped:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class SaidCaughtUp:
+    """An app was told a `CaughtUp` of a group, that of this Unix second."""
+
+    group: PublicKey
+    at_s: int
+    app: PublicKey
+
+
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
@@ -54,9 +63,11 @@ class ListHeld:
 class CaughtUp:
     """Tell the group's subscribers on this node that what they missed has been fetched, as far as anybody has it.
 
-    At that Unix second `missing` of `of` messages had expired everywhere."""
+    At that Unix second `missing` of `of` messages had expired everywhere. If any were missing, each is told as soon as
+    it is connected, but for those that have `heard` it; `SaidCaughtUp` follows for each."""
 
     group: PublicKey
     at_s: int
     missing: int = 0
     of: int = 0
+    heard: tuple[PublicKey, ...] = ()

@@ -23,7 +23,7 @@ from router.core.wire.hint import Hinted
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
 from router.service.between_nodes import Confirm, Forward, Passed, PulledFrom, PullFrom
-from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld
+from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld, SaidCaughtUp
 from router.service.nearby import (
     Attend,
     Dial,
@@ -43,8 +43,8 @@ __all__ = [
     "Computed", "Confirm", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand", "Heard",
     "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen", "Listening",
     "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled", "PulledFrom",
-    "Refuse", "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write",
-    "WriteAtEnd",
+    "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake",
+    "Wanted", "Write", "WriteAtEnd",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -190,7 +190,8 @@ class Tick:
 
 Heard = (
     Started | Message | Asked | Opened | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted
-    | Signed | Tick | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | Attested
+    | Signed | Tick | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | SaidCaughtUp
+    | Attested
 )  # fmt: skip
 
 

@@ -34,8 +34,9 @@ def request_of(deed: c.Deed) -> tuple[str, dict[str, Any]] | None:
             return "listen", {"url": url}
         case c.Dial(key):
             return "dial", {"key": key.hex()}
-        case c.CaughtUp(group, at_s, missing, of):
-            return admin.CAUGHT_UP, {"group": group.hex(), "at_s": at_s, "missing": missing, "of": of}
+        case c.CaughtUp(group, at_s, missing, of, heard):
+            said = {"group": group.hex(), "at_s": at_s, "missing": missing, "of": of}
+            return admin.CAUGHT_UP, {**said, "heard": [one.hex() for one in heard]}
         case c.ListHeld(group, after):
             return admin.HELD, {"group": group.hex(), "after": after}
         case _:
@@ -64,6 +65,9 @@ def heard(inquiry: admin.Inquiry) -> c.Heard | None:
         case admin.DROPPED:
             found = json.loads(inquiry.argument)
             return c.Dropped(_key(found["router"]), _key(found["group"]), found["count"])
+        case admin.SAID_CAUGHT_UP:
+            found = json.loads(inquiry.argument)
+            return c.SaidCaughtUp(_key(found["group"]), found["at_s"], _key(found["app"]))
         case admin.UNREACHED:
             found = json.loads(inquiry.argument)
             return c.Unreached(_key(found["key"]), found["text"], found["let_in"])

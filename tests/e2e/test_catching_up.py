@@ -71,5 +71,13 @@ async def test_a_long_absence(missed: int, tmp_path: Path) -> None:
                     assert str(one).endswith(f"; {EXPIRED} of {missed:,} have expired everywhere")
                     break
         print(f"{marked} of {missed} messages came before a cause, and said so")
+        await away.kill()
+        await away.start()
+        async with connect(home=away.home, as_name="who signs on later") as app:
+            await app.join(GROUP)
+            async for one in app.caught_up:  # kept over the kill, for those who have not heard it
+                if one.of:
+                    assert (one.group, one.missing, one.of) == (GROUP.group, EXPIRED, missed)
+                    break
         earlier = await away.run("sub", GROUP.text(), "--since", "1h", "--count", str(held))
         assert earlier.code == 0 and len(earlier.stdout.splitlines()) == held

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from router.core.wire.admin import CAUGHT_UP, DROPPED, Inquiry
+from router.core.wire.admin import CAUGHT_UP, DROPPED, SAID_CAUGHT_UP, Inquiry
 from router.core.wire.link_items import Missed
 
 from .directory import PUBSUB, UNKNOWN, Directory, Standing
@@ -19,22 +19,43 @@ from .groups import Groups
 from .links import Link, Links
 
 DROPPED_MAX = 1_000
+FIGURES_MAX = 1_000
+KEPT_S = 7 * 86_400
+JOINED_LATER_S = 86_400
+"""So long an app that was not in a group is still told, when it joins, how that group was caught up with."""
 
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
+Key = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
 class _CaughtUp(Struct, forbid_unknown_fields=True):
-    group: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    group: Key
     at_s: Count
     missing: Count = 0
     of: Count = 0
+    heard: Annotated[tuple[Key, ...], Meta(max_length=256)] = ()
+
+
+class _Figure:
+    """What apps are told of one catching up: those that are `owed` it were in the group then, and `heard` have it."""
+
+    __slots__ = ("argument", "at_s", "heard", "owed")
+
+    def __init__(self, said: _CaughtUp, owed: frozenset[bytes]) -> None:
+        self.argument = json.dumps({"group": said.group, "at_s": said.at_s, "missing": said.missing, "of": said.of})
+        self.at_s = said.at_s
+        self.owed = owed
+        self.heard = {bytes.fromhex(one) for one in said.heard}
 
 
 class CatchUps:
     """`say(link, inquiry, now)` sends, and returns whether there was room.
 
     What neighbours have dropped is remembered until the service is told, of at most `DROPPED_MAX` neighbours and
-    groups."""
+    groups. What that service tells of messages that were missed waits here for apps that are away, up to `FIGURES_MAX`
+    figures; the service keeps it, and tells it again after a restart."""
 
     def __init__(
         self, directory: Directory, links: Links, groups: Groups, say: Callable[[Link, Inquiry, Now], bool]
@@ -44,6 +65,7 @@ class CatchUps:
         self._groups = groups
         self._say = say
         self._dropped: Counter[tuple[bytes, bytes]] = Counter()  # by neighbour and group
+        self._figures: dict[tuple[bytes, int], _Figure] = {}  # by group and time
 
     def __repr__(self) -> str:
         return f"<{len(self._dropped)} groups of which the pub/sub service is to be told what was dropped>"
@@ -58,7 +80,11 @@ class CatchUps:
         self.tell(now)
 
     def tell(self, now: Now) -> None:
-        """Tell the service, as soon as it is connected and has room."""
+        """Tell the service and the apps, as soon as they are connected and have room."""
+        for place, figure in list(self._figures.items()):
+            if figure.at_s < now.wall_s - KEPT_S:
+                del self._figures[place]
+            self._tell_apps(place[0], figure, now)
         service = self._directory.service_called(PUBSUB)
         to = None if service is None else self._links.to(service)
         for (router, group), count in list(self._dropped.items()) if to is not None else ():
@@ -72,10 +98,31 @@ class CatchUps:
         if not self._directory.has_role(by, PUBSUB):
             return {"error": f'only the service called "{PUBSUB}" catches up'}
         said = msgspec.json.decode(argument, type=_CaughtUp)
-        told = 0
-        for subscriber in self._groups.members(bytes.fromhex(said.group)):
-            link = self._links.to(subscriber)
-            if link is not None and link.standing is Standing.LOCAL and subscriber not in self._directory.services:
-                self._say(link, Inquiry(CAUGHT_UP, argument), now)
+        group = bytes.fromhex(said.group)
+        figure = _Figure(said, frozenset(self._groups.members(group)))
+        if said.of:
+            while len(self._figures) >= FIGURES_MAX:
+                del self._figures[next(iter(self._figures))]
+            known = self._figures.setdefault((group, said.at_s), figure)
+            known.heard |= figure.heard
+            figure = known
+        return {"told": self._tell_apps(group, figure, now, is_kept=bool(said.of))}
+
+    def _tell_apps(self, group: bytes, figure: _Figure, now: Now, *, is_kept: bool = True) -> int:
+        """Tell the apps in a group that have not heard this; let the service keep who has. Return how many."""
+        service, told = self._directory.service_called(PUBSUB), 0
+        to = None if service is None else self._links.to(service)
+        is_late = now.wall_s - figure.at_s > JOINED_LATER_S
+        for app in self._groups.members(group):
+            if app in figure.heard or (is_late and app not in figure.owed) or app in self._directory.services:
+                continue
+            link = self._links.to(app)
+            if link is None or link.standing is not Standing.LOCAL or (is_kept and to is None):
+                continue
+            if self._say(link, Inquiry(CAUGHT_UP, figure.argument), now):
                 told += 1
-        return {"told": told}
+                figure.heard.add(app)
+                if is_kept and to is not None:
+                    said = {"group": group.hex(), "at_s": figure.at_s, "app": app.hex()}
+                    self._say(to, Inquiry(SAID_CAUGHT_UP, json.dumps(said)), now)
+        return told

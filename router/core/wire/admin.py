@@ -25,6 +25,7 @@ REPORT = "report"  # the word by which a service in a process of its own tells i
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers at most `REPORT_BYTES_MAX` of `why/report.py`
 WHENCE = "whence"  # the word that asks for the IP address that the open link of a router comes from
 CAUGHT_UP = "caught-up"  # by which the pub/sub service, and the router to apps, say that what was missed has come
+SAID_CAUGHT_UP = "said-caught-up"  # by which the router tells that service which app it has told so
 DROPPED = "dropped"  # by which the router says that a neighbour dropped messages of a group for this node
 HELD = "held"  # the word that asks which messages of a group the store holds
 ASK = b"\x82\x07"

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
+from router.service import contract as c
+from services.pubsub.core.fetching import Fetch
+from services.pubsub.core.held import MINUTES_MAX
+from services.pubsub.core.messages import Compare
+from services.pubsub.core.negentropy import Differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,34 @@ class Plan:
     def due(self, now_s: float) -> list[PublicKey]:
         """Return the named neighbours whose time has come."""
         return [one for one, at_s in self.named.items() if at_s <= now_s]
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: nothing
+    is asked yet, since what is held here is being looked up. `asked_s`: when the last frame was sent."""
+
+    group: PublicKey
+    number: int
+    router: PublicKey
+    service: PublicKey
+    t: bytes
+    fetch: Fetch
+    found: Differences
+    lo: int = 0
+    hi: int = MINUTES_MAX
+    rounds: int = 0
+    asked_s: float = 0.0
+    until_s: float = inf
+
+
+class Asked(NamedTuple):
+    """A question of a neighbour that waits until it is known what is held here."""
+
+    message: c.Message
+    said: Compare
+    router: PublicKey
+    group: PublicKey
 
 
 def allowance_of(

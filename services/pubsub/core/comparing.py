@@ -16,10 +16,8 @@ of a comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from math import inf
-from typing import NamedTuple
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
@@ -28,7 +26,8 @@ from router.service import contract as c
 from services.pubsub import reasons
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, read_ranks, write_ranks
 from services.pubsub.core.begun import LATE_S, Begun
-from services.pubsub.core.compare_plan import CompareLimits, Plan, allowance_of
+from services.pubsub.core.caught_up import Figures
+from services.pubsub.core.compare_plan import Asked, CompareLimits, Plan, Session, allowance_of
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
@@ -41,34 +40,6 @@ RETRY_S = 1.0
 """After so long it is looked again whether there is somebody to compare with, or room for it."""
 TAG = "compared"
 """What is sent ends without a line of the operator's log: a neighbour that is away is found out by its silence."""
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: nothing
-    is asked yet, since what is held here is being looked up. `asked_s`: when the last frame was sent."""
-
-    group: PublicKey
-    number: int
-    router: PublicKey
-    service: PublicKey
-    t: bytes
-    fetch: Fetch
-    found: Differences
-    lo: int = 0
-    hi: int = MINUTES_MAX
-    rounds: int = 0
-    asked_s: float = 0.0
-    until_s: float = inf
-
-
-class Asked(NamedTuple):
-    """A question of a neighbour that waits until it is known what is held here."""
-
-    message: c.Message
-    said: Compare
-    router: PublicKey
-    group: PublicKey
 
 
 class Comparing:
@@ -89,7 +60,8 @@ class Comparing:
         self._away: dict[PublicKey, float] = {}  # routers that were, and since when they are not
         self._rates: dict[PublicKey, Allowance] = {}  # of what they ask
         self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
-        self._early: dict[PublicKey, int] = {}  # messages that were dropped of groups that are not wanted yet
+        self._figures = Figures(setup.kept)
+        self._early = self._figures.all_missed()  # of groups that are not wanted yet
         self._last_s = 0.0
         self._begun = 0
         known.is_history = self._fetching.is_history
@@ -105,8 +77,9 @@ class Comparing:
             case c.Message(id=id, group=group) if group is not None:
                 if (plan := self._plans.get(group)) is not None and plan.missed:
                     plan.arrived += 1
+                    deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
                 if not self._fetching.arrived(id):
-                    return []
+                    return deeds
             case c.HeldIds(group=group):
                 deeds += self._held.heard(heard, now)
                 if self._held.is_fresh(group, now):
@@ -126,8 +99,12 @@ class Comparing:
             case c.Linked(router, service):
                 self._linked(router, service, now)
             case c.Dropped(router, group, count):
-                self._dropped(router, group, count, now)
-            case c.Started() | c.Tick() | c.Wanted():
+                deeds.append(self._dropped(router, group, count, now))
+            case c.SaidCaughtUp(group, at_s, app):
+                return list(self._figures.heard(group, at_s, app))
+            case c.Started():
+                deeds += self._figures.again(now.wall_s)
+            case c.Tick() | c.Wanted():
                 pass
             case _:
                 return []
@@ -164,15 +141,18 @@ class Comparing:
                 if group in self._known.topics and router in self._known.topics[group].t:
                     self._at_once(plan, router, now)
 
-    def _dropped(self, router: PublicKey, group: PublicKey, count: int, now: c.Now) -> None:
+    def _dropped(self, router: PublicKey, group: PublicKey, count: int, now: c.Now) -> c.Deed:
         plan = self._plans.get(group)
         if plan is not None:
             plan.missed += count
             self._at_once(plan, router, now)
             if group not in self._known.topics or router not in self._partners(self._known.topics[group]):
                 plan.next_s = now.mono_s
-        elif len(self._early) < self._limits.neighbours_max:
-            self._early[group] = self._early.get(group, 0) + count
+            return self._figures.missed(group, plan.missed, plan.arrived)
+        missed, arrived = self._early.get(group, (0, 0))
+        if missed or len(self._early) < self._limits.neighbours_max:
+            self._early[group] = missed + count, arrived
+        return self._figures.missed(group, *self._early.get(group, (0, 0)))
 
     def _at_once(self, plan: Plan, router: PublicKey, now: c.Now) -> None:
         plan.name(router, now.mono_s, self._limits.apart_s)
@@ -203,6 +183,7 @@ class Comparing:
         deeds = list[c.Deed]()
         topics, slept = self._known.topics, now.wall_s - self._last_s > now.mono_s + self._limits.absence_s
         for group in [one for one in self._plans if one not in topics]:
+            deeds += self._figures.left(group)
             del self._plans[group]
             self._fetching.left(group)
             self._held.left(group)
@@ -211,7 +192,8 @@ class Comparing:
         for group in topics:
             if group not in self._plans:
                 deeds += self._since.begin(group, now)
-                self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=self._early.pop(group, 0))
+                missed, arrived = self._early.pop(group, (0, 0))
+                self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
             elif slept and self._last_s:
                 plan = self._plans[group]
                 plan.next_s, plan.is_awaited = now.mono_s, True
@@ -345,7 +327,8 @@ class Comparing:
         plan.is_awaited, plan.missed, plan.arrived = False, 0, 0
         fields: dict[str, str | int | bool] = {"group": fetch.group.hex(), "missing": missing, "of": of}
         return [
-            c.CaughtUp(fetch.group, int(now.wall_s), missing, of),
+            self._figures.missed(fetch.group, 0, 0),
+            *self._figures.new(fetch.group, int(now.wall_s), missing, of),
             *([c.Note("pubsub_caught_up", fields=fields)] if of else []),
         ]
 

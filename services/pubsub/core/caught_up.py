@@ -1,0 +1,93 @@
+"""What apps are told of messages that were missed, kept over a restart until each has heard it (R-C35).
+
+missed/GROUP         messages that neighbours have dropped instead of bringing them here, and how many came since
+caught-up/GROUP TIME how many of the missed ones nobody had, and the apps that have heard of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from struct import Struct
+
+from router.core.wire.crypto import KEY_BYTES, PublicKey
+from router.service import contract as c
+
+MISSED, CAUGHT_UP = b"missed/", b"caught-up/"
+KEPT_S = 7 * 86_400
+FIGURES_MAX = 1_000
+"""So many figures are kept of all groups; beyond it the oldest go."""
+HEARD_MAX = 256
+"""Of so many apps it is remembered that they have heard a figure; beyond it one may hear it again after a restart."""
+_TWO = Struct(">QQ")
+_TIME = Struct(">Q")
+
+
+class Figures:
+    """Reads and writes these rows; `kept` shows what is kept."""
+
+    def __init__(self, kept: Mapping[bytes, bytes]) -> None:
+        self._kept = kept
+
+    def __repr__(self) -> str:
+        return f"<{sum(1 for _ in self._rows())} figures>"
+
+    # -- what neighbours have dropped ----------------------------------------------------------------------------
+
+    def all_missed(self) -> dict[PublicKey, tuple[int, int]]:
+        """Return what is kept of each group: messages missed, and arrived since."""
+        return {
+            PublicKey(key[len(MISSED) :]): _TWO.unpack(value)
+            for key, value in self._kept.items() if key.startswith(MISSED)
+        }  # fmt: skip
+
+    def missed(self, group: PublicKey, count: int, arrived: int) -> c.Keep:
+        return c.Keep(MISSED + group, _TWO.pack(count, arrived) if count else None)
+
+    # -- figures -------------------------------------------------------------------------------------------------
+
+    def _rows(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the second of each figure, and its key."""
+        for key in self._kept:
+            if key.startswith(CAUGHT_UP):
+                yield _TIME.unpack(key[-_TIME.size :])[0], key
+
+    def new(self, group: PublicKey, at_s: int, missing: int, of: int) -> Iterator[c.Deed]:
+        """Let the apps of a group be told; what says that something was missing is kept."""
+        if of:
+            for _, key in sorted(self._rows())[: 1 - FIGURES_MAX]:
+                yield c.Keep(key, None)
+            yield c.Keep(_key(group, at_s), _TWO.pack(missing, of))
+        yield c.CaughtUp(group, at_s, missing, of)
+
+    def heard(self, group: PublicKey, at_s: int, app: PublicKey) -> Iterator[c.Deed]:
+        """Note that an app has heard a figure."""
+        key = _key(group, at_s)
+        value = self._kept.get(key)
+        if value is None:
+            return
+        room = _TWO.size + KEY_BYTES * HEARD_MAX - len(value)
+        if app not in _heard(value) and room >= KEY_BYTES:
+            yield c.Keep(key, value + app)
+
+    def again(self, now_s: float) -> Iterator[c.Deed]:
+        """Let apps be told after a restart what they have not heard yet; what is old is forgotten."""
+        for at_s, key in list(self._rows()):
+            if at_s < now_s - KEPT_S:
+                yield c.Keep(key, None)
+                continue
+            value, group = self._kept[key], PublicKey(key[len(CAUGHT_UP) : -_TIME.size])
+            missing, of = _TWO.unpack_from(value)
+            yield c.CaughtUp(group, at_s, missing, of, _heard(value))
+
+    def left(self, group: PublicKey) -> Iterator[c.Deed]:
+        """Forget all of a group that nobody here reads any more."""
+        for key in (key for key in list(self._kept) if key.startswith((MISSED + group, CAUGHT_UP + group))):
+            yield c.Keep(key, None)
+
+
+def _key(group: PublicKey, at_s: int) -> bytes:
+    return CAUGHT_UP + group + _TIME.pack(at_s)
+
+
+def _heard(value: bytes) -> tuple[PublicKey, ...]:
+    return tuple([PublicKey(value[at : at + KEY_BYTES]) for at in range(_TWO.size, len(value), KEY_BYTES)])
