@@ -73,7 +73,7 @@ async def test_a_long_absence(missed: int, tmp_path: Path) -> None:
         print(f"{marked} of {missed} messages came before a cause, and said so")
         await away.kill()
         await away.start()
-        async with connect(home=away.home, as_name="who signs on later") as app:
+        async with connect(home=away.home, as_name="later") as app:
             await app.join(GROUP)
             async for one in app.caught_up:  # kept over the kill, for those who have not heard it
                 if one.of:
