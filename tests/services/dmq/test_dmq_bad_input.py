@@ -1,0 +1,180 @@
+"""Wrong and hostile bytes on the real socket of the service: each has its verdict, and other clients notice nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from rigs.patience import HANG_S
+from rigs.plain_dmq_node import MAGIC
+from rigs.serving import serving
+from samples.dmq import POOLS, START_PERIOD, Pool
+
+from router.cli.exits import Failure
+from router.cli.services import ask_service
+from router.rig.process import POLL_S
+from router.settings.home import Home
+from services.dmq.client.connection import Broken, Connection, connect
+from services.dmq.conform.probe import Probe, ProbeLimits
+from services.dmq.core import handshake as h
+from services.dmq.core import notification as n
+from services.dmq.core import submission as s
+from services.dmq.core.conformance import said
+from services.dmq.core.conformance_checks import Trial, request, submit
+from services.dmq.core.pool_keys import PoolKeys, stake_file
+from services.dmq.core.revision import REVISIONS
+from services.dmq.core.session import WAITING_BYTES_MAX
+from services.dmq.core.trial_messages import Signer
+
+DEPLOYED = REVISIONS["dmq-0.5"]
+HELLO = said(h.NUMBER, h.encode_message(h.propose(MAGIC)))
+CLIENTS_MAX = 12
+
+
+def signer(pool: Pool) -> Signer:
+    return Signer(PoolKeys(pool.kes, pool.certificate), START_PERIOD, int(time.time()))
+
+
+class Bystander:
+    """A consumer of blocking requests that keeps the bodies that it is given."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self._wakes = trio.Event()
+
+    async def consume(self, node: Connection) -> None:
+        while True:
+            for wire in (await node.request(blocking=True)).messages:
+                self.bodies.append(DEPLOYED.encoding.read(wire).body)
+            self._wakes.set()
+            self._wakes = trio.Event()
+
+    async def has(self, body: bytes) -> None:
+        while body not in self.bodies:
+            await self._wakes.wait()
+
+
+@asynccontextmanager
+async def raw(path: Path) -> AsyncIterator[trio.SocketStream]:
+    """Yield a stream on which the handshake was sent, and its answer not read."""
+    stream = await trio.open_unix_socket(path)
+    async with stream:
+        await stream.send_all(HELLO)
+        yield stream
+
+
+async def closed(stream: trio.SocketStream) -> int:
+    """Wait until the node closes, and return how many bytes it has said before."""
+    count = 0
+    try:
+        while data := await stream.receive_some(1 << 16):
+            count += len(data)
+    except trio.BrokenResourceError:
+        pass
+    return count
+
+
+async def flood(stream: trio.SocketStream, data: bytes, times: int) -> None:
+    """Send again and again, until the node closes."""
+    try:
+        for _ in range(times):
+            await stream.send_all(data)
+    except trio.BrokenResourceError:
+        return
+
+
+@asynccontextmanager
+async def begun_service(home: Home) -> AsyncIterator[None]:
+    """Wait until the service has begun, which it does beside the node."""
+    while True:
+        try:
+            await trio.to_thread.run_sync(ask_service, home, "dmq", "status")
+            break
+        except Failure:
+            await trio.sleep(POLL_S)
+    yield
+
+
+@asynccontextmanager
+async def connected(path: Path) -> AsyncIterator[Connection]:
+    """Connect as soon as the node has noticed that earlier clients have gone."""
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                node = await stack.enter_async_context(connect(path, MAGIC))
+                break
+            except Broken:
+                await trio.sleep(POLL_S)
+        yield node
+
+
+async def runs_ahead(path: Path) -> None:
+    """Say more than the node takes ahead of its turn: it closes."""
+    blocking = request(DEPLOYED, blocking=True)
+    many = said(n.NUMBER, blocking * 20_000)
+    async with raw(path) as stream, trio.open_nursery() as nursery:
+        nursery.start_soon(flood, stream, many, 2 + WAITING_BYTES_MAX // len(many))
+        await closed(stream)
+
+
+async def breaks_off(path: Path) -> None:
+    """End in the middle of a head, of an SDU and of a message: nothing is answered but the handshake."""
+    whole = said(s.NUMBER, submit(signer(POOLS[2]).message(DEPLOYED)))
+    answer = len(said(h.NUMBER, h.encode_message(h.MsgAcceptVersion(4097, h.ClientData(MAGIC).encoded()))))
+    for part in (whole[:3], whole[:100], said(s.NUMBER, submit(signer(POOLS[2]).message(DEPLOYED))[:-1])):
+        async with raw(path) as stream:
+            await stream.send_all(part)
+            await stream.send_eof()
+            assert await closed(stream) == answer
+
+
+@asynccontextmanager
+async def never_reads(path: Path) -> AsyncIterator[None]:
+    """Ask and ask, and never read, while the block runs."""
+    async with raw(path) as stream, trio.open_nursery() as nursery:
+        nursery.start_soon(flood, stream, said(n.NUMBER, request(DEPLOYED)), 1 << 20)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def one_too_many(path: Path, others: int) -> None:
+    """One client more than there may be is closed at once; those that have gone are none any more."""
+    async with AsyncExitStack() as stack:
+        for _ in range(CLIENTS_MAX - others):
+            await stack.enter_async_context(connected(path))
+        with pytest.raises(Broken, match="closed the connection instead of answering MsgProposeVersions"):
+            await stack.enter_async_context(connect(path, MAGIC))
+
+
+async def test_bad_input_on_the_socket_of_the_service(tmp_path: Path) -> None:
+    (tmp_path / "stake.json").write_bytes(stake_file(*(pool.id for pool in POOLS)))
+    settings = {"network": "preprod", "stake_file": f"{tmp_path}/stake.json", "local_socket": f"unix:{tmp_path}/dmq"}
+    path, bystander = tmp_path / "dmq", Bystander()
+    everything = {"node.services": ["services.dmq"], "services.dmq": {**settings, "clients_max": CLIENTS_MAX}}
+    with trio.fail_after(HANG_S):
+        async with (
+            serving(tmp_path / "home", everything) as home,
+            begun_service(home),
+            connect(path, MAGIC) as node,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(bystander.consume, node)
+            trial = Trial(DEPLOYED, MAGIC, signer(Pool(9)), signer(POOLS[0]))
+            probe = Probe(path, trial, ProbeLimits(HANG_S, 0.0))
+            assert [one async for one in probe.outcomes() if not one.ok] == []
+            async with never_reads(path):
+                await runs_ahead(path)
+                await breaks_off(path)
+            await one_too_many(path, others=1)
+            async with connected(path) as other:
+                body = b"at the end".ljust(100)
+                assert await other.submit(signer(POOLS[1]).message(DEPLOYED, body)) == s.MsgAcceptMessage()
+            await bystander.has(body)
+            status = await trio.to_thread.run_sync(ask_service, home, "dmq", "status")
+            nursery.cancel_scope.cancel()
+    assert len(bystander.bodies) == len(set(bystander.bodies)) == 2 == status["accepted"]
+    assert status["clients"]["broken_off"] > 30
