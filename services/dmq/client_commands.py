@@ -24,7 +24,8 @@ from services.dmq.client.connection import (
     Unreachable,
     connect,
 )
-from services.dmq.command_options import Network, messages_of, network_option, revision_option, socket_option
+from services.dmq.command_options import messages_of, network_option, revision_option, socket_option
+from services.dmq.core.networks import Terms
 from services.dmq.core.revision import Revision
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.submission import MsgRejectMessage, RejectKind
@@ -54,7 +55,7 @@ class _Outcome(NamedTuple):
 @revision_option
 @network_option
 @json_option
-def submit(messages: tuple[str, ...], socket: Path, revision: Revision, network: Network, as_json: bool) -> None:
+def submit(messages: tuple[str, ...], socket: Path, revision: Revision, network: Terms, as_json: bool) -> None:
     """Hand messages in to a node.
 
     A line each: id, verdict, reason, sentence. A file holds one message as bytes, or one a line
@@ -78,7 +79,7 @@ def submit(messages: tuple[str, ...], socket: Path, revision: Revision, network:
 @network_option
 @json_option
 def watch(
-    socket: Path, count: int | None, timeout: float | None, revision: Revision, network: Network, as_json: bool
+    socket: Path, count: int | None, timeout: float | None, revision: Revision, network: Terms, as_json: bool
 ) -> None:
     """Print the messages that a node has.
 

@@ -5,44 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from router.cli.exits import Exit, Failure
-from services.dmq.core.chain_time import GENESIS_BYTES_MAX, MAINNET, NETWORKS, BadGenesis, ChainTime, read_genesis
-from services.dmq.core.handshake import MAGIC_BITS, MAGICS
+from services.dmq.core.chain_time import GENESIS_BYTES_MAX, BadGenesis, ChainTime, read_genesis
+from services.dmq.core.handshake import MAGICS
+from services.dmq.core.networks import Terms, network_of
 from services.dmq.core.revision import REVISIONS, Revision
 
 FILE_BYTES_MAX = 64 << 20
 _HEX = re.compile(rb"([0-9a-fA-F]{2})+")
-_NUMBER = re.compile("[0-9]{1,10}", re.ASCII)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Network(NamedTuple):
-    """The network of a node: its magic, and its clock."""
-
-    magic: int
-    chain: ChainTime
-
-
-class _NetworkType(click.ParamType[Network]):
+class _NetworkType(click.ParamType[Terms]):
     """A network's name, or the magic of its DMQ nodes."""
 
     name = "network"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Network:
-        if isinstance(value, Network):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Terms:
+        if isinstance(value, Terms):
             return value
-        text = str(value)
-        if text in MAGICS:
-            return Network(MAGICS[text], NETWORKS[text])
-        if not _NUMBER.fullmatch(text) or int(text) >= 1 << MAGIC_BITS:
-            self.fail(f"{text[:40]!r} is no network: give {', '.join(MAGICS)}, or a magic below 2^{MAGIC_BITS}")
-        name = next((name for name, magic in MAGICS.items() if magic == int(text)), "")
-        return Network(int(text), NETWORKS.get(name, MAINNET))
+        try:
+            return network_of(str(value))
+        except ValueError as error:
+            self.fail(str(error))
 
 
 class _RevisionType(click.Choice[str]):
@@ -83,7 +73,7 @@ def genesis_option(command: Function) -> Function:
     )(command)  # fmt: skip
 
 
-def chain_of(network: Network, genesis: Path | None) -> ChainTime:
+def chain_of(network: Terms, genesis: Path | None) -> ChainTime:
     """Return the constants of the genesis file, or else of the network."""
     if genesis is None:
         return network.chain

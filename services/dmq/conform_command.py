@@ -16,12 +16,14 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
 from services.dmq import key_files
 from services.dmq.client.connection import Unreachable
-from services.dmq.command_options import Network, chain_of, genesis_option, network_option, revision_option
+from services.dmq.command_options import chain_of, genesis_option, network_option, revision_option
+from services.dmq.conform.as_node import AsNode, ListensAlready, listening
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import ChainTime
 from services.dmq.core.conformance import Outcome
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.envelope import BadEnvelope
+from services.dmq.core.networks import Terms
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
@@ -31,7 +33,21 @@ _OK = {True: "ok", False: "WRONG", None: "left out"}
 
 
 @click.command(cls=Command)
-@click.argument("url", metavar="unix://PATH")
+@click.argument("url", metavar="unix://PATH", required=False)
+@click.option(
+    "--as-node",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Play a node that listens on PATH, and check the signer or aggregator that connects.",
+)
+@click.option(
+    "--connections",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --as-node: end after N connections.",
+)
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),
@@ -61,10 +77,11 @@ _OK = {True: "ok", False: "WRONG", None: "left out"}
 @genesis_option
 @json_option
 def conform(
-    url: str, keys: Path | None, kes_period: int | None, timeout: float, silence: float, only: tuple[str, ...],
-    revision: Revision, network: Network, genesis: Path | None, as_json: bool,
+    url: str | None, as_node: Path | None, connections: int, keys: Path | None, kes_period: int | None,
+    timeout: float, silence: float, only: tuple[str, ...], revision: Revision, network: Terms,
+    genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Check that a node keeps to CIP-137, as it is deployed.
+    """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
 
     A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
     nothing is handed in that a node would take, and what needs it is left out.
@@ -72,11 +89,18 @@ def conform(
     chain = chain_of(network, genesis)
     signer = None if keys is None else _signer(_read_keys(keys), chain, kes_period)
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
-    probe = Probe(_path(url), trial, ProbeLimits(timeout, silence), only)
+    if (url is None) == (as_node is None):
+        raise click.UsageError(f"give either {SCHEME}PATH, of a node, or --as-node PATH, to play one")
     try:
-        wrong = trio.run(_show_all, probe.outcomes(), as_json)
+        if as_node is not None:
+            wrong = trio.run(_play, AsNode(trial, chain), as_node, connections, as_json)
+        else:
+            outcomes = Probe(_path(url or ""), trial, ProbeLimits(timeout, silence), only).outcomes()
+            wrong = trio.run(_show_all, outcomes, as_json)
     except Unreachable as error:
         raise Failure(Exit.NO_NODE, str(error)) from None
+    except ListensAlready as error:
+        raise Failure(Exit.FAILED, str(error)) from None
     if wrong:
         raise SystemExit(Exit.FAILED)
 
@@ -109,6 +133,13 @@ def _signer(keys: PoolKeys, chain: ChainTime, kes_period: int | None) -> Signer:
     except BadKeys as error:
         raise Failure(Exit.USAGE, str(error)) from None
     return signer
+
+
+async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> int:
+    """Play a node for so many connections, and return how many outcomes are wrong."""
+    async with listening(path) as listener:
+        note(f"listening on {path}; Ctrl-C ends")
+        return await _show_all(node.outcomes(listener, connections), as_json)
 
 
 async def _show_all(outcomes: AsyncIterator[Outcome], as_json: bool) -> int:

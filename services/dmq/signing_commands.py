@@ -15,7 +15,6 @@ from router.cli.output import facts, note, say, say_json
 from router.core.wire.codec import Malformed
 from services.dmq import key_files
 from services.dmq.command_options import (
-    Network,
     chain_of,
     genesis_option,
     network_option,
@@ -24,6 +23,7 @@ from services.dmq.command_options import (
 )
 from services.dmq.core.authentication import Topic
 from services.dmq.core.envelope import BadEnvelope, read_certificate_file
+from services.dmq.core.networks import Terms
 from services.dmq.core.pool_keys import CERTIFICATE, BadKeys, PoolKeys, generate
 from services.dmq.core.revision import Revision
 from services.dmq.core.signed_message import SEEDS
@@ -45,7 +45,7 @@ TTL_S = 1740
 @genesis_option
 @json_option
 def keygen(
-    directory: Path, kes_period: int | None, issue_number: int, network: Network, genesis: Path | None, as_json: bool
+    directory: Path, kes_period: int | None, issue_number: int, network: Terms, genesis: Path | None, as_json: bool
 ) -> None:
     """Make the keys of a test pool in DIR.
 
@@ -88,7 +88,7 @@ def keygen(
 @genesis_option
 @json_option
 def sign(
-    body: str, keys: Path, ttl: int, kes_period: int | None, revision: Revision, network: Network,
+    body: str, keys: Path, ttl: int, kes_period: int | None, revision: Revision, network: Terms,
     genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Sign a message and print it in hex. - takes the body from standard input, as it is."""

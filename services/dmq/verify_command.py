@@ -12,7 +12,6 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json
 from services.dmq.command_options import (
-    Network,
     chain_of,
     genesis_option,
     messages_of,
@@ -21,6 +20,7 @@ from services.dmq.command_options import (
     revision_option,
 )
 from services.dmq.core.authentication import Topic
+from services.dmq.core.networks import Terms
 from services.dmq.core.revision import Revision
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake
 from services.dmq.core.verdict import ACCEPT, Judge, Verdict
@@ -47,7 +47,7 @@ from services.dmq.core.verdict import ACCEPT, Judge, Verdict
 @json_option
 def verify(
     messages: tuple[str, ...], revision: Revision, at: float | None, pools: Path | None,
-    max_kes_evolutions: int | None, network: Network, genesis: Path | None, as_json: bool,
+    max_kes_evolutions: int | None, network: Terms, genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say what a node would say to messages.
 

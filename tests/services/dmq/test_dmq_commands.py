@@ -99,7 +99,10 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("verify", "{home}"), "Is a directory; name a file that can be read"),
     (("verify", "--pools", "{empty}", "00"), "the stake file is not whole, or no stake snapshot"),
     (("verify", "--genesis", "{empty}", "00"), "this is no Shelley genesis"),
-    (("verify", "--network", "moon", "00"), "'moon' is no network: give mainnet, preprod, preview, or a magic below"),
+    (
+        ("verify", "--network", "moon", "00"),
+        'network: "moon" is none; write mainnet, preprod, preview or a number below 2^32',
+    ),
     (("sign", "--keys", "{home}", "x"), "No such file or directory; name the directory of a pool's keys"),
     (("sign", "--keys", "{keys}", "--kes-period", "1430", "short"), "5 bytes instead of 90 to 2000; change the body"),
     (("sign", "--keys", "{keys}", "--kes-period", "1429", "x"), "signs in the periods 1430 to 1493, not in 1429"),
