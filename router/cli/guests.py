@@ -12,7 +12,7 @@ def guest_problems(facts: Mapping[str, Any]) -> Iterator[str]:
         said = f"{_guests(facts['unwritten'])} let in by invitation, and not in router.toml: {problem}"
         yield f"{said}; `router peer remove` ends the rights of one all the same"
     if facts["full"] is not None:
-        said = f"no further guest is let in: limits.guests_max allows {facts['full']} neighbours"
+        said = f"no further guest is let in: limits.guests_max allows {_neighbours(facts['full'])}"
         yield f"{said}; raise it and start the node again, or remove some by `router peer remove`"
 
 
@@ -22,6 +22,10 @@ def guests_beside(facts: Mapping[str, Any]) -> str:
         return ""
     have = "1 guest has" if facts["beside"] == 1 else f"{facts['beside']} guests have"
     return f"{have} rights by invitation beside those in router.toml, because these end at another time"
+
+
+def _neighbours(count: int) -> str:
+    return "1 neighbour" if count == 1 else f"{count} neighbours"
 
 
 def _guests(count: int) -> str:

@@ -23,7 +23,21 @@ _HEADS = (
 )
 
 
+_ABSENT = {
+    "--fanout": "peer sampling forwards nothing, so there is no --fanout",
+    "--svg": "peer sampling draws no picture, as its figures are numbers; --json prints them for programs",
+}
+
+
+def _refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Say why an option that other scenarios have is none of this one."""
+    if value is not None:
+        raise click.UsageError(f"{_ABSENT[param.opts[0]]}.", ctx)
+
+
 @click.command(cls=Command)
+@click.option("--fanout", hidden=True, expose_value=False, callback=_refuse)
+@click.option("--svg", hidden=True, expose_value=False, callback=_refuse)
 @click.option("--nodes", type=click.IntRange(20, 100_000), default=1_000, show_default=True, help="How many nodes.")
 @click.option("--seeds", type=click.IntRange(1, 1_000), default=1, show_default=True, help="How many runs.")
 @click.option(

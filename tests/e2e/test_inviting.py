@@ -19,7 +19,7 @@ from rigs.patience import HANG_S
 
 from router.core.routing.directory import Standing
 from router.core.wire.crypto import PublicKey, SigningKey, digest
-from router.core.wire.reasons import INVITE_REMOVED, INVITE_USED_UP
+from router.core.wire.reasons import INVITE_NO_ROOM, INVITE_REMOVED, INVITE_USED_UP
 from router.core.wire.redemption import Redeem, Redeemed, encode_redemption
 from router.core.wire.text import key_text
 from router.rig.app_link import LinkOver
@@ -155,6 +155,22 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
         await core.until_answer(
             "its removal", "peers", lambda rows: key.public.hex() not in [r["address"] for r in rows]
         )
+
+
+async def test_beyond_the_room_for_guests_the_next_hears_why_and_comes_in_once_there_is(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        core = found.node("core", "core", settings={"limits.guests_max": 1})
+        await core.start()
+        first, second, secret = new_key(), new_key(), await invitation(core, 2)
+        assert (await answered(core, first, secret)).reason is None
+        await until_written(core, secret)
+        for _ in range(2):
+            assert await answered(core, second, secret) == Redeemed(secret, int(INVITE_NO_ROOM))
+        shown = (await core.run("status")).stdout
+        assert "no further guest is let in: limits.guests_max allows 1 neighbour; raise it and start" in shown
+        assert "reasons      2 invite:no-room" in shown
+        assert (await core.run("peer", "remove", key_text("addr", first.public))).code == 0
+        assert (await answered(core, second, secret)).reason is None
 
 
 async def test_a_guest_of_one_link_takes_no_use_of_another_through_kills(tmp_path: Path) -> None:

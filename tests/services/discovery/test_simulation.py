@@ -105,3 +105,15 @@ def test_the_command_prints_the_table_and_json(tmp_path: object) -> None:
     assert [run["seed"] for run in found["runs"]] == [7, 8]
     assert (found["scenario"], found["seeds"], found["hit"]) == ("sampling", 2, None)
     assert found["met"].keys() == found["goals"].keys() == GOALS.keys()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--fanout", "peer sampling forwards nothing, so there is no --fanout"),
+        ("--svg", "peer sampling draws no picture, as its figures are numbers; --json prints them for programs"),
+    ],
+)
+def test_an_option_of_other_scenarios_is_refused_with_the_reason(option: str, said: str) -> None:
+    result = CliRunner().invoke(main, ["simulate", "sampling", option, "3"])
+    assert result.exit_code == 2 and result.stderr.startswith(said)
