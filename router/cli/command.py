@@ -41,10 +41,11 @@ class Invocation:
         from router.cli.output import note
         from router.core.wire.text import key_text
         from router.settings import keyring
+        from router.settings.config_services import OF_AN_EDGE
 
         home = self.chosen_home
         is_new = not home.holds_node
-        home.create()
+        home.create(residents=OF_AN_EDGE)
         if is_new:
             key = keyring.load_or_create(home, keyring.NODE)
             note(f"there was no node at {home.path}: made one, {key_text('addr', key.public)}")

@@ -29,6 +29,7 @@ from router.core.routing.directory import CONFIG, INVITED
 from router.core.routing.guests import EXPEL
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import Invitation
+from router.core.wire.link_text import SCHEME
 from router.core.wire.text import clean, key_text
 from router.settings import config as configuration
 from router.settings import received
@@ -301,10 +302,10 @@ def _known(home: Home, names: Names, text: str) -> PublicKey | None:
     """Return the neighbour's key; None if the text is no name known here, but may be a file."""
     try:
         return _neighbour(home, names, text)
-    except UnknownName:
+    except UnknownName as error:
         if given_link.may_be_file(text):
             return None
-        raise
+        raise UnknownName(f"{error}; a link begins with {SCHEME}") from None
 
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:

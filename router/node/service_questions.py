@@ -30,7 +30,8 @@ class ServiceQuestions:
         key = services.get(name)
         if key is None:
             known = ", ".join(sorted(services)) or "none"
-            self._fail(router, link, f'there is no service "{name}" here; node.services names {known}', now)
+            said = f'there is no service "{name}" here; node.services names {known}'
+            self._fail(router, link, f"{said}: add its module there, and start the node again", now)
             return
         number = next(self._numbers)
         if not router.tell_service(key, Inquiry(ASKED, f"{number} {question}"), now):

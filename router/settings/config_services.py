@@ -55,6 +55,7 @@ class Resident(NamedTuple):
 Residents = Mapping[str, Resident]
 """By their names in the `services` package."""
 NOBODY: Residents = MappingProxyType({})
+OF_AN_EDGE: Residents = MappingProxyType({"discovery": Resident()})
 
 
 def service_name(spec: str) -> str:

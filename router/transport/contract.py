@@ -170,9 +170,9 @@ def load(scheme: str) -> Transport:
 
 def check(url: str) -> None:
     """`InvalidUrl`, saying how it should look, unless some transport can use this URL. `x:rest` stands for `x://rest`
-    where the rest is relative."""
+    where the rest is relative, and no port."""
     scheme, colon, rest = url.partition(":")
-    whole = url if not colon or rest.startswith("//") else f"{scheme}://{rest}"
+    whole = url if not colon or rest.startswith("//") or rest.isdecimal() else f"{scheme}://{rest}"
     load(scheme_of(whole)).check(whole)
 
 

@@ -113,7 +113,8 @@ def test_the_code_is_drawn_and_the_picture_is_private_and_new(at_node: Run, tmp_
         (("--uses", "0"), "0 is not in the range 1<=x<=1000"),
         (("--read-only",), "--read-only needs a --group"),
         (("--at", "tls://0.0.0.0:1"), "--at tls://0.0.0.0:1: "),
-        (("--at", "here"), "is not a transport URL"),
+        (("--at", "here"), "'here' is not a transport URL"),
+        (("--at", "10.0.0.1:4100"), "'10.0.0.1:4100' is not a transport URL; write for example tls://host:4101"),
         (("--at", "tls://a.example.org:1", "--name", "n" * 64, *(
             part for n in range(7) for part in ("--at", f"tls://a-very-long-name-of-a-host-{n}.example.org:4100")
         )), "leave out addresses"),

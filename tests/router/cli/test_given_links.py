@@ -14,7 +14,7 @@ from samples.invitations import FRIENDS, invitation
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.link_text import links_in
-from router.settings import received
+from router.settings import config, received
 from router.settings.home import Home
 
 GIVEN = invitation(until_s=time.time() + 86_400)
@@ -48,6 +48,16 @@ def test_a_link_is_found_in_the_mail_around_it(router: Run, home: Path, mail: st
         received.drop(Home(home), GIVEN.id)
 
 
+def test_a_home_that_is_made_for_a_link_runs_the_services_of_a_new_node(router: Run, home: Path) -> None:
+    assert router("peer", "add", TEXT, "--yes").exit_code == 5
+    made = (home / "router.toml").read_text()
+    (home / "router.toml").unlink()
+    assert router("init").exit_code == 0 and config.load(home / "router.toml")[0].node.services == (
+        "services.discovery",
+    )
+    assert 'services = ["services.discovery"]' in made
+
+
 def test_a_long_mail_is_searched_and_only_its_first_links_are_looked_at() -> None:
     assert links_in("word " * 50_000 + TEXT) == [TEXT]
     assert links_in(f"{TEXT}\n{OTHER}\n{GROUP}") == [TEXT, OTHER, GROUP]
@@ -60,7 +70,8 @@ WRONG: dict[str, tuple[tuple[str, ...], str | None, str]] = {
     "blanks": (("group", "add", "-"), " \n\n", EMPTY),
     "an empty name": (
         ("peer", "add", ""), None,
-        "no name and no address is given; names are: node; an address is addr1… or 64 hex digits\n",
+        "no name and no address is given; names are: node; an address is addr1… or 64 hex digits; a link "
+        "begins with upsycle:\n",
     ),
     "an empty link": (
         ("group", "add", ""), None, f"This is not a group link: it does not begin with upsycle:. {AGAIN}",
@@ -109,4 +120,4 @@ def test_what_is_no_file_to_read_is_named_and_not_waited_for(router: Run, tmp_pa
 def test_a_key_in_a_mail_is_no_link(router: Run) -> None:
     router("init")
     said = refused(router("peer", "add", f"key {SigningKey(b'x' * 32).public.hex()}"))
-    assert said.endswith("names are: node; an address is addr1… or 64 hex digits\n")
+    assert said.endswith("an address is addr1… or 64 hex digits; a link begins with upsycle:\n")
