@@ -32,6 +32,8 @@ class AskedListeners:
         """Listen at this URL for the service, in place of where it was; "": nowhere.
 
         Links that came by it end with it."""
+        if self._nursery.cancel_scope.cancel_called:
+            return  # the node stops
         before, scope = self._open.get(service, ("", None))
         if url == before and (not url or service in self.urls):
             self._tell(service, self.urls.get(service, ""), "")

@@ -96,7 +96,9 @@ class Dialler:
                 self.want(key)
 
     def want(self, key: bytes) -> None:
-        """Dial this key, for which messages wait, unless that is under way or no address is known."""
+        """Dial this key, for which messages wait, unless that is under way, no address is known, or the node stops."""
+        if self._nursery.cancel_scope.cancel_called:
+            return
         if key in self._attempts:
             self._asked.add(key)
         elif self._to_dial(key) is not None:

@@ -16,6 +16,7 @@ from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.node.asked_listeners import AskedListeners
 from router.node.dialler import Dialler, Verdict
 from router.settings.config import Link
 from router.transport import contract as transport
@@ -326,3 +327,20 @@ async def test_a_configuration_that_says_the_same_disturbs_nothing(house: House,
     dialler.reconcile([there(NOBODY_THERE), Neighbour(OTHER.public, uplink=True, urls=("memory://there",))])
     await wait_all_tasks_blocked()
     assert [expect for _, expect in house.connected] == [OTHER.public] and "nobody" in dialler.problems[THERE.public]
+
+
+async def test_a_node_that_stops_dials_nobody_and_listens_nowhere_any_more() -> None:
+    """The router still decides, until all that it has logged is on the disk, after its connections have ended."""
+    told: list[bytes] = []
+
+    async def listen(_: trio.Nursery, url: str) -> str:
+        return url
+
+    async with trio.open_nursery() as nursery:
+        dialler = House(nursery).dialler(Neighbour(THERE.public, urls=(NOBODY_THERE,)))
+        listeners = AskedListeners(nursery, listen, lambda service, url, problem: told.append(service))
+        nursery.cancel_scope.cancel()
+    dialler.want(THERE.public)
+    dialler.reconcile([Neighbour(THERE.public, urls=(NOBODY_THERE,), uplink=True)])
+    listeners.want(OTHER.public, "memory://here")
+    assert repr(dialler) == "<dialler: 0 keys being dialled or connected>" and not told
