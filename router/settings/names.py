@@ -56,8 +56,8 @@ class Names:
         return self._labels.get(hex_key, "")
 
     def of_group(self, hex_key: str) -> str:
-        """Return the name of a group, "" if it has none."""
-        return self._groups.get(hex_key, "")
+        """Return the name of a group, "" if it has none; the group of a service's own key is called as that key is."""
+        return self._groups.get(hex_key) or self.of_address(hex_key)
 
     @property
     def labels(self) -> dict[str, str]:
