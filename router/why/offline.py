@@ -37,6 +37,7 @@ from router.settings.home import Home
 from router.why.answers import not_believed, not_one, one
 from router.why.questions import DAMAGED
 from router.why.steps import MISREAD
+from router.why.waiting import with_waiting
 
 ProspectOf = Callable[[str, int, int], Prospect]
 
@@ -145,7 +146,8 @@ def _answer(
     sealed = [replace(one, path=home.log_path / one.path.name) for one in log.sealed]
     log = replace(log, sealed=sealed, spoilt=[home.log_path / one.name for one in log.spoilt])
     try:
-        found = _find(home, log, parse_prefix(typed), records)
+        prefix = parse_prefix(typed)
+        found = with_waiting(_find(home, log, prefix, records), home, prefix)
         if found.trace is None:
             return not_one(typed, found)
         return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})

@@ -16,6 +16,7 @@ from services.dmq.core import handshake, submission
 from services.dmq.core import notification as n
 from services.dmq.core.admission import TAG, Admission, Verdict
 from services.dmq.core.authentication import Topic
+from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.consumers import Consumers, id_of
 from services.dmq.core.fault import Rejected
 from services.dmq.core.holdings import Holdings
@@ -41,7 +42,7 @@ class DmqNode:
         settings: Settings = setup.settings
         revision, terms = REVISIONS[settings.revision], network_of(settings.network)
         paces = settings.rate == "pace"
-        topic = Topic(pause_s=0 if paces else settings.pause_s, chain=terms.chain)
+        topic = Topic(pause_s=0 if paces else settings.pause_s, chain=terms.chain or MAINNET)
         limits = MempoolLimits(
             settings.messages_max, settings.bytes_max, settings.pool_messages_max, settings.pool_bytes_max,
             pause_s=settings.pause_s if paces else 0,

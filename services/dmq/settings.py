@@ -29,12 +29,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the settings that a form cannot judge, each with what is wrong."""
         try:
-            network_of(self.network)
+            if network_of(self.network).chain is None and not self.genesis:
+                said = (
+                    "genesis: the network is given by its magic, so its times are not known; name its Shelley genesis"
+                )
+                yield "genesis", said
         except ValueError as error:
             yield "network", str(error)
-        if self.network.isdigit() and not self.genesis:
-            said = "genesis: the network is given by its magic, so its times are not known; name its Shelley genesis"
-            yield "genesis", said
         try:
             consumers_of(self.consumers)
         except ValueError as error:

@@ -6,26 +6,25 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .chain_time import MAINNET, NETWORKS, ChainTime
+from .chain_time import NETWORKS, ChainTime
 from .handshake import MAGIC_BITS, MAGICS
 
 
 class Terms(NamedTuple):
-    """What a network fixes: the magic that clients name, and its times, unless a genesis file has to give them."""
+    """What a network fixes: the magic that clients name, and its times; None, if a genesis file has to give them."""
 
     magic: int
-    chain: ChainTime
+    chain: ChainTime | None
 
 
 def network_of(text: str) -> Terms:
-    """Return the network of that name, or of that magic, whose times are then those of mainnet until a genesis file
-    is read; raise `ValueError`."""
+    """Return the network of that name or magic; raise `ValueError`."""
     if text in MAGICS:
         return Terms(MAGICS[text], NETWORKS[text])
     if not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 1 << MAGIC_BITS:
         raise ValueError(f'network: "{text[:40]}" is none; write {", ".join(MAGICS)} or a number below 2^{MAGIC_BITS}')
     known = {magic: name for name, magic in MAGICS.items()}.get(int(text))
-    return Terms(int(text), NETWORKS[known] if known else MAINNET)
+    return Terms(int(text), NETWORKS[known] if known else None)
 
 
 def consumers_of(entries: Iterable[str]) -> dict[str, str]:

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool
 from samples.dmq_node import Host
 
@@ -192,6 +194,40 @@ def test_another_network_is_refused_at_the_handshake_and_in_the_directory() -> N
     node.settings = msgspec.structs.replace(SETTINGS, network="preview")
     with pytest.raises(OtherNode, match="network 2912307721"):
         node.crash()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_harm_nobody_else(pieces: list[tuple[bool, bytes]]) -> None:
+    """Whole SDUs of any payload, and any bytes: the client is heard or closed, and the next one is served."""
+    node = host()
+    client = node.connect("consumer a")
+    for is_framed, data in pieces:
+        if not client.is_closed and data:
+            client.send(HEAD.pack(0, 14 + len(data) % 2, len(data)) + data if is_framed else data)
+    assert node.connect().submit(wire()) == ACCEPTED and node.connect("consumer b").request() == (wire(),)
+
+
+def problems(**given: object) -> list[str]:
+    return [name for name, _ in msgspec.structs.replace(SETTINGS, **given).problems()]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"network": "mainet"}, "network"),
+        ({"network": str(1 << 32)}, "network"),
+        ({"network": "42"}, "genesis"),
+        ({"consumers": ("a=unix:x", "a=unix:y")}, "consumers"),
+        ({"consumers": ("a=unix:x", "b=unix:x?mode=660")}, "consumers"),
+        ({"consumers": tuple(f"c{at}=unix:{at}" for at in range(17))}, "consumers"),
+        ({"stake_command": ("cardano-cli",)}, "stake_command"),
+    ],
+)
+def test_settings_that_no_form_can_judge_are_judged(wrong: dict[str, object], named: str) -> None:
+    assert problems(**wrong) == [named] and problems() == []
+    assert not list(SETTINGS.warnings("dmq", is_public=False))
+    assert list(Settings().warnings("dmq", is_public=False))
 
 
 def test_what_is_turned_away_in_masses_is_summed() -> None:
