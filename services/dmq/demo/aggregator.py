@@ -19,7 +19,7 @@ from services.dmq.client.connection import Broken, Connection, Unreachable, conn
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.demo.script import CHOKES
 
-POLL_S = 0.02
+POLL_S = 0.1
 
 
 class Choked(Exception):

@@ -17,12 +17,12 @@ import trio
 from services.dmq.client.connection import Broken, DmqError, Unreachable, connect
 from services.dmq.core.submission import MsgAcceptMessage
 
-POLL_S = 0.02
+POLL_S = 0.1
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"
 
 
-async def hand_in(path: Path, magic: int, number: int, wire: bytes) -> None:
-    """Hand one message in when the node can be reached, and print what it said."""
+async def hand_in(path: Path, magic: int, number: int, wire: bytes, parent: int) -> None:
+    """Hand one message in when the node can be reached, and print what it said; end with the process `parent`."""
     answer, text = UNKNOWN, ""
     while True:
         has_begun = False
@@ -35,6 +35,8 @@ async def hand_in(path: Path, magic: int, number: int, wire: bytes) -> None:
                 await node.finish()
         except (Unreachable, Broken) as error:
             if not has_begun:
+                if os.getppid() != parent:
+                    sys.exit("the process that started this one has ended")
                 await trio.sleep(POLL_S)
                 continue
             text = str(error)
@@ -42,9 +44,9 @@ async def hand_in(path: Path, magic: int, number: int, wire: bytes) -> None:
     os.write(1, json.dumps({"number": number, "answer": answer, "text": text}).encode() + b"\n")
 
 
-async def sign(path: Path, magic: int, share: Sequence[tuple[int, bytes]]) -> None:
+async def sign(path: Path, magic: int, share: Sequence[tuple[int, bytes]], parent: int) -> None:
     for number, wire in share:
-        await hand_in(path, magic, number, wire)
+        await hand_in(path, magic, number, wire, parent)
 
 
 def main() -> None:
@@ -53,10 +55,10 @@ def main() -> None:
     for number, line in enumerate(file.read_text().splitlines()):
         signer, wire = line.split()
         shares.setdefault(int(signer), []).append((number, bytes.fromhex(wire)))
-    children = []
+    children, parent = [], os.getpid()
     for share in shares.values():
         if not (child := os.fork()):
-            trio.run(sign, path, magic, share)
+            trio.run(sign, path, magic, share, parent)
             os._exit(0)
         children.append(child)
     failed = [os.waitpid(child, 0)[1] for child in children]
