@@ -48,7 +48,7 @@ def written(messages: int, kes_period: int, wall_s: float) -> Script:
     expires_at = int(wall_s) + TTL_S
     lines = [_line(at % SIGNERS, keys, b"signature %d " % at, kes_period, expires_at) for at, keys in enumerate(pools)]
     first, second, _, fourth, fifth = pools[:5]
-    middle = len(lines) // 2
+    early = len(lines) // 4  # before the node is killed, if that is once
     choking = _line(1, second, CHOKES, kes_period, expires_at)
     twice = _line(0, first, b"again within a minute ", kes_period, expires_at)
     whose = lines[2]
@@ -56,7 +56,7 @@ def written(messages: int, kes_period: int, wall_s: float) -> Script:
     wrong = _line(4, _with_wrong_certificate(fifth), b"wrong certificate ", kes_period, expires_at)
     special = [choking, twice, taken, wrong._replace(fault=Fault.BAD_CERTIFICATE)]
     stake = stake_file(*(keys.certificate.pool for keys in pools))
-    return Script((*lines[:middle], *special, *lines[middle:]), stake, choking, (lines[0], twice), (whose, taken))
+    return Script((*lines[:early], *special, *lines[early:]), stake, choking, (lines[0], twice), (whose, taken))
 
 
 def _line(signer: int, keys: PoolKeys, body: bytes, kes_period: int, expires_at: int) -> Line:
