@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from router.cli.exits import Exit, Failure
-from services.dmq.core.chain_time import GENESIS_BYTES_MAX, BadGenesis, ChainTime, read_genesis
+from services.dmq.core.chain_time import GENESIS_BYTES_MAX, MAINNET, BadGenesis, ChainTime, read_genesis
 from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import Terms, network_of
 from services.dmq.core.revision import REVISIONS, Revision
@@ -74,9 +74,9 @@ def genesis_option(command: Function) -> Function:
 
 
 def chain_of(network: Terms, genesis: Path | None) -> ChainTime:
-    """Return the constants of the genesis file, or else of the network."""
+    """Return the constants of the genesis file, or else of the network; of one that has no name, those of mainnet."""
     if genesis is None:
-        return network.chain
+        return network.chain or MAINNET
     try:
         return read_genesis(read_file(genesis, GENESIS_BYTES_MAX))
     except BadGenesis as error:
