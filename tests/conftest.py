@@ -16,6 +16,7 @@ from fleets.shared import Fleets
 from hypothesis import settings
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
+from rigs.rewriting import pytest_configure  # noqa: F401
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

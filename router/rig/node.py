@@ -11,7 +11,7 @@ import trio
 
 import router
 from router.actors.process import program
-from router.rig.process import HANG_S, POLL_S, Finished, Process, RigFailed, run_command, waiting_for
+from router.rig.process import HANG_S, Finished, Process, RigFailed, pause, run_command, waiting_for
 from router.settings.home import Home
 
 
@@ -54,9 +54,10 @@ class NodeProcess(Process):
     async def until_answer(self, what: str, word: str, holds: Callable[[Any], bool]) -> None:
         """Ask until the answer meets the condition."""
         answer: Any = None
+        began = trio.current_time()
         with waiting_for(lambda: f"{self.name}: {what}; it answers {answer}"), trio.move_on_after(HANG_S):
             while not holds(answer := await self.ask(word)):
-                await trio.sleep(POLL_S)
+                await pause(began)
             return
         raise RigFailed(f"{self.name}: {what} did not happen within {HANG_S:g} s; it answers {answer}")
 

@@ -20,7 +20,7 @@ import trio
 
 HANG_S = 300.0
 """A wait this long has hung."""
-POLL_S = 0.01
+POLL_S, POLL_S_MAX, POLL_SHARE = 0.01, 0.5, 0.1
 given_up: list[str] = []
 """The waits that a cancellation ended before what they wait for had come, for who tells why it took too long."""
 
@@ -66,14 +66,19 @@ async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
     return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]], poll_s: float = POLL_S) -> None:
+async def pause(since: float) -> None:
+    """Sleep before asking once more, for a tenth of the wait so far: asking takes CPU time from what is waited for."""
+    await trio.sleep(min(POLL_S_MAX, max(POLL_S, POLL_SHARE * (trio.current_time() - since))))
+
+
+async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
     """Poll until the condition holds; raise `RigFailed` after `HANG_S`."""
-    deadline = trio.current_time() + HANG_S
+    began = trio.current_time()
     with waiting_for(lambda: what):
         while not await holds():
-            if trio.current_time() > deadline:
+            if trio.current_time() > began + HANG_S:
                 raise RigFailed(f"after {HANG_S:g} s still not: {what}")
-            await trio.sleep(poll_s)
+            await pause(began)
 
 
 class Process:

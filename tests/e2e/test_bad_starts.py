@@ -8,10 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pair import scene
 from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
 
+from router.cli import main
 from router.rig.process import Finished, run_command
 from router.settings.home import Home
 
@@ -120,6 +122,13 @@ async def serve_as_anybody(home: Path) -> Finished:
     return await run_command((*bound, *ROUTER, "--home", str(home), "serve"))
 
 
+async def test_a_typo_in_the_configuration_ends_the_process(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text("[limits]\nhelo_s = 3\n")
+    said_plainly(await serve(home.path), 2, "router.toml", "line 2", "helo_s", "did you mean", "hello_s")
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
@@ -131,12 +140,17 @@ async def serve_as_anybody(home: Path) -> Finished:
         ('[[peers]]\naddress = "12"\n', ("address",)),
     ],
 )
-async def test_a_configuration_with_a_typo(lines: str, said: tuple[str, ...], tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    assert (await run_command((*ROUTER, "--home", str(home), "init"))).code == 0
-    (home / "router.toml").write_text(lines)
-    said_plainly(await serve(home), 2, "router.toml", *said)
-    checked = await run_command((*ROUTER, "--home", str(home), "config", "check", "--json"))
+def test_a_configuration_with_a_typo(lines: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text(lines)
+
+    def run(*args: str) -> Finished:
+        ran = CliRunner().invoke(main, ["--home", str(home.path), *args])
+        return Finished(ran.exit_code, ran.stdout, ran.stderr)
+
+    said_plainly(run("serve"), 2, "router.toml", *said)
+    checked = run("config", "check", "--json")
     assert checked.code == 2
     assert not checked.json["ok"]
     assert all(word in checked.json["problems"][0] for word in said)

@@ -35,7 +35,10 @@ async def fill(publisher: RawLink, group: SigningKey, size: int, batch: int) -> 
     raise AssertionError(f"{taken} messages of {size} bytes were taken")
 
 
-@pytest.mark.parametrize(("size", "batch"), [(1000, 500), (100_000, 10), (50, 4000)])
+@pytest.mark.parametrize(
+    ("size", "batch"),
+    [(1000, 500), *(pytest.param(*one, marks=pytest.mark.long) for one in ((100_000, 10), (50, 4000)))],
+)
 async def test_a_full_store_refuses_for_now(size: int, batch: int, tmp_path: Path) -> None:
     async with rig(tmp_path) as found:
         node = found.node("node", "edge", SMALL)

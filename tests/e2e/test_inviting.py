@@ -23,7 +23,7 @@ from router.core.wire.reasons import INVITE_NO_ROOM, INVITE_REMOVED, INVITE_USED
 from router.core.wire.redemption import Redeem, Redeemed, encode_redemption
 from router.core.wire.text import key_text
 from router.rig.app_link import LinkOver
-from router.rig.process import POLL_S, RigFailed
+from router.rig.process import POLL_S, RigFailed, pause
 from router.settings.config import load
 from router.transport.contract import ConnectFailed, StreamBroken
 
@@ -55,10 +55,11 @@ async def listed(core: NodeProcess, secret: bytes) -> dict[str, Any]:
 
 async def until_written(core: NodeProcess, secret: bytes) -> set[PublicKey]:
     """Wait until the file has all guests of the invitation; return them."""
+    began = trio.current_time()
     with trio.fail_after(HANG_S):
         row = await listed(core, secret)
         while not all(guest["written"] for guest in row["guests"]):
-            await trio.sleep(POLL_S)
+            await pause(began)
             row = await listed(core, secret)
     assert len(row["guests"]) == row["used"]
     return {PublicKey(bytes.fromhex(guest["address"])) for guest in row["guests"]}

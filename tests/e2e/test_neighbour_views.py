@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from raw_link import linked
 from rig import new_key, rig
@@ -19,11 +20,15 @@ async def test_a_neighbour_is_shown_connected_and_away(tmp_path: Path) -> None:
         await core.start()
         await edge.start()
         await core.until_connected(edge.address)
+
+        async def of_edge() -> list[dict[str, Any]]:
+            return [one for one in await core.ask("peers") if one["address"] == edge.address.hex()]
+
         async with linked(edge, new_key()) as app:
             assert await app.join(new_key().public)
 
             async def is_shared() -> bool:
-                return [one["shared"] for one in (await core.run("peer", "list", "--json")).json] == [1]
+                return [one["shared"] for one in await of_edge()] == [1]
 
             await until("the core knows the group that its edge wants", is_shared)
             [seen] = (await edge.run("peer", "list", "--json")).json
@@ -36,7 +41,7 @@ async def test_a_neighbour_is_shown_connected_and_away(tmp_path: Path) -> None:
             )
 
         async def is_measured() -> bool:
-            return [one["rtt_ms"] is None for one in (await core.run("peer", "list", "--json")).json] == [False]
+            return [one["rtt_ms"] is None for one in await of_edge()] == [False]
 
         await until("the core has measured the way to its edge", is_measured)
         for view in (("peer", "list"), ("peers",)):
@@ -46,7 +51,7 @@ async def test_a_neighbour_is_shown_connected_and_away(tmp_path: Path) -> None:
         assert await edge.stop() == 0
 
         async def is_away() -> bool:
-            return [one["state"] for one in (await core.run("peer", "list", "--json")).json] == ["away"]
+            return [one["state"] for one in await of_edge()] == ["away"]
 
         await until("the core knows that its edge is away", is_away)
         [after] = (await core.run("peer", "list", "--json")).json

@@ -26,7 +26,6 @@ from router.rig.process import run_command, until
 
 FAMILIES = 3
 PAUSE_S = 0.8  # at most, between two messages of an app
-POLL_S = 0.3
 AWAY_S = 3.0  # at most, without its process or its cable
 
 
@@ -134,7 +133,7 @@ class Nine:
                     for group in (ALL, FIRST_TWO, LAST_TWO) if at.name in self.readers(group)
                 }  # fmt: skip
 
-            await until(f"{family.core.name} finds the others", are_found, POLL_S)
+            await until(f"{family.core.name} finds the others", are_found)
 
     def readers(self, group: GroupLink) -> set[str]:
         """Return the cores on which the group is wanted, by their own apps or by an edge."""
@@ -148,7 +147,7 @@ class Nine:
             return not lacking(self.talkers)
 
         try:
-            await until("each app has what was published in its groups", have, POLL_S)
+            await until("each app has what was published in its groups", have)
         except Exception as error:
             error.add_note(f"lacking: {lacking(self.talkers)}")
             raise

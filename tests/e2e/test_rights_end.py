@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rig import NodeProcess, rig
 from rigs.patience import HANG_S
 
-from router.rig.process import POLL_S
+from router.rig.process import pause
 from router.settings import config
 from router.settings.config_peers import UpdatePeer, time_text
 
@@ -20,12 +20,13 @@ REMOVED = f"it gives us no rights any more: the operator has removed this guest 
 
 async def until_said(edge: NodeProcess, core: NodeProcess, problem: str) -> str:
     """Wait until the edge says of the core something that begins so, "" if nothing; return it."""
+    began = trio.current_time()
     with trio.fail_after(HANG_S):
         while True:
             said = {one["address"]: one["problem"] or "" for one in await edge.ask("peers")}.get(core.address.hex())
             if said is not None and (said.startswith(problem) if problem else not said):
                 return str(said)
-            await trio.sleep(POLL_S)
+            await pause(began)
 
 
 async def test_a_guest_hears_that_its_rights_ended_and_that_it_has_some_again(tmp_path: Path) -> None:

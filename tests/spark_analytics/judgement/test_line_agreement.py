@@ -69,6 +69,7 @@ def test_the_local_engine_goes_by_the_grammar(seed: int, tmp_path: Path) -> None
     assert {path for path in bad if not is_line(Path(path).read_bytes().split(b"\n")[2])} <= told
 
 
+@pytest.mark.long  # Both engines agree on spoilt logs of every kind in test_tables.
 @pytest.mark.xdist_group("spark")
 def test_both_engines_count_the_same_lines(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, 2, COUNT_BY_BOTH)
