@@ -26,7 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
         cache = rewrite.get_cache_dir(file)
         kept = cache / (file.stem + rewrite.PYC_TAIL)
         if rewrite._read_pyc(file, kept) is None and rewrite.try_makedirs(cache):
-            rewrite._write_pyc(state, *reversed(rewrite._rewrite_test(file, config)), kept)
+            digest, code = rewrite._rewrite_test(file, config)
+            rewrite._write_pyc(state, code, digest, kept)
 
 
 def _files(named: list[str]) -> Iterator[Path]:
