@@ -21,7 +21,6 @@ from services.dmq.demo.script import Script
 
 NETWORK = "preview"
 CONSUMERS = ("first", "second")
-POLL_S = 0.1
 
 
 def program(module: str, *arguments: str) -> list[str]:
@@ -82,7 +81,7 @@ class Stage:
                 await self._kill()
         if code := await self.signers.wait():
             raise RigFailed(f"the signers ended with code {code}: {self.signers.said()}")
-        await until("all that was accepted has been read", self._is_read, POLL_S)
+        await until("all that was accepted has been read", self._is_read)
         played.replies = {name: self.read(name) for name in CONSUMERS}
         played.seconds = trio.current_time() - began_s
         return played
