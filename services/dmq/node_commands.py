@@ -1,4 +1,4 @@
-"""`router dmq status` and `mempool`: what a running node holds, has taken and rejected, how far its consumers are."""
+"""`router dmq status`, `mempool`, `again`: what a running node holds, has rejected, and how far its consumers are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from router.cli.command import Command, invocation, json_option
-from router.cli.output import columns, facts, say_json, size_text
+from router.cli.output import columns, facts, say, say_json, size_text
 from router.cli.services import ask_service
 
 NAME = "dmq"
@@ -65,6 +65,20 @@ def mempool(name: str, as_json: bool) -> None:
         (str(one["number"]), one["id"], one["pool"][:16], str(one["size"]), _time(one["expires_at"])) for one in found
     ]
     columns(("NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"), rows, "no messages")
+
+
+@click.command(cls=Command)
+@click.argument("consumer")
+@click.argument("id", required=False, default="")
+@name_option
+@json_option
+def again(consumer: str, id: str, name: str, as_json: bool) -> None:
+    """Give a consumer once more what was set aside for it: all of it, or the message whose ID begins so."""
+    found = ask_service(invocation().home, name, "again", f"{consumer} {id}".rstrip())
+    if as_json:
+        say_json(found)
+    else:
+        say("\n".join(found["again"]) or "nothing of that was set aside")
 
 
 def _time(wall_s: int) -> str:

@@ -85,6 +85,7 @@ class DmqNode:
                 yield from self._judge_held(now)
             case c.Asked():
                 yield from self._questions.answer(heard, now)
+                yield from self._spread(now)
             case c.Tick():
                 yield from self._tick(now)
 

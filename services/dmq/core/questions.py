@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,7 @@ from .talks import Talks
 PAGE_MAX = 200
 """How many messages one answer lists."""
 STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
-_KNOWN = "status, mempool [NUMBER] and again CONSUMER NUMBER"
+_KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
 
 
 class Questions:
@@ -35,11 +35,9 @@ class Questions:
                 value = self._status(now)
             case "mempool", [] | [_]:
                 value = self._mempool(words)
-            case "again", [name, number] if name in self._holdings.cursors and number.isdecimal():
-                deeds = list(self._consumers.give_again(name, int(number)))
-                yield from deeds
-                value = {"again": bool(deeds)}
-            case "again", [name, _] if name not in self._holdings.cursors:
+            case "again", [name, *ids] if name in self._holdings.cursors and len(ids) < 2:
+                value = yield from self._again(name, ids)
+            case "again", [name, *_] if name not in self._holdings.cursors:
                 known = ", ".join(self._holdings.cursors) or "none"
                 value = {"error": f'there is no consumer "{name[:40]}"; the configuration names {known}'}
             case _:
@@ -67,6 +65,16 @@ class Questions:
             },
             "clients": {"connected": len(self._talks), "broken_off": self._talks.broken_off},
         }  # fmt: skip
+
+    def _again(self, name: str, ids: list[str]) -> Generator[c.Deed, None, dict[str, Any]]:
+        """Give what is set aside for a consumer once more: all, or what has an id that begins so; return the ids."""
+        rows = map(self._holdings.mempool.get, list(self._holdings.cursors[name].set_aside))
+        given: list[str] = []
+        for row in rows:
+            if row is not None and row.id.hex().startswith(ids[0].lower() if ids else ""):
+                yield from self._consumers.give_again(name, row.number)
+                given.append(row.id.hex())
+        return {"again": given}
 
     def _mempool(self, words: list[str]) -> dict[str, Any]:
         after = int(words[0]) if words and words[0].isdecimal() else 0

@@ -106,8 +106,10 @@ def test_a_body_that_breaks_off_its_consumer_is_set_aside_and_can_be_given_again
     assert read == [wire(0), wire(2)] and len(node.events("dmq_set_aside")) == 1
     assert node.ask("status")["consumers"][0] == {"name": "a", "lag": 0, "set_aside": 1, "connected": False}
     node.crash()
-    assert node.ask("again", "a 2") == {"again": True} and node.ask("again", "a 2") == {"again": False}
-    assert node.connect("consumer a").request() == (wire(1),)
+    consumer, aside = node.connect("consumer a"), Dmq05().read(wire(1)).id.hex()
+    assert consumer.request() is None and node.ask("again", "a 00ff") == {"again": []}
+    assert node.ask("again", f"a {aside[:8]}") == {"again": [aside]} and consumer.messages() == (wire(1),)
+    assert node.ask("again", "a") == {"again": []} and "no consumer" in node.ask("again", "c")["error"]
 
 
 def test_the_newest_connection_is_the_consumer() -> None:
