@@ -17,20 +17,22 @@ HINTED_MAX = 1_024
 
 @dataclass(frozen=True, slots=True)
 class HintLimits:
-    """When a router that a hint names is looked at again: after `again_s`, each time twice as long up to `again_s_max`.
+    """When a router that a hint names is looked at again: after `again_s`, each time twice as long up to `again_s_max`,
+    and every `shared_s` as long as a group is shared with it.
 
-    Then it is dialled, unless it is connected. `tries_max`: so often in all. `hinted_max`: routers that are looked at
-    so at once; the oldest are forgotten."""
+    Then it is dialled, unless it is connected; after `tries_max` times in a row only if one of its groups has no
+    neighbour here. `hinted_max`: routers that are looked at so at once; the oldest are forgotten."""
 
     again_s: float = 5.0
     again_s_max: float = 600.0
+    shared_s: float = 60.0
     tries_max: int = 12
     hinted_max: int = HINTED_MAX
 
 
 @dataclass(slots=True)
 class Dialled:
-    """A router that was named, how often it was dialled, and when it is dialled next."""
+    """A router that was named, how often it was dialled in a row, and when it is looked at next."""
 
     urls: tuple[str, ...]
     groups: set[PublicKey]
@@ -40,7 +42,10 @@ class Dialled:
 
 class Hints:
     """Dials each router that a hint names until a group of the hint is shared with it: its pub/sub service is met like
-    any other when it is connected, and the link may break before that has come to an end."""
+    any other when it is connected, and the link may break before that has come to an end.
+
+    It is remembered as long as one of its groups is wanted: two cores that know of each other by a link alone, and have
+    forgotten each other's advertisements, find each other again."""
 
     def __init__(self, known: Known, others: Others, limits: HintLimits | None = None) -> None:
         self._known = known
@@ -67,7 +72,7 @@ class Hints:
 
     def _take(self, group: PublicKey, hint: Hint) -> None:
         router = hint.router
-        if router == self._known.router or self._is_shared(router, (group,)):
+        if router == self._known.router:
             return
         urls = tuple(one.url for one in hint.addresses)
         found = self._hinted.pop(router, None) or Dialled(urls, set())
@@ -79,22 +84,37 @@ class Hints:
             found.urls, found.tries, found.next_s = urls, 0, -inf
 
     def _is_shared(self, router: PublicKey, groups: Iterable[PublicKey]) -> bool:
+        """Whether one of the groups is shared with a router that is connected, or a neighbour in it."""
+        topics = [topic for group in groups if (topic := self._known.topics.get(group)) is not None]
+        linked = router in self._others.linked
+        return any(router in topic.t and (linked or router in topic.neighbours) for topic in topics)
+
+    def _is_alone(self, groups: Iterable[PublicKey]) -> bool:
+        """Whether one of the groups has no neighbour here."""
         topics = (self._known.topics.get(group) for group in groups)
-        return any(topic is not None and router in topic.t for topic in topics)
+        return any(topic is not None and not topic.neighbours for topic in topics)
 
     def _dial(self, now: c.Now) -> Iterator[c.Deed]:
-        limits = self._limits
         for router, one in list(self._hinted.items()):
-            if not one.groups or one.tries >= limits.tries_max or self._is_shared(router, one.groups):
+            if not one.groups:
                 del self._hinted[router]
-        for router, one in self._hinted.items():
-            if one.next_s <= now.mono_s:
-                one.next_s = now.mono_s + min(limits.again_s_max, limits.again_s * 2**one.tries)
-                one.tries += 1
-                if router in self._others.linked:
-                    continue
-                yield c.Learn(router, one.urls, int(now.wall_s) + LEARNED_S, how="hint")
-                yield c.Dial(router)
+            elif one.next_s <= now.mono_s:
+                yield from self._look(router, one, now)
         due_s = min((one.next_s for one in self._hinted.values()), default=inf)
         if due_s < inf:
             yield c.Wake(now.wall_s + max(0.01, due_s - now.mono_s))
+
+    def _look(self, router: PublicKey, one: Dialled, now: c.Now) -> Iterator[c.Deed]:
+        """Dial a router that a hint names, if it is time to."""
+        limits = self._limits
+        if self._is_shared(router, one.groups):
+            one.tries, one.next_s = 0, now.mono_s + limits.shared_s
+            return
+        is_over = one.tries >= limits.tries_max
+        one.next_s = now.mono_s + min(limits.again_s_max, limits.again_s * 2 ** min(one.tries, limits.tries_max))
+        if is_over and not self._is_alone(one.groups):
+            return
+        one.tries += 1
+        if router not in self._others.linked:
+            yield c.Learn(router, one.urls, int(now.wall_s) + LEARNED_S, how="hint")
+            yield c.Dial(router)

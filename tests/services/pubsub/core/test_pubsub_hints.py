@@ -1,4 +1,4 @@
-"""Routers that group links name are dialled at once, again with pauses, and not for ever (R-C28)."""
+"""Routers that group links name are dialled at once, and again with pauses while they are needed (R-C28)."""
 
 from __future__ import annotations
 
@@ -33,29 +33,48 @@ def test_it_is_made_known_and_dialled_at_once() -> None:
     assert (dialled, wake) == (c.Dial(ROUTER), c.Wake(NOW.wall_s + 5.0))
 
 
-def test_it_is_dialled_again_with_longer_pauses_and_given_up_at_last() -> None:
-    hints, seconds, dialled = made(tries_max=5), 0.0, [0.0]
-    deeds = hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
-    while isinstance(deeds[-1] if deeds else None, c.Wake):
+def dials(hints: Hints, until_s: float) -> list[float]:
+    """Return the seconds at which the router is dialled, if the service is woken whenever it asks for that."""
+    found: list[float] = []
+    seconds, deeds = 0.0, hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
+    while seconds <= until_s:
+        found += [seconds] * (c.Dial(ROUTER) in deeds)
         wake = deeds[-1]
         assert isinstance(wake, c.Wake)
-        seconds = wake.at_s - NOW.wall_s
+        seconds = round(wake.at_s - NOW.wall_s, 3)
         deeds = hints.hear(c.Tick(), at(seconds))
-        dialled += [seconds] * sum(isinstance(one, c.Dial) for one in deeds)
-    assert dialled == [0.0, 5.0, 15.0, 35.0, 75.0] and repr(hints) == "<0 routers that hints name are dialled>"
+    return found
 
 
-def test_once_a_group_is_shared_or_nobody_wants_it_it_is_not_dialled() -> None:
-    for is_shared in (True, False):
-        known = Known(SERVICE)
-        known.topics[GROUP] = Topic(GROUP)
-        hints = Hints(known, Others())
-        hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
-        if is_shared:
-            known.share(ROUTER, {GROUP: bytes(16)})
-        else:
-            hints.hear(c.Wanted(GROUP, False), at(1))
-        assert hints.hear(c.Tick(), at(60)) == []
+def test_it_is_dialled_again_with_longer_pauses_and_given_up_at_last() -> None:
+    assert dials(made(tries_max=5), 10_000) == [0.0, 5.0, 15.0, 35.0, 75.0]
+
+
+def test_it_is_not_given_up_as_long_as_its_group_has_no_neighbour_here() -> None:
+    known = Known(SERVICE)
+    known.topics[GROUP] = Topic(GROUP)
+    hints = Hints(known, Others(), HintLimits(tries_max=3, again_s_max=20.0))
+    assert dials(hints, 100) == [0.0, 5.0, 15.0, 35.0, 55.0, 75.0, 95.0]
+
+
+def test_once_nobody_wants_its_group_it_is_forgotten() -> None:
+    hints = made()
+    hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
+    hints.hear(c.Wanted(GROUP, False), at(1))
+    assert hints.hear(c.Tick(), at(60)) == [] and repr(hints) == "<0 routers that hints name are dialled>"
+
+
+def test_while_a_group_is_shared_it_is_not_dialled_and_later_again() -> None:
+    """Two cores may forget each other after a long time apart, and know of each other by the link alone."""
+    known, others = Known(SERVICE), Others()
+    known.topics[GROUP] = Topic(GROUP)
+    hints = Hints(known, others)
+    hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
+    known.share(ROUTER, {GROUP: bytes(16)})
+    others.linked[ROUTER] = SERVICE
+    assert hints.hear(c.Tick(), at(60)) == [c.Wake(NOW.wall_s + 120)]
+    del others.linked[ROUTER]
+    assert c.Dial(ROUTER) in hints.hear(c.Tick(), at(120))
 
 
 def test_one_that_is_gone_again_before_a_group_is_shared_is_dialled_again() -> None:
