@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
 from router.cli.output import hint, note, one_line, say, say_json, short_text
 from router.cli.when import SECOND_NS, When, instant
-from router.client.history import history
+from router.client.history import Place, history
 from router.client.node import Node, connect
 from router.client.readers import Messages
 from router.client.received import Received
@@ -126,16 +126,47 @@ async def _subscribe(name: str, raw: bool, since_s: int | None, listening: Liste
         log.info("joined %s", key_text("group", group.key))
         whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
         hint(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
-        nursery.start_soon(_say_when_caught_up, node, group.key)
-        earlier = None if since_s is None else history(node, group.key, since_s)
+        earlier = None if since_s is None else Earlier(node, group.key, since_s, listening)
+        nursery.start_soon(_say_when_caught_up, node, group.key, earlier, nursery.cancel_scope)
         await _print_all(group.messages(), listening, earlier)
         nursery.cancel_scope.cancel()
 
 
-async def _say_when_caught_up(node: Node, group: PublicKey) -> None:
+class Earlier:
+    """Prints what the node holds of a group from earlier, and what it has fetched of that since; each message once."""
+
+    def __init__(self, node: Node, group: PublicKey, since_s: int, listening: Listening) -> None:
+        self._node, self._group, self._since_s, self._listening = node, group, since_s, listening
+        self._place = Place()
+        self._printed: dict[MessageId, None] = {}
+        self._is_free = trio.Lock()
+
+    def is_new(self, id: MessageId) -> bool:
+        """Whether a message was not printed before; it counts as printed from now on."""
+        if id in self._printed:
+            return False
+        self._printed[id] = None
+        if len(self._printed) > _PRINTED_MAX:
+            del self._printed[next(iter(self._printed))]
+        return True
+
+    async def print(self) -> bool:
+        """Print what is there; return whether that were all that are wanted."""
+        async with self._is_free:
+            async for message in history(self._node, self._group, self._since_s, self._place):
+                if self.is_new(message.id) and _is_last(message, self._listening):
+                    return True
+        return False
+
+
+async def _say_when_caught_up(
+    node: Node, group: PublicKey, earlier: Earlier | None, listening: trio.CancelScope
+) -> None:
     async for news in node.caught_up:
         if news.group == group:
             note(str(news))
+            if earlier is not None and await earlier.print():
+                listening.cancel()
 
 
 async def _receive(listening: Listening) -> None:
@@ -144,19 +175,13 @@ async def _receive(listening: Listening) -> None:
         await _print_all(node.unicasts(), listening)
 
 
-async def _print_all(messages: Messages, listening: Listening, earlier: AsyncIterator[Received] | None = None) -> None:
+async def _print_all(messages: Messages, listening: Listening, earlier: Earlier | None = None) -> None:
     """Print earlier messages, if they are wanted, then those that come; none of the newest earlier ones twice."""
     with trio.move_on_after(float("inf") if listening.timeout_s is None else listening.timeout_s) as scope:
-        printed: dict[MessageId, None] = {}
-        if earlier is not None:
-            async for message in earlier:
-                printed[message.id] = None
-                if len(printed) > _PRINTED_MAX:
-                    del printed[next(iter(printed))]
-                if _is_last(message, listening):
-                    return
+        if earlier is not None and await earlier.print():
+            return
         async for message in messages:
-            if message.id not in printed and _is_last(message, listening):
+            if (earlier is None or earlier.is_new(message.id)) and _is_last(message, listening):
                 await message.settle()
                 return
     if scope.cancelled_caught:

@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import trio
@@ -33,12 +34,20 @@ class Asked(Protocol):
     def opened(self, one: Arrival) -> Received | None: ...
 
 
-async def history(node: Asked, group: PublicKey, since_s: int) -> AsyncIterator[Received]:
+@dataclass(slots=True)
+class Place:
+    """The arrival number of the last message that was read, to go on from."""
+
+    after: int = 0
+
+
+async def history(node: Asked, group: PublicKey, since_s: int, place: Place | None = None) -> AsyncIterator[Received]:
     """Yield the messages of a joined group that the node holds and that arrived at that Unix second or later, in the
     order in which they arrived. What comes meanwhile may be among them, and comes to the group's loops as well.
 
-    Raises `NotAnswered`, `NodeUnavailable`, `ClientError`."""
-    after, more = 0, True
+    `place`: where to begin, which moves on. Raises `NotAnswered`, `NodeUnavailable`, `ClientError`."""
+    place = Place() if place is None else place
+    after, more = place.after, True
     while more:
         asked = {"group": group.hex(), "after": after, "since_s": max(0, since_s)}
         said = json.loads(await node.ask(HELD, json.dumps(asked)))
@@ -52,6 +61,7 @@ async def history(node: Asked, group: PublicKey, since_s: int) -> AsyncIterator[
             for id, wire in await _pulled(node, group, ids[at : at + AT_ONCE]):
                 if (one := node.opened(_arrival(id, wire))) is not None:
                     yield one
+        place.after = after
 
 
 async def _pulled(node: Asked, group: PublicKey, ids: list[MessageId]) -> list[tuple[MessageId, bytes]]:

@@ -76,6 +76,32 @@ def test_a_named_router_is_asked_and_its_answer_goes_to_the_subscribers() -> Non
     assert one.accepted()[-1][2] == (ALICE.public,)
 
 
+def test_history_goes_to_the_service_that_asked_for_it_alone() -> None:
+    """Only the pub/sub service asks for it; what it asks for anew as no history goes to all again."""
+    one, service, alice, peer = house()
+    join(one, service, PUBSUB)
+    assert pull(one, service, PEER, *IDS[:4], history=[True, True, False, True]) == ["asked"] * 4
+    assert pull(one, service, PEER, IDS[3], history=[False]) == ["asked"]
+    assert pull(one, alice, PEER, IDS[4], source=ALICE, history=[True]) == ["asked"]
+    to: list[set[bytes]] = []
+    for wire in WIRES[:6]:
+        bring_carried(one, peer, wire)
+        to.append(set(one.accepted()[-1][2]))
+    all_of_it: set[bytes] = {ALICE.public, PUBSUB.public}
+    assert to == [{PUBSUB.public}, {PUBSUB.public}, all_of_it, all_of_it, all_of_it, all_of_it]
+
+
+def test_history_that_does_not_come_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.core.routing.as_history.OPEN_MAX", 2)
+    one, service, _, peer = house()
+    join(one, service, PUBSUB)
+    pull(one, service, PEER, *IDS[:3], history=[True] * 3)
+    bring_carried(one, peer, WIRES[0])
+    assert ALICE.public in one.accepted()[-1][2]
+    bring_carried(one, peer, WIRES[2])
+    assert one.accepted()[-1][2] == (PUBSUB.public,)
+
+
 @pytest.mark.parametrize("more", [{}, {"expiries": [EXPIRY, EXPIRY]}])
 def test_nothing_is_asked_for_what_the_index_knows_in_memory_or_on_disk(more: dict[str, Any]) -> None:
     one, service, _, peer = house()

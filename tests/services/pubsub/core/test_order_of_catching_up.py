@@ -140,3 +140,68 @@ def test_fetches_of_one_topic_go_one_after_the_other() -> None:
     second.add({ids[4]: Needed(1, 1)})
     assert [fetching.arrived(id) for id in ids[:4]] == [True] * 4
     assert {one.came for one in fetching.take_over()} == {1, 3}
+
+
+# -- history -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_said_before_is_history_and_what_is_said_since_is_news() -> None:
+    """Also where the other had more of it meanwhile, and where a clock is an hour off."""
+    for ahead_s in (0, HOUR, -HOUR):
+        left, right = Node(1, ahead_s=ahead_s), Node(2)
+        right.hold(*map(message, range(50)), at_s=BEGIN_S - 5)
+        right.hold(*map(message, range(50, 60)), at_s=BEGIN_S - 1)
+        world = World(left, right)
+        assert left.held.keys() == right.held.keys()
+        assert left.given == [message(number)[0] for number in range(50, 60)]
+        assert left.told[0].of == 10, "nobody missed what is history"
+        world.pass_s(100)
+        right.hold(*map(message, range(60, 80)), at_s=world.now(right).wall_s)
+        world.hear(left, c.Dropped(right.me.router, GROUP, 20))
+        world.pass_s(10)
+        assert left.given == [message(number)[0] for number in range(50, 80)]
+
+
+def test_history_that_nobody_sends_is_no_loss() -> None:
+    fetching, ids = Fetching(), [message(number)[0] for number in range(4)]
+    fetch = fetching.begin(GROUP, Node(2).me.router)
+    fetch.old = 2
+    fetch.add({id: Needed(1, 1, at) for at, id in enumerate(ids)})
+    fetch.close()
+    asked = fetching.go_on(c.Now(BEGIN_S, 0))
+    assert [one.is_history for one in asked if isinstance(one, c.PullFrom)] == [True, True, False, False]
+    assert fetching.is_history(ids[1]) and not fetching.is_history(ids[2])
+    assert fetching.arrived(ids[0]) and fetching.arrived(ids[2]) and not fetching.is_history(ids[0])
+    fetch.give_up()
+    assert (fetch.news, fetch.missing, fetch.came) == (2, 1, 2)
+
+
+def test_an_answer_that_took_long_makes_nothing_history() -> None:
+    left, right = Node(1), Node(2)
+    right.hold(*map(message, range(10)), at_s=BEGIN_S - 60)
+    right.away = True
+    world = World(left, right)
+    world.pass_s(3)
+    [session] = left.part._sessions.values()
+    found = answer(View(_held(right)), ask(View(IdSet())))
+    said = Compared(T, session.lo, session.hi - 1, found.frame, write_ranks(found.ranks), 10)
+    world.read(left, right, said)
+    world.run()
+    assert left.given == [message(number)[0] for number in range(10)]
+
+
+def _held(node: Node) -> IdSet:
+    return IdSet(key_of(minute, id) for id, minute in node.held.items())
+
+
+def test_a_service_that_starts_again_begins_no_topic_anew() -> None:
+    kept: dict[bytes, bytes] = {}
+    [deed] = Begun(kept).begin(GROUP, c.Now(BEGIN_S, 5.0))
+    assert isinstance(deed, c.Keep) and deed.value is not None
+    kept[deed.key] = deed.value
+    again = Begun(kept)
+    assert again.begin(GROUP, c.Now(BEGIN_S + 100, 3.0)) == []
+    assert again.age_s(GROUP, c.Now(BEGIN_S + 100, 3.0)) == 103
+    assert again.age_s(GROUP, c.Now(BEGIN_S + 50, 13.0)) == 113, "the clock was set back"
+    assert again.age_s(GROUP, c.Now(BEGIN_S + AGE_MAX_S, 13.0)) == UINT32_MAX, "in a week nothing is history"
+    assert again.end(GROUP) == [c.Keep(deed.key, None)] and again.end(GROUP) == []
