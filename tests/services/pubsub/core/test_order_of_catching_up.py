@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
 
+from router.core.wire.lifetime import UINT32_MAX
 from router.service import contract as c
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
+from services.pubsub.core.begun import AGE_MAX_S, Begun
 from services.pubsub.core.fetching import Fetching, FetchLimits
 from services.pubsub.core.id_set import END, RANK_MAX, IdSet, key_of
 from services.pubsub.core.messages import BODY_BYTES_MAX, Compared, encode_message
@@ -158,6 +160,7 @@ def test_what_was_said_before_is_history_and_what_is_said_since_is_news() -> Non
         world.pass_s(100)
         right.hold(*map(message, range(60, 80)), at_s=world.now(right).wall_s)
         world.hear(left, c.Dropped(right.me.router, GROUP, 20))
+        world.run()
         world.pass_s(10)
         assert left.given == [message(number)[0] for number in range(50, 80)]
 
@@ -184,6 +187,7 @@ def test_an_answer_that_took_long_makes_nothing_history() -> None:
     world.pass_s(3)
     [session] = left.part._sessions.values()
     found = answer(View(_held(right)), ask(View(IdSet())))
+    right.away = False
     said = Compared(T, session.lo, session.hi - 1, found.frame, write_ranks(found.ranks), 10)
     world.read(left, right, said)
     world.run()
