@@ -20,6 +20,7 @@ from router.bench import traffic, yardstick
 from router.bench.clients import link_of
 from router.client.node import connect
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.text import key_text
 from router.rig.app_link import Sent
 from router.settings.config_services import Resident
 from router.settings.home import Home
@@ -59,7 +60,14 @@ async def measure(base: Path, signed: traffic.Traffic) -> tuple[float, int]:
         await core.start()
         async with connect(home=core.home, as_name="reader") as reader:  # so that the group is wanted, and kept
             await reader.join(group)
+            await edge.start()
+            async with connect(home=edge.home, as_name="late") as app:
+                await app.join(group)
+                await core.until_joined(group.public, edge.address)
+            await edge.stop()
+            await core.until_connected(edge.address, up=False)
             await publish(core, wires)
+            assert (await core.run("queue", "drop", key_text("addr", edge.address))).code == 0
             await edge.start()
             await core.until_connected(edge.address)
             began_s = time.monotonic()
