@@ -27,7 +27,7 @@ async def caught_up(node: Node, group: GroupLink) -> int:
 
 
 def are_both_in(rows: Rows) -> bool:
-    return sum(row["group"] == LINK.group.hex() for row in rows) == 2
+    return [row["group"] for row in rows].count(LINK.group.hex()) == 2
 
 
 async def test_what_was_said_before_a_node_was_in_a_group_is_given_on_request_alone(tmp_path: Path) -> None:
