@@ -84,6 +84,11 @@ class Ordering:
         """Whether any message waits."""
         return bool(self._busy)
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether any message waits, or has been found for one that waited."""
+        return bool(self._busy or self._found)
+
     def missed(self, group: PublicKey | None, *, has_journal: bool) -> None:
         """Note that the node has said that this app missed messages of a group."""
         self._missed.add(group)
@@ -97,8 +102,10 @@ class Ordering:
         order, sender, group = self._orders[received.group or b""], received.sender, received.group
         assert sender is not None and group is not None and received.seq is not None
         unknown = self._unknown(order, received.deps)
-        is_old = self.asks.was_repeated(received.id) and not self._is_new(group, sender, received.seq)
-        self._came(received.id)
+        is_old = False
+        if self.asks or self._here:
+            is_old = self.asks.was_repeated(received.id) and not self._is_new(group, sender, received.seq)
+            self._came(received.id)
         if order.is_next(sender, unknown):
             late = order.pass_by(received.id)
             return self._given(opened, (), late=late)
@@ -218,9 +225,12 @@ class Ordering:
         received = opened.received
         if received.group is not None and received.sender is not None and received.seq is not None:
             which = received.group, received.sender
-            self._newest[which] = max(received.seq, self._newest.pop(which, -1))
-            if len(self._newest) > self._limits.senders_max:
-                self._newest.popitem(last=False)
+            newest = self._newest
+            if received.seq > newest.get(which, -1):
+                newest[which] = received.seq
+            newest.move_to_end(which)
+            if len(newest) > self._limits.senders_max:
+                newest.popitem(last=False)
         if not missing and not late:
             return opened
         return Opened(opened.arrival, replace(received, missing=missing, late=late))
@@ -233,7 +243,10 @@ class Ordering:
 
     def _unknown(self, order: CausalOrder[Opened], deps: Sequence[MessageId]) -> list[MessageId]:
         """Return the causes that have not been given, in this run or, as the journal says, in an earlier one."""
-        unknown = [id for id in deps if id not in self.given]
+        given = self.given.ids
+        unknown = [id for id in deps if id not in given]
+        if not unknown:
+            return unknown
         new = [id for id in unknown if not order.awaits(id) and not order.has_missed(id)]
         if not new:
             return unknown

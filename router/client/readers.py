@@ -178,6 +178,9 @@ class Readers:
     def step(self, address: bytes | None) -> Opened | Nothing:
         """Return the next message to an address, or any (None), after looking at no more than one that has come."""
         ordering = self.ordering
+        if not ordering.is_at_work:  # nothing waits, and nothing was found for what waited
+            one = self.inbox.take(address)
+            return self._overdue(address) if one is None else self._look_at(one)
         found = ordering.ready(address)
         if found is not None:
             return self._give(found)
@@ -211,7 +214,7 @@ class Readers:
             return Nothing.YET
         if group is None or not ordering.has(group):
             return self._give(Opened(one, received))
-        if ordering.holds(group, one.id):
+        if ordering.is_busy and ordering.holds(group, one.id):
             self.inbox.refuse(one, Reason.RATE_LIMITED, "the same message waits for its causes already")
             return Nothing.YET
         now_s = self._mono_s()

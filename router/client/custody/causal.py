@@ -45,22 +45,24 @@ class OrderLimits:
 
 
 class Given:
-    """The ids of the newest messages that the app was given, published, or could not be given; in all groups."""
+    """The ids of the newest messages that the app was given, published, or could not be given; in all groups.
+
+    Others look into `ids` and do not change it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._ids: OrderedDict[MessageId, None] = OrderedDict()
+        self.ids: OrderedDict[MessageId, None] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<{len(self._ids)} messages given>"
+        return f"<{len(self.ids)} messages given>"
 
     def __contains__(self, id: MessageId) -> bool:
-        return id in self._ids
+        return id in self.ids
 
     def add(self, id: MessageId) -> None:
-        self._ids[id] = None
-        if len(self._ids) > self._most:
-            self._ids.popitem(last=False)
+        self.ids[id] = None
+        if len(self.ids) > self._most:
+            self.ids.popitem(last=False)
 
 
 @dataclass(slots=True, eq=False)
