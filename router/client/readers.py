@@ -178,14 +178,11 @@ class Readers:
     def step(self, address: bytes | None) -> Opened | Nothing:
         """Return the next message to an address, or any (None), after looking at no more than one that has come."""
         ordering = self.ordering
-        if not ordering.is_at_work:  # nothing waits, and nothing was found for what waited
-            one = self.inbox.take(address)
-            return self._overdue(address) if one is None else self._look_at(one)
-        found = ordering.ready(address)
-        if found is not None:
+        is_at_work = ordering.is_at_work  # else nothing waits, and nothing was found for what waited
+        if is_at_work and (found := ordering.ready(address)) is not None:
             return self._give(found)
-        one = ordering.take_found(address)
-        if one is None and ordering.is_crowded(address):
+        one = ordering.take_found(address) if is_at_work else None
+        if is_at_work and one is None and ordering.is_crowded(address):
             one = self._sought(address)
             if one is None:
                 return self._overdue(address)
