@@ -8,6 +8,7 @@ from router.cli.command import Group
 from services.dmq.client_commands import submit, watch
 from services.dmq.conform_command import conform
 from services.dmq.demo_command import demo
+from services.dmq.doctor_command import doctor
 from services.dmq.node_commands import again, mempool, status
 from services.dmq.serve_command import serve
 from services.dmq.signing_commands import keygen, sign
@@ -23,5 +24,5 @@ def dmq() -> None:
     """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 
 
-for _command in (serve, status, mempool, again, demo, verify, keygen, sign, submit, watch, conform):
+for _command in (serve, status, mempool, again, demo, verify, keygen, sign, submit, watch, conform, doctor):
     dmq.add_command(_command)

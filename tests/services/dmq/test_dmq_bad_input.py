@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from click.testing import CliRunner
 from rigs.patience import HANG_S
 from rigs.plain_dmq_node import MAGIC
 from rigs.serving import serving
 from samples.dmq import POOLS, START_PERIOD, Pool
 
+from router.cli import main
 from router.cli.exits import Failure
 from router.cli.services import ask_service
 from router.rig.process import POLL_S
@@ -150,6 +154,12 @@ async def one_too_many(path: Path, others: int) -> None:
             await stack.enter_async_context(connect(path, MAGIC))
 
 
+def doctor(home: Home, path: Path, network: str) -> dict[str, bool | None]:
+    """Return what the doctor finds of the running service, by check."""
+    arguments = ["dmq", "doctor", "--home", str(home.path), "--socket", str(path), "--network", network, "--json"]
+    return {one["check"]: one["ok"] for one in json.loads(CliRunner().invoke(main, arguments).stdout)}
+
+
 async def test_bad_input_on_the_socket_of_the_service(tmp_path: Path) -> None:
     (tmp_path / "stake.json").write_bytes(stake_file(*(pool.id for pool in POOLS)))
     settings = {"network": "preprod", "stake_file": f"{tmp_path}/stake.json", "local_socket": f"unix:{tmp_path}/dmq"}
@@ -174,7 +184,12 @@ async def test_bad_input_on_the_socket_of_the_service(tmp_path: Path) -> None:
                 body = b"at the end".ljust(100)
                 assert await other.submit(signer(POOLS[1]).message(DEPLOYED, body)) == s.MsgAcceptMessage()
             await bystander.has(body)
+            well = await trio.to_thread.run_sync(partial(doctor, home, path, "preprod"))
+            elsewhere = await trio.to_thread.run_sync(partial(doctor, home, path, "preview"))
             status = await trio.to_thread.run_sync(ask_service, home, "dmq", "status")
             nursery.cancel_scope.cancel()
     assert len(bystander.bodies) == len(set(bystander.bodies)) == 2 == status["accepted"]
     assert status["clients"]["broken_off"] > 30
+    checks = {"clock": True, "socket": True, "magic": True, "stake": True, "consumers": True}
+    assert {one: well[one] for one in checks} == checks
+    assert (elsewhere["magic"], elsewhere["socket"]) == (False, True)

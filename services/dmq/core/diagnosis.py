@@ -1,0 +1,169 @@
+"""What an operator should know of a DMQ node before its signers do: facts in, findings out, each with its remedy."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from router.core.wire.codec import Malformed
+
+from .chain_time import ChainTime
+from .revision import Revision
+from .signed_message import SignedMessage
+from .stake import BadStake, StakeSet, read_stake
+
+ENDING_PERIODS = 4
+"""A certificate that holds for no more KES periods than these ends soon; on mainnet, six days."""
+LAG_MAX = 1000
+"""A consumer that is further behind is lagging, in messages."""
+NAMED_MAX = 5
+CLOCK_PERIODS = 1
+"""How many KES periods a signer's clock and chain may be away from this node's."""
+_ASK = "run cardano-cli query stake-snapshot --all-stake-pools anew, or name it as stake_command"
+
+
+class Finding(NamedTuple):
+    """A check. `ok` is None if it could not be made; `remedy` is empty if nothing is to be done."""
+
+    check: str
+    ok: bool | None
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was gathered. `mode` is the socket file's, None if there is none; `silence`: why the node could not be
+    asked, `refusal`: what it said to the handshake; `status`, `clock`: answers of the home's node, None if none
+    runs."""
+
+    socket: str
+    mode: int | None
+    silence: str = ""
+    refusal: str = ""
+    messages: tuple[bytes, ...] = ()
+    status: Mapping[str, Any] | None = None
+    clock: Mapping[str, Any] | None = None
+    stake_file: bytes | None = None
+    stake_at_s: float = 0.0
+
+
+def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) -> list[Finding]:
+    """Return all findings, in the order in which they should be seen to."""
+    messages = list(_read(facts.messages, revision))
+    return [
+        _clock(facts),
+        _socket(facts),
+        _magic(facts),
+        _genesis(messages, chain, wall_s),
+        _stake(facts, chain, wall_s),
+        _certificates(messages, chain, wall_s),
+        _consumers(facts),
+    ]
+
+
+def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]:
+    for wire in wires:
+        try:
+            yield revision.encoding.read_notified(wire)
+        except Malformed:
+            continue
+
+
+def _clock(facts: Facts) -> Finding:
+    if facts.clock is None:
+        return Finding("clock", None, "not checked: no node of this home runs", "name the node's home with --home")
+    problem = str(facts.clock["problem"] or "")
+    remedy = "set the clock, then confirm it with `router clock confirm`" if problem else ""
+    return Finding("clock", not problem, problem or str(facts.clock["state"]), remedy)
+
+
+def _socket(facts: Facts) -> Finding:
+    if facts.mode is None:
+        return Finding("socket", False, f"there is no {facts.socket}", "start the node, or name its socket")
+    if not stat.S_ISSOCK(facts.mode):
+        return Finding("socket", False, f"{facts.socket} is no socket", "name the node's socket, as in its settings")
+    if facts.silence:
+        return Finding("socket", False, facts.silence, "start the node; a socket file of one that has gone is replaced")
+    rights = f"{facts.socket}, mode {stat.S_IMODE(facts.mode):03o}"
+    if facts.mode & stat.S_IWOTH:
+        remedy = "add ?mode=660&group=NAME to local_socket, with a group of signers and aggregators"
+        return Finding("socket", False, f"{rights}: every user of this machine may hand messages in", remedy)
+    return Finding("socket", True, rights)
+
+
+def _magic(facts: Facts) -> Finding:
+    if facts.mode is None or not stat.S_ISSOCK(facts.mode) or facts.silence:
+        return Finding("magic", None, "not checked: nobody answers at the socket", "see to the socket first")
+    if facts.refusal:
+        return Finding("magic", False, facts.refusal, "give signers, aggregators and the node the same network")
+    return Finding("magic", True, "the node takes the network's clients")
+
+
+def _genesis(messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:
+    periods = [one.kes_period for one in messages if one.kes_period is not None]
+    here = chain.kes_period_at(wall_s)
+    if not periods:
+        return Finding("genesis", None, f"not checked: no message names a KES period; by the clock it is {here}")
+    away = [one for one in periods if abs(one - here) > CLOCK_PERIODS]
+    if 2 * len(away) <= len(periods):
+        return Finding("genesis", True, f"KES period {here}, as most signers have it")
+    text = f"KES period {here} by clock and genesis, and {away[0]} of {len(away)} of {len(periods)} messages"
+    return Finding("genesis", False, text, "set the clock, and name the network's own Shelley genesis")
+
+
+def _stake(facts: Facts, chain: ChainTime, wall_s: float) -> Finding:
+    if facts.stake_file is not None:
+        try:
+            stake = read_stake(facts.stake_file, facts.stake_at_s)
+        except BadStake as error:
+            return Finding("stake", False, str(error), _ASK)
+        return _age_of(stake, chain, wall_s)
+    if facts.status is None:
+        return Finding("stake", None, "not checked: no node of this home runs", "name the node's home, or --stake FILE")
+    found = facts.status["stake"]
+    if found["age_s"] is None:
+        return Finding("stake", False, found["problem"] or "there is none: every message is refused", _ASK)
+    text = f"{found['pools']} pools, {found['age_s']:.0f} s old"
+    ok = bool(found["is_of_epoch"]) and not found["problem"]
+    more = found["problem"] or ("" if found["is_of_epoch"] else "of another epoch")
+    return Finding("stake", ok, f"{text}; {more}" if more else text, "" if ok else _ASK)
+
+
+def _age_of(stake: StakeSet, chain: ChainTime, wall_s: float) -> Finding:
+    text = f"{len(stake.pools)} pools, {stake.age_s(wall_s):.0f} s old"
+    if stake.is_of_epoch(wall_s, chain):
+        return Finding("stake", True, text)
+    return Finding("stake", False, f"{text}; of another epoch", _ASK)
+
+
+def _certificates(messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:
+    here = chain.kes_period_at(wall_s)
+    latest: dict[str, int] = {}
+    for one in messages:
+        pool, start = one.certificate.pool.text, one.certificate.start_period
+        latest[pool] = max(latest.get(pool, 0), start + chain.kes_evolutions_max - here)
+    if not latest:
+        return Finding("certificates", None, "not checked: the node has no messages")
+    ending = sorted((left, pool) for pool, left in latest.items() if left <= ENDING_PERIODS)
+    if not ending:
+        return Finding(
+            "certificates", True, f"of {len(latest)} pools; the first ends in {min(latest.values())} periods"
+        )
+    named = ", ".join(f"{pool} in {max(left, 0)}" for left, pool in ending[:NAMED_MAX])
+    text = f"{len(ending)} of {len(latest)} end within {ENDING_PERIODS} KES periods: {named}"
+    return Finding("certificates", False, text, "tell the pools: a new KES key and certificate are needed")
+
+
+def _consumers(facts: Facts) -> Finding:
+    if facts.status is None:
+        return Finding("consumers", None, "not checked: no node of this home runs", "name the node's home with --home")
+    found = facts.status["consumers"]
+    lagging = [one for one in found if one["lag"] > LAG_MAX or one["set_aside"]]
+    if not lagging:
+        return Finding("consumers", True, f"{len(found)} named, none lags")
+    parts = (f"{one['name']}: {one['lag']} behind, {one['set_aside']} set aside" for one in lagging[:NAMED_MAX])
+    remedy = "see to the aggregator's log; what was set aside can be given again"
+    return Finding("consumers", False, "; ".join(parts), remedy)

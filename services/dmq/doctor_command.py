@@ -1,0 +1,123 @@
+"""`router dmq doctor`: what is wrong with a DMQ node and what is around it, each with its remedy."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import trio
+
+from router.cli.ask import ask
+from router.cli.command import Command, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import say, say_json
+from router.cli.services import ask_service
+from router.client.errors import ClientError
+from services.dmq.client.connection import DmqError, HandshakeRefused, connect
+from services.dmq.command_options import (
+    chain_of,
+    genesis_option,
+    network_option,
+    read_file,
+    revision_option,
+    socket_option,
+)
+from services.dmq.core.diagnosis import Facts, Finding, findings
+from services.dmq.core.networks import Terms
+from services.dmq.core.revision import Revision
+from services.dmq.core.stake import STAKE_BYTES_MAX
+from services.dmq.node_commands import name_option
+
+REPLIES_MAX = 1000
+ASKED_S = 30.0
+"""How long the node's messages are asked for, at most."""
+_MARKS = {True: "ok", False: "WRONG", None: "-"}
+
+
+@click.command(cls=Command)
+@socket_option
+@click.option(
+    "--stake",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A stake snapshot to be judged. Default: what the node of this home has.",
+)
+@name_option
+@revision_option
+@network_option
+@genesis_option
+@json_option
+def doctor(
+    socket: Path, stake: Path | None, name: str, revision: Revision, network: Terms, genesis: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Check a node: clock, socket, network, genesis, stake, certificates, consumers.
+
+    It may be any DMQ node; of one that does not run in this home, its clock and consumers are not checked. Exit code 1
+    if something is wrong.
+    """
+    silence, refusal, messages = trio.run(_asked, socket, network.magic, revision)
+    facts = Facts(
+        str(socket), _mode(socket), silence, refusal, messages, _status(name), _clock(),
+        None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
+    )  # fmt: skip
+    found = findings(facts, revision, chain_of(network, genesis), time.time())
+    if as_json:
+        say_json([one._asdict() for one in found])
+    else:
+        for one in found:
+            _show(one)
+    if any(one.ok is False for one in found):
+        raise SystemExit(Exit.FAILED)
+
+
+def _show(finding: Finding) -> None:
+    say(f"{_MARKS[finding.ok]:<5}  {finding.check:<12}  {finding.found}")
+    if finding.remedy:
+        say(f"{'':<21}{finding.remedy}")
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return None
+
+
+def _status(name: str) -> Any:
+    """Return the state of the home's DMQ service; None if none runs."""
+    if not invocation().chosen_home.holds_node:
+        return None
+    try:
+        return ask_service(invocation().home, name, "status")
+    except (ClientError, Failure):
+        return None
+
+
+def _clock() -> Any:
+    if not invocation().chosen_home.holds_node:
+        return None
+    try:
+        return ask(invocation().home, "clock")
+    except (ClientError, Failure):
+        return None
+
+
+async def _asked(path: Path, magic: int, revision: Revision) -> tuple[str, str, tuple[bytes, ...]]:
+    """Return why the node cannot be asked, why it refuses us, and the messages that it gives within a time."""
+    messages: list[bytes] = []
+    try:
+        with trio.move_on_after(ASKED_S):
+            async with connect(path, magic, revision) as node:
+                for _ in range(REPLIES_MAX):
+                    reply = await node.request(blocking=False)
+                    messages += reply.messages
+                    if not reply.has_more:
+                        break
+    except HandshakeRefused as error:
+        return "", str(error), ()
+    except DmqError as error:
+        return str(error), "", tuple(messages)
+    return "", "", tuple(messages)

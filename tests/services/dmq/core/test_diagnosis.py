@@ -1,0 +1,79 @@
+"""What the doctor of a DMQ node finds: each cause by its facts, and nothing where all is well."""
+
+from __future__ import annotations
+
+import re
+import stat
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from samples.dmq import POOLS, START_PERIOD
+
+from services.dmq.core.chain_time import MAINNET
+from services.dmq.core.diagnosis import LAG_MAX, Facts, Finding, findings
+from services.dmq.core.pool_keys import stake_file
+from services.dmq.core.revision import REVISIONS
+
+DEPLOYED = REVISIONS["dmq-0.5"]
+WALL_S = MAINNET.anchor_s + START_PERIOD * MAINNET.slots_per_kes_period - MAINNET.anchor_slot + 5.0
+STAKE = {"age_s": 5.0, "pools": 3, "is_of_epoch": True, "problem": ""}
+CONSUMER = {"name": "one", "lag": 3, "set_aside": 0, "connected": True}
+WELL = Facts(
+    "dmq", stat.S_IFSOCK | 0o660, "", "", tuple(DEPLOYED.encoding.write(pool.draft()) for pool in POOLS),
+    {"stake": STAKE, "consumers": [CONSUMER]}, {"state": "trusted", "problem": None}, None,
+)  # fmt: skip
+
+
+def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
+    all_of_them = findings(facts, DEPLOYED, MAINNET, WALL_S + later_s)
+    assert [one.check for one in all_of_them] == [
+        "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers",
+    ]  # fmt: skip
+    return {one.check: one for one in all_of_them}
+
+
+def test_all_is_well() -> None:
+    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 7
+
+
+PERIOD_S = MAINNET.slots_per_kes_period
+WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
+    ({"clock": {"state": "doubted", "problem": "it jumped"}}, 0, "clock", "it jumped", "set the clock"),
+    ({"mode": None}, 0, "socket", "there is no dmq", "start the node"),
+    ({"mode": stat.S_IFREG | 0o600}, 0, "socket", "dmq is no socket", "name the node's socket"),
+    ({"mode": stat.S_IFSOCK | 0o666}, 0, "socket", "every user of this machine", "?mode=660&group=NAME"),
+    ({"silence": "nobody listens"}, 0, "socket", "nobody listens", "start the node"),
+    ({"refusal": "the magic is 1"}, 0, "magic", "the magic is 1", "the same network"),
+    ({}, 2 * PERIOD_S, "genesis", "KES period 1432 by clock and genesis, and 1430 of 3 of 3", "own Shelley genesis"),
+    ({"status": {"stake": {**STAKE, "age_s": None, "problem": "none"}, "consumers": []}}, 0, "stake", "none", "anew"),
+    ({"status": {"stake": {**STAKE, "is_of_epoch": False}, "consumers": []}}, 0, "stake", "of another epoch", "anew"),
+    ({"stake_file": b"{"}, 0, "stake", "the stake file is not whole", "anew"),
+    ({"stake_file": stake_file(POOLS[0].id)}, 0, "stake", "1 pools, .* s old; of another epoch", "anew"),
+    ({}, 59 * PERIOD_S, "certificates", "3 of 3 end within 4 KES periods: pool1.* in 3", "tell the pools"),
+    (
+        {"status": {"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX + 1}]}}, 0, "consumers",
+        "one: 1001 behind, 0 set aside", "aggregator's log",
+    ),
+    (
+        {"status": {"stake": STAKE, "consumers": [{**CONSUMER, "set_aside": 2}]}}, 0, "consumers",
+        "one: 3 behind, 2 set aside", "given again",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "later_s", "check", "text", "remedy"), WRONG)
+def test_what_is_wrong(facts: dict[str, Any], later_s: float, check: str, text: str, remedy: str) -> None:
+    finding = found(replace(WELL, **facts), later_s)[check]
+    assert finding.ok is False and remedy in finding.remedy
+    assert re.search(text, finding.found)
+
+
+def test_what_is_not_known_is_not_judged() -> None:
+    other = Facts("dmq", stat.S_IFSOCK | 0o660)
+    assert {check: one.ok for check, one in found(other).items()} == {
+        "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None, "certificates": None,
+        "consumers": None,
+    }  # fmt: skip
+    fresh = replace(other, stake_file=stake_file(POOLS[0].id), stake_at_s=WALL_S)
+    assert found(fresh)["stake"] == Finding("stake", True, "1 pools, 0 s old")
