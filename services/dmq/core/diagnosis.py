@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +13,8 @@ from .revision import Revision
 from .signed_message import SignedMessage
 from .stake import BadStake, StakeSet, read_stake
 
+FILE_KIND, SOCKET, RIGHTS, OTHERS_WRITE = 0o170000, 0o140000, 0o7777, 0o002
+"""Parts of a file's mode (POSIX)."""
 ENDING_PERIODS = 4
 """A certificate that holds for no more KES periods than these ends soon; on mainnet, six days."""
 LAG_MAX = 1000
@@ -83,19 +84,23 @@ def _clock(facts: Facts) -> Finding:
 def _socket(facts: Facts) -> Finding:
     if facts.mode is None:
         return Finding("socket", False, f"there is no {facts.socket}", "start the node, or name its socket")
-    if not stat.S_ISSOCK(facts.mode):
+    if not _is_socket(facts.mode):
         return Finding("socket", False, f"{facts.socket} is no socket", "name the node's socket, as in its settings")
     if facts.silence:
         return Finding("socket", False, facts.silence, "start the node; a socket file of one that has gone is replaced")
-    rights = f"{facts.socket}, mode {stat.S_IMODE(facts.mode):03o}"
-    if facts.mode & stat.S_IWOTH:
+    rights = f"{facts.socket}, mode {facts.mode & RIGHTS:03o}"
+    if facts.mode & OTHERS_WRITE:
         remedy = "add ?mode=660&group=NAME to local_socket, with a group of signers and aggregators"
         return Finding("socket", False, f"{rights}: every user of this machine may hand messages in", remedy)
     return Finding("socket", True, rights)
 
 
+def _is_socket(mode: int) -> bool:
+    return mode & FILE_KIND == SOCKET
+
+
 def _magic(facts: Facts) -> Finding:
-    if facts.mode is None or not stat.S_ISSOCK(facts.mode) or facts.silence:
+    if facts.mode is None or not _is_socket(facts.mode) or facts.silence:
         return Finding("magic", None, "not checked: nobody answers at the socket", "see to the socket first")
     if facts.refusal:
         return Finding("magic", False, facts.refusal, "give signers, aggregators and the node the same network")
