@@ -20,6 +20,7 @@ from services.pubsub.core.messages import Compare, decode_message
 GROUP, OTHER = (PublicKey(bytes((one,)) * 32) for one in (7, 8))
 T = b"t" * 16
 BEGIN_S = EPOCH_S + 3_626_000 * 60
+MONO_S, UP_S = 1000.0, 86_400.0
 
 
 def message(number: int, minutes: int = 600) -> tuple[MessageId, int]:
@@ -28,7 +29,7 @@ def message(number: int, minutes: int = 600) -> tuple[MessageId, int]:
 
 
 class Node:
-    """A part of the service, and a router that holds messages and knows more ids."""
+    """A part of the service, which has run for `UP_S`, and a router that holds messages and knows more ids."""
 
     def __init__(self, number: int, *, ahead_s: float = 0, limits: CompareLimits | None = None) -> None:
         self.me = Neighbour(PublicKey(bytes((number, 1)) * 16), PublicKey(bytes((number, 2)) * 16))
@@ -48,6 +49,7 @@ class Node:
         self.refused: list[c.Refuse] = []
         self.asked = self.forwarded = self.frames = 0
         self.wake_s = 0.0
+        self.part.hear(c.Tick(), c.Now(BEGIN_S - UP_S + ahead_s, MONO_S - UP_S))
 
     def hold(self, *messages: tuple[MessageId, int], at_s: float = BEGIN_S) -> None:
         self.held |= dict(messages)
@@ -92,7 +94,7 @@ class World:
         self.hear(node, c.Linked(other.me.router, other.me.service if is_up else None))
 
     def now(self, node: Node) -> c.Now:
-        return c.Now(BEGIN_S + self.now_s + node.ahead_s, 1000 + self.now_s)
+        return c.Now(BEGIN_S + self.now_s + node.ahead_s, MONO_S + self.now_s)
 
     def hear(self, node: Node, heard: c.Heard) -> None:
         self._todo += ((node, deed) for deed in node.part.hear(heard, self.now(node)))

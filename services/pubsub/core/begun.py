@@ -9,6 +9,7 @@ from struct import Struct
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import UINT32_MAX
 from router.service import contract as c
+from services.pubsub.core.clock_steps import ClockSteps
 
 KEPT = b"since/"
 AGE_MAX_S = 7 * 86_400
@@ -20,10 +21,14 @@ _SINCE = Struct(">Q")
 
 
 class Begun:
-    """Kept on disk, because a service that starts again does not begin anew. After an UNSUB a topic begins anew."""
+    """Kept on disk, because a service that starts again does not begin anew. After an UNSUB a topic begins anew.
 
-    def __init__(self, kept: Mapping[bytes, bytes]) -> None:
+    Where the clock has been set since, it counts as wanted for ever: history may then be told as news, and news never
+    as history."""
+
+    def __init__(self, kept: Mapping[bytes, bytes], steps: ClockSteps) -> None:
         self._kept = kept
+        self._steps = steps
         self._since: dict[PublicKey, tuple[float, float]] = {}  # Unix and monotonic second
 
     def __repr__(self) -> str:
@@ -34,7 +39,9 @@ class Begun:
         kept = self._kept.get(KEPT + group)
         if kept is not None:
             since_s = float(_SINCE.unpack(kept)[0])
-            self._since[group] = since_s, now.mono_s - max(0.0, now.wall_s - since_s)
+            age_s = now.wall_s - since_s
+            is_known = age_s >= 0 and self._steps.is_steady_for(age_s, now)
+            self._since[group] = (since_s, now.mono_s - age_s) if is_known else (0.0, -AGE_MAX_S)
             return []
         self._since[group] = now.wall_s, now.mono_s
         return [c.Keep(KEPT + group, _SINCE.pack(int(now.wall_s)))]

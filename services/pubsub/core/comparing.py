@@ -27,6 +27,7 @@ from services.pubsub import reasons
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, read_ranks, write_ranks
 from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.caught_up import Figures
+from services.pubsub.core.clock_steps import ClockSteps
 from services.pubsub.core.compare_plan import Asked, CompareLimits, Plan, Session, allowance_of
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
@@ -49,7 +50,8 @@ class Comparing:
         self._chance = setup.chance
         self._known = known
         self._limits = limits or CompareLimits()
-        self._since = Begun(setup.kept)
+        self._steps = ClockSteps(setup.kept)
+        self._since = Begun(setup.kept, self._steps)
         self._held = Held()
         self._fetching = Fetching()
         self._plans: dict[PublicKey, Plan] = {}
@@ -72,7 +74,7 @@ class Comparing:
     # -- hearing -------------------------------------------------------------------------------------------------
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        deeds: list[c.Deed] = []
+        deeds = self._steps.look(now)
         match heard:
             case c.Message(id=id, group=group) if group is not None:
                 if (plan := self._plans.get(group)) is not None and plan.missed:
@@ -358,7 +360,8 @@ class Comparing:
         except BadFrame as error:
             return [c.Refuse(reasons.NOT_COMPARED, str(error))]
         assert source is not None
-        old = self._held.came_before(one.group, now.wall_s - said.age)
+        is_told = self._steps.is_steady_for(said.age, now)  # else nobody knows here what came before then
+        old = self._held.came_before(one.group, now.wall_s - said.age) if is_told else 0
         order = write_ranks(found.ranks)
         body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, found.frame, order, old))
         return [c.Send(source, body, TTL_S, one.router, TAG)]

@@ -13,6 +13,7 @@ from router.core.wire.lifetime import UINT32_MAX
 from router.service import contract as c
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
 from services.pubsub.core.begun import AGE_MAX_S, Begun
+from services.pubsub.core.clock_steps import ClockSteps
 from services.pubsub.core.fetching import Fetching, FetchLimits
 from services.pubsub.core.id_set import END, RANK_MAX, IdSet, key_of
 from services.pubsub.core.messages import BODY_BYTES_MAX, Compared, encode_message
@@ -198,14 +199,55 @@ def _held(node: Node) -> IdSet:
     return IdSet(key_of(minute, id) for id, minute in node.held.items())
 
 
+def started(kept: dict[bytes, bytes], now: c.Now) -> Begun:
+    """Return the topics of a service that starts with what is kept, and keep what it sees of the clock."""
+    steps = ClockSteps(kept)
+    keep(kept, steps.look(now))
+    return Begun(kept, steps)
+
+
+def keep(kept: dict[bytes, bytes], deeds: list[c.Deed]) -> None:
+    for deed in deeds:
+        assert isinstance(deed, c.Keep) and deed.value is not None
+        kept[deed.key] = deed.value
+
+
 def test_a_service_that_starts_again_begins_no_topic_anew() -> None:
     kept: dict[bytes, bytes] = {}
-    [deed] = Begun(kept).begin(GROUP, c.Now(BEGIN_S, 5.0))
-    assert isinstance(deed, c.Keep) and deed.value is not None
-    kept[deed.key] = deed.value
-    again = Begun(kept)
-    assert again.begin(GROUP, c.Now(BEGIN_S + 100, 3.0)) == []
-    assert again.age_s(GROUP, c.Now(BEGIN_S + 100, 3.0)) == 103
-    assert again.age_s(GROUP, c.Now(BEGIN_S + 50, 13.0)) == 113, "the clock was set back"
-    assert again.age_s(GROUP, c.Now(BEGIN_S + AGE_MAX_S, 13.0)) == UINT32_MAX, "in a week nothing is history"
+    deeds = started(kept, c.Now(BEGIN_S, 5.0)).begin(GROUP, c.Now(BEGIN_S, 5.0))
+    keep(kept, deeds)
+    again = started(kept, c.Now(BEGIN_S + 100, 105.0))
+    assert again.begin(GROUP, c.Now(BEGIN_S + 100, 105.0)) == []
+    assert again.age_s(GROUP, c.Now(BEGIN_S + 100, 105.0)) == 103
+    assert again.age_s(GROUP, c.Now(BEGIN_S + 50, 115.0)) == 113, "the clock was set back"
+    assert again.age_s(GROUP, c.Now(BEGIN_S + AGE_MAX_S, 115.0)) == UINT32_MAX, "in a week nothing is history"
+    [deed] = deeds
+    assert isinstance(deed, c.Keep)
     assert again.end(GROUP) == [c.Keep(deed.key, None)] and again.end(GROUP) == []
+
+
+@pytest.mark.parametrize(
+    "now",
+    [c.Now(BEGIN_S + 700, 105.0), c.Now(BEGIN_S - 700, 105.0), c.Now(BEGIN_S + 100, 3.0)],
+    ids=["set forward", "set back", "the machine started again"],
+)
+def test_where_the_clock_was_set_meanwhile_nothing_is_history(now: c.Now) -> None:
+    kept: dict[bytes, bytes] = {}
+    keep(kept, started(kept, c.Now(BEGIN_S, 5.0)).begin(GROUP, c.Now(BEGIN_S, 5.0)))
+    again = started(kept, now)
+    again.begin(GROUP, now)
+    assert again.age_s(GROUP, now) == UINT32_MAX
+
+
+def test_a_clock_is_steady_since_it_was_set_last() -> None:
+    kept: dict[bytes, bytes] = {}
+    steps = ClockSteps(kept)
+    keep(kept, steps.look(c.Now(BEGIN_S, 5.0)))
+    assert not steps.is_steady_for(1, c.Now(BEGIN_S, 5.0)) and steps.is_steady_for(10, c.Now(BEGIN_S + 11, 16.0))
+    assert steps.look(c.Now(BEGIN_S + 12.0, 16.0)) == [], "it strays a little"
+    keep(kept, steps.look(c.Now(BEGIN_S + 712, 17.0)))
+    for one in (steps, ClockSteps(kept)):
+        assert one.look(c.Now(BEGIN_S + 722, 27.0)) == []
+        assert one.is_steady_for(10, c.Now(BEGIN_S + 722, 27.0)) and not one.is_steady_for(
+            11, c.Now(BEGIN_S + 722, 27.0)
+        )
