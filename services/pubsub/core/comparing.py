@@ -32,6 +32,7 @@ from services.pubsub.core.compare_plan import Asked, CompareLimits, Plan, Sessio
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
+from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Compare, Compared, encode_message
 from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, go_on
@@ -362,6 +363,9 @@ class Comparing:
         assert source is not None
         is_told = self._steps.is_steady_for(said.age, now)  # else nobody knows here what came before then
         old = self._held.came_before(one.group, now.wall_s - said.age) if is_told else 0
+        if old and (waits := self._known.oldest_untaken(one.group)) is not None:  # it waits for whoever comes first
+            id, own = waits
+            old = min(old, view.ids.rank(key_of(minute_at(own.until_s), id)))
         order = write_ranks(found.ranks)
         body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, found.frame, order, old))
         return [c.Send(source, body, TTL_S, one.router, TAG)]

@@ -57,6 +57,7 @@ class Dissemination:
         self._others = others
         self._announcing = Announcing(known)
         self.forwarding = f.Forwarding({} if is_leaf else known.topics, setup.chance, limits)
+        known.oldest_untaken = self.forwarding.oldest_untaken
         self.repair = r.Repair(known.topics, setup.chance)
         self._notes = MinuteNotes()
         self._notes_s = inf

@@ -177,6 +177,10 @@ class Forwarding:
         """Return how many messages have copies under way."""
         return len(self._pending)
 
+    def oldest_untaken(self, group: PublicKey) -> tuple[MessageId, Own] | None:
+        """Return the first message of this node in a topic of which no neighbour has taken custody; None: all have."""
+        return self._untaken.oldest(group)
+
     @property
     def untaken(self) -> int:
         """Return how many messages of this node no neighbour has taken yet."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.ring import place_of
+from services.pubsub.core.untaken import Own
 
 SERVICE = "pubsub"
 
@@ -93,9 +94,20 @@ class Known:
     `fell_silent`: routers that did not take or answer something, and are still to be asked whether they are there.
     `back`: neighbours that are live again in a topic, and with which it is still to be compared what both hold.
     `is_history(id)`: whether a message that comes was asked for as history, which is kept and goes no further.
+    `oldest_untaken(group)`: the first message published here that no neighbour has taken yet.
     """
 
-    __slots__ = ("_earlier", "_shared", "back", "fell_silent", "is_history", "router", "service", "topics")
+    __slots__ = (
+        "_earlier",
+        "_shared",
+        "back",
+        "fell_silent",
+        "is_history",
+        "oldest_untaken",
+        "router",
+        "service",
+        "topics",
+    )
 
     def __init__(self, service: PublicKey) -> None:
         self.service = service
@@ -104,6 +116,7 @@ class Known:
         self.fell_silent: set[PublicKey] = set()
         self.back: set[Place] = set()
         self.is_history: Callable[[MessageId], bool] = lambda _: False
+        self.oldest_untaken: Callable[[PublicKey], tuple[MessageId, Own] | None] = lambda _: None
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}
         self._earlier: dict[PublicKey, dict[bytes, PublicKey]] = {}
 

@@ -134,6 +134,10 @@ class Untaken:
         self._fetching.discard(id)
         return self._own[id]
 
+    def oldest(self, group: PublicKey) -> tuple[MessageId, Own] | None:
+        """Return the message of a topic that was kept first; None if there is none."""
+        return next(((id, own) for id, own in self._own.items() if own.group == group), None)
+
     def of(self, group: PublicKey) -> list[MessageId]:
         """Return all messages of a topic."""
         return [id for id, own in self._own.items() if own.group == group]

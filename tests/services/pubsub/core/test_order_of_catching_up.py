@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
 
-from router.core.wire.lifetime import UINT32_MAX
+from router.core.wire.lifetime import EPOCH_S, UINT32_MAX
 from router.service import contract as c
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
 from services.pubsub.core.begun import AGE_MAX_S, Begun
@@ -18,6 +18,7 @@ from services.pubsub.core.fetching import Fetching, FetchLimits
 from services.pubsub.core.id_set import END, RANK_MAX, IdSet, key_of
 from services.pubsub.core.messages import BODY_BYTES_MAX, Compared, encode_message
 from services.pubsub.core.negentropy import Differences, Needed, View, answer, ask, go_on
+from services.pubsub.core.untaken import Own
 
 HOUR = 3600
 
@@ -164,6 +165,16 @@ def test_what_was_said_before_is_history_and_what_is_said_since_is_news() -> Non
         world.run()
         world.pass_s(10)
         assert left.given == [message(number)[0] for number in range(50, 80)]
+
+
+def test_what_nobody_has_taken_yet_is_news_to_whoever_comes_first() -> None:
+    left, right = Node(1), Node(2)
+    right.hold(*map(message, range(20)), at_s=BEGIN_S - 60)
+    id, minute = message(15)
+    right.known.oldest_untaken = lambda _: (id, Own(GROUP, EPOCH_S + minute * 60))
+    World(left, right)
+    assert left.held.keys() == right.held.keys()
+    assert left.given == [message(number)[0] for number in range(15, 20)]
 
 
 def test_history_that_nobody_sends_is_no_loss() -> None:
