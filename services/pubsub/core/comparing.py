@@ -363,7 +363,7 @@ class Comparing:
         assert source is not None
         is_told = self._steps.is_steady_for(said.age, now)  # else nobody knows here what came before then
         old = self._held.came_before(one.group, now.wall_s - said.age) if is_told else 0
-        if old and (waits := self._known.oldest_untaken(one.group)) is not None:  # it waits for whoever comes first
+        if old and (waits := self._known.oldest_untaken(one.group, one.router)) is not None:
             id, own = waits
             old = min(old, view.ids.rank(key_of(minute_at(own.until_s), id)))
         order = write_ranks(found.ranks)

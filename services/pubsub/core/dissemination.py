@@ -57,7 +57,7 @@ class Dissemination:
         self._others = others
         self._announcing = Announcing(known)
         self.forwarding = f.Forwarding({} if is_leaf else known.topics, setup.chance, limits)
-        known.oldest_untaken = self.forwarding.oldest_untaken
+        known.oldest_untaken = self._oldest_untaken
         self.repair = r.Repair(known.topics, setup.chance)
         self._notes = MinuteNotes()
         self._notes_s = inf
@@ -129,6 +129,9 @@ class Dissemination:
         is_member = via is not None and via in topic.t and self._others.service_of(via) is not None  # no leaf
         origin = f.Origin(via, is_member, None if is_member else _end_of(message.wire))
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
+
+    def _oldest_untaken(self, group: PublicKey, router: PublicKey) -> tuple[MessageId, Own] | None:
+        return None if self._others.service_of(router) is None else self.forwarding.oldest_untaken(group)
 
     def _is_there(self, router: PublicKey) -> None:
         """Note that a router that had fallen silent takes or brings something again."""

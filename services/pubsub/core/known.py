@@ -94,7 +94,8 @@ class Known:
     `fell_silent`: routers that did not take or answer something, and are still to be asked whether they are there.
     `back`: neighbours that are live again in a topic, and with which it is still to be compared what both hold.
     `is_history(id)`: whether a message that comes was asked for as history, which is kept and goes no further.
-    `oldest_untaken(group)`: the first message published here that no neighbour has taken yet.
+    `oldest_untaken(group, router)`: the first message published here that no neighbour has taken yet, and that this
+    router will be sent, as it is no leaf.
     """
 
     __slots__ = (
@@ -116,7 +117,7 @@ class Known:
         self.fell_silent: set[PublicKey] = set()
         self.back: set[Place] = set()
         self.is_history: Callable[[MessageId], bool] = lambda _: False
-        self.oldest_untaken: Callable[[PublicKey], tuple[MessageId, Own] | None] = lambda _: None
+        self.oldest_untaken: Callable[[PublicKey, PublicKey], tuple[MessageId, Own] | None] = lambda *_: None
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}
         self._earlier: dict[PublicKey, dict[bytes, PublicKey]] = {}
 

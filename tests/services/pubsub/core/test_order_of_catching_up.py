@@ -171,7 +171,7 @@ def test_what_nobody_has_taken_yet_is_news_to_whoever_comes_first() -> None:
     left, right = Node(1), Node(2)
     right.hold(*map(message, range(20)), at_s=BEGIN_S - 60)
     id, minute = message(15)
-    right.known.oldest_untaken = lambda _: (id, Own(GROUP, EPOCH_S + minute * 60))
+    right.known.oldest_untaken = lambda *_: (id, Own(GROUP, EPOCH_S + minute * 60))
     World(left, right)
     assert left.held.keys() == right.held.keys()
     assert left.given == [message(number)[0] for number in range(15, 20)]
