@@ -142,13 +142,13 @@ async def test_a_typo_in_the_configuration_ends_the_process(tmp_path: Path) -> N
 )
 def test_a_configuration_with_a_typo(lines: str, said: tuple[str, ...], tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text(lines)
 
     def run(*args: str) -> Finished:
         ran = CliRunner().invoke(main, ["--home", str(home.path), *args])
         return Finished(ran.exit_code, ran.stdout, ran.stderr)
 
+    assert run("init").code == 0
+    home.config_path.write_text(lines)
     said_plainly(run("serve"), 2, "router.toml", *said)
     checked = run("config", "check", "--json")
     assert checked.code == 2

@@ -115,8 +115,9 @@ class Delivery:
             in_flight = flying.get(parcel.first, ())
             runs = self._to_hand(queue, parcel, start, stop, in_flight, wall_s)
             if queue.repeats.ahead:
-                expired = (at for at in range(start, stop) if parcel.deadlines[at] <= wall_s)
-                queue.repeats.pass_over(sum(at not in in_flight for at in expired))
+                is_held = queue.held and queue.held.passes_over(parcel.stream, parcel.first + start)
+                passed = (at for at in range(start, stop) if is_held or parcel.deadlines[at] <= wall_s)
+                queue.repeats.pass_over(sum(at not in in_flight for at in passed))
             for at, end in runs if link.takes(parcel) else self._short_enough(link, parcel, runs, now):
                 count = min(end - at, link.outgoing.fits(parcel.ends, at))
                 if count:
@@ -206,7 +207,8 @@ class Delivery:
             return
         stored = [flight for flight in link.flights if flight.parcel is not None and flight.parcel.stored]
         flown = sum(flight.stop - flight.start for flight in stored)
-        queue.repeats.lost(queue.total.messages if queue.held else flown)
+        in_order = not queue.held and queue.position >= queue.handed
+        queue.repeats.lost(flown if in_order else queue.total.messages)
         queue.behind, queue.position = queue.total.messages > 0, 0
         self._queues.forget_if_empty(link.key)
 
@@ -275,6 +277,9 @@ class Delivery:
                 flying = {one.parcel.stream for one in link.flights if one.parcel is not None}
                 if (first := queue.held.due(now.mono_s, flying)) is not None:
                     queue.position, queue.behind = min(queue.position, first), True
+                    if queue.repeats.passed:  # what was refused again lies before them: all may come again
+                        queue.repeats.lost(queue.total.messages)
+                        self._mark_passed(queue, link)
             if queue.behind and link is not None and not queue.retry_at:
                 self.want(queue.recipient)
 
@@ -284,10 +289,13 @@ class Delivery:
             if queue.total.messages:
                 queue.position, queue.behind = 0, True
                 self.want(queue.recipient)
-                link = self._links.to(queue.recipient)
-                if queue.repeats.passed and link is not None and link.app:
-                    repeats = queue.repeats.begin(queue.total.messages, link.outgoing.window_messages)
-                    self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))
+                self._mark_passed(queue, self._links.to(queue.recipient))
+
+    def _mark_passed(self, queue: Queue, link: Link | None) -> None:
+        """Tell an app that messages come now which were passed over, and which an earlier link may have brought."""
+        if queue.repeats.passed and link is not None and link.app:
+            repeats = queue.repeats.begin(queue.total.messages, link.outgoing.window_messages)
+            self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))
 
     def finish(
         self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,

@@ -10,7 +10,8 @@ class Repeats:
     """The messages that were handed to an earlier link and not settled, counted; they are the oldest of their queue.
 
     `ahead`: those that the present link has not come to. `passed`: those that it passed over because they seem to be
-    expired; they come behind newer ones if the clock turns out to be wrong. `is_known` False: the node has started
+    expired, or because their stream was held back; they come behind newer ones if the clock turns out to be wrong, or
+    once the stream goes on. `is_known` False: the node has started
     again, and no more than one window of the queue was handed out before. Counting one too many is harmless.
     """
 

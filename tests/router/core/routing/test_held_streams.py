@@ -9,6 +9,7 @@ from samples.core import ALICE, BOB, GROUP
 from test_delivery import EXPIRY, OTHER, news, other_news, publish, settle, some, two_groups
 
 from router.core.routing.limits import DeliveryLimits, Limits
+from router.core.wire.link_items import Redelivered
 from router.core.wire.message import Multicast, open_message, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
 
@@ -46,6 +47,21 @@ def test_what_is_held_does_not_keep_the_window_from_the_rest_of_the_backlog() ->
     assert one.handed(bob) == [other_news(8)], "behind thirty that wait"
     one.pass_time(1)
     assert one.handed(bob) == [news(0), *some(6, 1)]
+
+
+def test_what_an_earlier_link_brought_and_is_held_on_this_one_comes_again_marked() -> None:
+    one, alice, bob = two_groups()
+    publish(one, alice, news(1), news(2), news(3))
+    assert one.handed(bob) == [news(1), news(2), news(3)]
+    one.router.link_down(bob, one.now())
+    bob = one.link(BOB.public, messages=1)
+    assert one.said(bob) == [Redelivered(3)] and one.handed(bob) == [news(1)]
+    one.router.refused(bob, 1, Reason.RATE_LIMITED, "")
+    settle(one, bob, 1)
+    publish(one, alice, news(4))
+    assert one.said(bob) == [] == one.handed(bob)
+    one.pass_time(1)
+    assert one.said(bob) == [Redelivered(4)] and one.handed(bob) == [news(1)], "one too many is harmless"
 
 
 def test_what_is_wrong_with_the_whole_node_there_holds_back_everything() -> None:
