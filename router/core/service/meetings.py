@@ -198,12 +198,13 @@ class Meetings:
     def meet(self, router: PublicKey, service: PublicKey, now_s: float, *, is_back: bool = False) -> bool:
         """Begin a meeting with the service of our role on a router at the next `tick`; return whether there is room.
 
-        With one that is connected again (`is_back`) also right after the last: it may have forgotten that."""
+        With one that is connected again (`is_back`) also right after the last, which it may have forgotten, but not
+        while that one is open: the link may have come up for its sake."""
         partner = self._partner(router, service, now_s)
         if partner is None:
             return False
         partner.service, partner.tries = service, 0
-        if is_back:
+        if is_back and (partner.asked is None or partner.asked.until_s < now_s):
             partner.began_s = -inf
         partner.next_s = self._earliest(partner, now_s)
         return True

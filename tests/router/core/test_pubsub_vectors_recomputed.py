@@ -64,8 +64,8 @@ def test_messages() -> None:
         "tell_interests": [8, {"mine": mine, "view": []}],
         "ask_rings": [9, {"advs": [one, two], "rings": [[T, [[0, 1], [1, 25]]], [FIRST, []]]}],
         "tell_rings": [10, {"advs": [], "rings": [[T, []]]}],
-        "compare": [11, compare | {"m": b"\x61\x00\x00\x02\x00"}],
-        "compared": [12, compare | {"m": b"\x61"}],
+        "compare": [11, compare | {"m": b"\x61\x00\x00\x02\x00", "age": 3600}],
+        "compared": [12, compare | {"m": b"\x61", "order": bytes.fromhex("010000000700"), "old": 7}],
         "have": [13, {"t": T, "ids": [blake3(b"first"), blake3(b"second")]}],
     }
     assert FROZEN["message"] == {name: cbor(value).hex() for name, value in expected.items()}

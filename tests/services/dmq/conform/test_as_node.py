@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -72,27 +72,32 @@ async def test_a_signer_and_a_consumer(tmp_path: Path) -> None:
 
 
 async def test_the_revisions_of_the_seeds_ask(tmp_path: Path) -> None:
+    path = tmp_path / "node"
     for name in ("cip-29ffe0e", "overview-2025-04"):
-        async with played(tmp_path / name, name) as found, connect(tmp_path / name, MAGIC, REVISIONS[name]) as node:
+        async with played(path, name) as found, connect(path, MAGIC, REVISIONS[name]) as node:
             assert len((await node.request(blocking=True)).messages) == 1
         assert checks(found) == [("propose", True), ("request", True), ("end", True)]
 
 
-RIGHT = submit(signer(POOLS[0]).message(DEPLOYED))
-WRONG: list[tuple[bytes, str, str]] = [
-    (said(h.NUMBER, h.encode_message(h.propose(1))), "propose", "the network magic is 1"),
-    (said(h.NUMBER, h.encode_message(h.propose(MAGIC, query=True))), "propose", "to be answered MsgQueryReply"),
-    (said(h.NUMBER, h.encode_message(h.MsgProposeVersions({4096: b"\x80"}))), "propose", "answered MsgRefuse"),
-    (said(s.NUMBER, RIGHT), "turn", "protocol 14 before the handshake"),
-    (HELLO + said(s.NUMBER, b"\x81\x01"), "turn", "initiator sent MsgAcceptMessage in StIdle"),
-    (HELLO + said(s.NUMBER, RIGHT + RIGHT[:100] + b"\xff"), "end", "closed"),
-    (HELLO + said(n.NUMBER, b"\x82\x00\x01"), "turn", "wrong bytes: isBlocking is neither true nor false"),
-    (HELLO + said(n.NUMBER, b"\x82\x18\x00\xf4"), "form", "not as dmq-node writes it"),
-    (HELLO + said(99, b"\x80"), "turn", "protocol 99 is unknown"),
-    (HELLO + said(s.NUMBER, submit(signer(POOLS[0]).message(DEPLOYED, left_s=-9))), "message", "expiry has passed"),
-    (HELLO + said(s.NUMBER, submit(signer(POOLS[0]).message(DEPLOYED, left_s=1900))), "message", "further ahead"),
-    (HELLO + said(s.NUMBER, submit(b"\x80")), "message", "This is no message of dmq-0.5"),
-    (HELLO + said(n.NUMBER, request(DEPLOYED) * 2)[:-1], "end", "closed"),
+def right(left_s: int = 600) -> bytes:
+    """Return a message handed in, which expires in so many seconds from now."""
+    return submit(signer(POOLS[0]).message(DEPLOYED, left_s=left_s))
+
+
+WRONG: list[tuple[Callable[[], bytes], str, str]] = [
+    (lambda: said(h.NUMBER, h.encode_message(h.propose(1))), "propose", "the network magic is 1"),
+    (lambda: said(h.NUMBER, h.encode_message(h.propose(MAGIC, query=True))), "propose", "to be answered MsgQueryReply"),
+    (lambda: said(h.NUMBER, h.encode_message(h.MsgProposeVersions({4096: b"\x80"}))), "propose", "answered MsgRefuse"),
+    (lambda: said(s.NUMBER, right()), "turn", "protocol 14 before the handshake"),
+    (lambda: HELLO + said(s.NUMBER, b"\x81\x01"), "turn", "initiator sent MsgAcceptMessage in StIdle"),
+    (lambda: HELLO + said(s.NUMBER, right() + right()[:100] + b"\xff"), "end", "closed"),
+    (lambda: HELLO + said(n.NUMBER, b"\x82\x00\x01"), "turn", "wrong bytes: isBlocking is neither true nor false"),
+    (lambda: HELLO + said(n.NUMBER, b"\x82\x18\x00\xf4"), "form", "not as dmq-node writes it"),
+    (lambda: HELLO + said(99, b"\x80"), "turn", "protocol 99 is unknown"),
+    (lambda: HELLO + said(s.NUMBER, right(-9)), "message", "expiry has passed"),
+    (lambda: HELLO + said(s.NUMBER, right(1900)), "message", "further ahead"),
+    (lambda: HELLO + said(s.NUMBER, submit(b"\x80")), "message", "This is no message of dmq-0.5"),
+    (lambda: HELLO + said(n.NUMBER, request(DEPLOYED) * 2)[:-1], "end", "closed"),
 ]
 
 
@@ -104,10 +109,10 @@ async def until_closed(stream: trio.SocketStream) -> None:
         return
 
 
-@pytest.mark.parametrize(("data", "check", "text"), WRONG, ids=lambda one: "" if isinstance(one, bytes) else one)
-async def test_what_a_client_says_wrongly(data: bytes, check: str, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("data", "check", "text"), WRONG, ids=lambda one: one if isinstance(one, str) else "")
+async def test_what_a_client_says_wrongly(data: Callable[[], bytes], check: str, text: str, tmp_path: Path) -> None:
     async with played(tmp_path / "node") as found, await trio.open_unix_socket(tmp_path / "node") as stream:
-        await stream.send_all(data)
+        await stream.send_all(data())
         await stream.send_eof()
         await until_closed(stream)
     last = found[-1]
