@@ -87,7 +87,9 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
         raise
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         if is_interrupt(error):
-            asks = "the node goes on asking" if runs else "the link is kept, and `router serve` starts a node that asks"
+            asks = "the node goes on asking"
+            if not runs:  # or it was about to be heard that it does
+                asks = f"the link is kept, and {asks}; `router serve` starts it if it does not run"
             note(f"{asks}; `router peer list` shows the answer")
         raise
     _end(kept, peer, cause, received.rights_at(home, invitation.inviter, time.time()), wishes.as_json)

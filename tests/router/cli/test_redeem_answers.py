@@ -101,7 +101,7 @@ def test_after_a_refusal_it_is_not_said_to_be_a_neighbour(router: Run, home: Pat
         assert "is a neighbour already" not in told
 
 
-def test_ctrl_c_does_not_speak_of_a_node_that_does_not_run(
+def test_ctrl_c_before_it_is_known_whether_a_node_runs(
     router: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -110,6 +110,7 @@ def test_ctrl_c_does_not_speak_of_a_node_that_does_not_run(
     monkeypatch.setattr(redeem, "UpdatePeer", interrupted), monkeypatch.setattr(redeem, "AddPeer", interrupted)
     told = router("peer", "add", invitation(until_s=time.time() + 86_400).text(), "--yes")
     said = (
-        f"the link is kept, and `router --home {home} serve` starts a node that asks; `router --home {home} peer list`"
+        f"the link is kept, and the node goes on asking; `router --home {home} serve` starts it if it does not run; "
+        f"`router --home {home} peer list`"
     )
     assert told.exit_code == 130 and f"{said} shows the answer\n" in told.stderr
