@@ -151,7 +151,8 @@ def _sentence(error: Exception) -> str:
 def _unknown(error: Exception) -> tuple[Exit, str]:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return Exit.FAILED, f"{where}{error.strerror}"
+        remedy = "; make room on its disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        return Exit.FAILED, f"{where}{error.strerror}{remedy}"
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     said = " ".join(str(error).split())[:300]

@@ -82,7 +82,9 @@ class Rights(click.ParamType[tuple[str, ...], Any]):
     "--expires", type=Span(), default=EXPIRES, help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}."
 )
 @click.option("--until", type=Span(), help="How long, from now, guests keep the rights. Default: without an end.")
-@click.option("--name", help="The name by which guests call this node. Default: node.name.")
+@click.option(
+    "--name", help="How guests are to call this node; no name for the guest. Default: node.name of this node."
+)
 @click.option("--group", help="The name of a group that guests join; it is made if there is none.")
 @click.option("--read-only", is_flag=True, help="Let guests read the group only.")
 @click.option("--at", metavar="URL", multiple=True, help="Where guests reach this node. Default: node.advertise.")
@@ -133,6 +135,10 @@ def invite(
         times = "one guest" if uses == 1 else f"{uses} guests"
         keep = f"; they keep their rights until {_time_text(ends_s)}" if ends_s else ""
         note(f"invitation {made.id.hex()[:8]}: it lets in {times} until {_time_text(until_s)}{keep}")
+        if name:
+            note(
+                f'guests see this node as "{made.name}"; a guest brings its own name, the node.name of its router.toml'
+            )
         hint(
             "the link is a secret: give it on in private. Each guest runs `router peer add LINK` there. "
             f"`router invite revoke {made.id.hex()[:8]}` takes it back"

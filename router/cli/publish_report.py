@@ -8,7 +8,7 @@ from typing import Any
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, leave_output, unwritten
-from router.cli.output import hint, note, say, say_json, short_text
+from router.cli.output import for_this_home, hint, note, say, say_json, short_text
 from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.outcomes import TERMINAL, Outcomes
@@ -24,6 +24,10 @@ UNREAD = (
     "this node knows nobody who reads that group; on a local network subscribe to it here too (`router sub`), as only "
     "then others are found who read it, and elsewhere connect to a core (`router peer add`)"
 )
+FULL = (
+    "this node takes nothing more until there is room: free some space on the disk of its home, or move the home to a "
+    "larger one; `router doctor` says how much is free and how much is to stay so"
+)
 SHOWN_MAX = 5
 
 
@@ -35,7 +39,7 @@ class Tally:
         self._names = names
         self._nobody = ""
         self._messages = self._refused = self._unfinished = self._turned_down = 0
-        self._is_malformed = self._is_unread = False
+        self._is_malformed = self._is_unread = self._is_full = False
         self._failure: ClientError | None = None
         self._unheard = ""
         self._rest = ""
@@ -70,6 +74,7 @@ class Tally:
         self._messages += 1
         self._refused += 1
         self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS
+        self._is_full |= error.reason is Reason.DISK_FULL
         note(str(error))
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
 
@@ -154,6 +159,8 @@ class Tally:
         if self._refused:
             if self._is_unread:
                 note(UNREAD)
+            if self._is_full:
+                note(for_this_home(FULL))
             raise Failure(Exit.REFUSED, f"{self._some(self._refused)} refused" if self._messages > 1 else "")
         if self._nobody:
             raise Failure(Exit.REFUSED, self._nobody)

@@ -208,7 +208,9 @@ def _judged(
     yield network_checks.judge_clock(running, config.limits.clock_offset_s_max, time.time(), disk.newest_s)
     listen = listeners_of(facts, config)
     yield from _judged_listeners(config, listen, public, facts)
-    yield from network_checks.judge_addresses(facts.addresses, config, public, network.ports_of(listen))
+    yield from network_checks.judge_addresses(
+        facts.addresses, config, public, network.ports_of(listen), on_loopback=network.is_on_loopback(listen)
+    )
     yield network_checks.judge_reachability(facts.dialled_back, facts.why_not_asked or facts.why_not_reached)
     why = facts.why_not_asked or facts.why_no_lan
     yield network_checks.judge_lan(Lan(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from router.cli.guests import guest_problems, guests_beside
@@ -90,17 +91,29 @@ def judge_nothing_listens(config: Config) -> Finding:
 
 
 def judge_addresses(
-    found: Sequence[Advertised], config: Config, key: bytes, ports: frozenset[int]
+    found: Sequence[Advertised], config: Config, key: bytes, ports: frozenset[int], *, on_loopback: bool = False
 ) -> Iterator[Finding]:
-    """Judge all addresses at which others are to reach this node: those of node.advertise, else of node.listen."""
+    """Judge all addresses at which others are to reach this node: those of node.advertise, else of node.listen.
+    `on_loopback`: it listens on loopback alone."""
     named = config.node.advertise
     for one in sorted(found, key=lambda one: named.index(one.address.url) if one.address.url in named else 0):
-        if named or reach_of(one.address.host) is not Reach.LOOPBACK:
+        if on_loopback and named and reach_of(one.address.host) is Reach.LOOPBACK:
+            yield _judge_loopback(one, key, ports)
+        elif named or reach_of(one.address.host) is not Reach.LOOPBACK:
             yield judge_address(one, key, ports)
     if ports and not named and all(reach_of(one.address.host) is Reach.LOOPBACK for one in found):
         where = f"only this machine reaches it ({found[0].address.url})" if found else "it names no address to others"
         remedy = "for others to reach it, name an address in node.advertise: tls://node.example.org:4100"
         yield Finding("address", None, f"{where}, so it has no link and nobody is told where it is", remedy)
+
+
+def _judge_loopback(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
+    """Judge a loopback address of a node that listens on loopback alone: its owner's choice, if this node answers."""
+    found = _answered(f"{one.address.url}, which only nodes on this machine reach,", one, key, ports)
+    if found.ok is not True:
+        return found
+    remedy = 'for others to reach it, listen on "tls://0.0.0.0:PORT" and name an address of theirs in node.advertise'
+    return replace(found, remedy=remedy)
 
 
 def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:

@@ -141,6 +141,19 @@ async def _echo(number: int, name: str, found: list[Interface]) -> None:
     found.append(Interface(name, not why, why))
 
 
+def is_on_loopback(urls: Sequence[str]) -> bool:
+    """Whether what listens at these URLs is reached from its own machine only; False if nothing listens."""
+    hosts = [transport.tcp_address(url, transport.scheme_of(url))[0] for url in urls]
+    return bool(hosts) and all(_is_loopback(host) for host in hosts)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def ports_of(urls: Sequence[str]) -> frozenset[int]:
     """Return the TCP ports among URLs that are listened on."""
     found = set[int]()

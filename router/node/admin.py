@@ -93,6 +93,8 @@ class Inquiries:
         """Returns one row for each of this node's services; `connected`: the keys of all open links."""
         self.invited: Callable[[Router], list[dict[str, Any]]] = lambda router: []
         """Returns one row for each invitation that this node was given."""
+        self.hurry: Callable[[Iterable[bytes]], None] = lambda keys: None
+        """Has these neighbours dialled soon, as somebody waits for their answer."""
         self.on_report: Callable[[str, str, str], bool] = lambda name, kind, text: False
         """Takes what a service in a process of its own reports; returns whether it knows that service."""
         self._heard_s: dict[bytes, float] = {}  # by the steady clock, when the link of a known key ended
@@ -111,7 +113,7 @@ class Inquiries:
         words: dict[str, Callable[[Asked, str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
-            "invited": lambda asked, _: self.invited(asked.router), REPORT: self._report,
+            "invited": self._invited, REPORT: self._report,
             WHENCE: self._whence, HELD: self._held,
         }  # fmt: skip
         act = words.get(inquiry.ask)
@@ -123,6 +125,12 @@ class Inquiries:
         if len(text) > ANSWER_BYTES_MAX:
             text = json.dumps({"error": f"the answer has {len(text)} bytes, more than fits a message"}).encode()
         return text
+
+    def _invited(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+        """Return the invitations. Who waits for an answer asks this again and again, so the inviters are hurried."""
+        rows = self.invited(asked.router)
+        self.hurry(bytes.fromhex(one["inviter"]) for one in rows if one["outcome"] == "waiting")
+        return rows
 
     def _report(self, asked: Asked, argument: str) -> dict[str, Any]:
         name, kind, text = (*argument.split(" ", 2), "", "")[:3]

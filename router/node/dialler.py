@@ -32,6 +32,9 @@ from router.transport.contract import ConnectFailed, Stream
 
 log = logging.getLogger(__name__)
 
+HURRIED_S = 2.0
+"""The longest pause between two dials of a neighbour whose answer somebody waits for."""
+
 OnFailed = Callable[[Neighbour, str, bool], None]
 """Hears why a neighbour was not connected to, and whether it was something else than that it does not let us in."""
 
@@ -40,11 +43,13 @@ class Verdict(NamedTuple):
     """What the other end of a connection said of this node when it ended it.
 
     `text`: a sentence for the operator, "" if nothing is wrong; `lets_in`: False if this node is refused there;
-    `is_displaced`: another connection of this node's key took over there, maybe one that the other end dialled."""
+    `is_displaced`: another connection of this node's key took over there, maybe one that the other end dialled;
+    `is_logged`: the log has the cause, as the neighbour told it before it ended the connection."""
 
     text: str = ""
     lets_in: bool = True
     is_displaced: bool = False
+    is_logged: bool = False
 
 
 class Dialler:
@@ -71,6 +76,7 @@ class Dialler:
         self._on_failed = on_failed
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
+        self._pauses: dict[bytes, tuple[float, trio.CancelScope]] = {}  # when each began, and what ends it
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._room = trio.Semaphore(self._link.dials_max)
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
@@ -105,6 +111,11 @@ class Dialler:
             self._attempts[key] = trio.CancelScope()
             self._nursery.start_soon(self._keep, key)
 
+    def hurry(self, keys: Iterable[bytes]) -> None:
+        """Have these keys dialled within `HURRIED_S` of their last attempt: somebody waits for the answer just now."""
+        for began_s, scope in [self._pauses[key] for key in keys if key in self._pauses]:
+            scope.deadline = min(scope.deadline, began_s + HURRIED_S)
+
     def _to_dial(self, key: bytes) -> Neighbour | None:
         """Return the neighbour of that key as configured now, None if it is blocked or has no address."""
         found = self._neighbours.get(key)
@@ -121,13 +132,20 @@ class Dialler:
                 if not await self._is_wanted(key):
                     return
                 if self._neighbours.get(key) == neighbour:
-                    with self._attempt(key):
-                        await trio.sleep(self._pause_s(failures))
+                    await self._pause(key, failures)
                 if self._neighbours.get(key) != neighbour:
                     failures = 0
         finally:
             del self._attempts[key]
             self._asked.discard(key)
+
+    async def _pause(self, key: bytes, failures: int) -> None:
+        with self._attempt(key) as scope:
+            self._pauses[key] = trio.current_time(), scope
+            try:
+                await trio.sleep(self._pause_s(failures))
+            finally:
+                del self._pauses[key]
 
     async def _is_wanted(self, key: bytes) -> bool:
         self._asked.discard(key)
@@ -154,7 +172,7 @@ class Dialler:
                 verdict = Verdict()
             if verdict.text:
                 self._on_failed(neighbour, verdict.text, verdict.lets_in)
-            self._note(neighbour, verdict.text)
+            self._note(neighbour, verdict.text, is_logged=verdict.is_logged)
             if trio.current_time() - began > self._link.dial_backoff_s_max:
                 failures = 0
         return min(failures + 1, 32)
@@ -226,13 +244,13 @@ class Dialler:
             raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
         return list(dict.fromkeys(IpAddress(ip_address(row[4][0]), named.port) for row in rows))
 
-    def _note(self, neighbour: Neighbour, problem: str) -> None:
+    def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
         """Keep why the last attempt failed, "" if it did not; log each new reason once.
 
         It is a warning only for a neighbour that the operator has chosen, as others come and go."""
         if self._neighbours.get(neighbour.key) != neighbour:
             return  # the configuration has changed since
         level = logging.WARNING if neighbour.learned in (CONFIG, INVITED) else logging.INFO
-        if problem and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
+        if problem and not is_logged and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem

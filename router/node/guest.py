@@ -20,6 +20,7 @@ from router.core.routing.redeeming import Offer, Redeeming
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.text import key_text, short
+from router.node.connection import NOT_LET_IN, TURNED_AWAY
 from router.settings import received
 from router.settings.home import Home
 from router.settings.keyring import KeyringError
@@ -28,6 +29,11 @@ from router.settings.received import Answer, Received, Told
 log = logging.getLogger(__name__)
 
 WRITE_AGAIN_S = 10.0
+BLOCKED = f"{NOT_LET_IN}: its operator has blocked this node; ask for `router peer unblock` there"
+UNHEARD = (
+    f"{NOT_LET_IN}, not even to ask, and does not say why: its operator has blocked this node, or it knows of no "
+    "invitation any more; ask for `router peer unblock` there, or for a new invitation"
+)
 Kept = TypeVar("Kept")
 
 
@@ -40,6 +46,7 @@ class Guest:
     _known: dict[str, Received] = field(default_factory=dict)
     _damaged: frozenset[str] = frozenset()
     _terms: dict[bytes, TermsHeard] = field(default_factory=dict)  # to be written, the newest of each inviter
+    _blocked: set[bytes] = field(default_factory=set)  # inviters that have told of a block since this node started
     _writing: trio.Lock = field(default_factory=trio.Lock)
 
     def __repr__(self) -> str:
@@ -81,6 +88,14 @@ class Guest:
     def heard(self, terms: TermsHeard) -> None:
         """Take what an inviter says that this node may do there, to be written by `write_terms`."""
         self._terms[terms.inviter] = terms
+        if terms.reason == Reason.BLOCKED:
+            self._blocked.add(terms.inviter)
+        else:
+            self._blocked.discard(terms.inviter)
+
+    def has_heard_block(self, inviter: bytes) -> bool:
+        """Whether an inviter has told, since this node started, that its operator has blocked this node."""
+        return inviter in self._blocked
 
     async def write_terms(self) -> None:
         """Write down what was heard, after the answers that came before it."""
@@ -116,7 +131,11 @@ class Guest:
     def _cause(self, one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
         if one.id in self._damaged:
             return "the link that is kept for it is damaged; take the invitation again"
-        return redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")
+        found = redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")
+        if found != TURNED_AWAY:
+            return found
+        ended = any(other.ended == Reason.BLOCKED.word for other in self._known.values() if other.key == one.key)
+        return BLOCKED if ended or self.has_heard_block(one.key) else UNHEARD
 
 
 async def _written(write: Callable[[int], Kept]) -> Kept:

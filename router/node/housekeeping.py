@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from router.cli.output import size_text
 from router.core.routing.directory import Standing
 from router.core.routing.effects import Now
 from router.core.routing.owed import Damaged, Due, Owed
@@ -33,6 +34,11 @@ DROP_BYTES_MAX = 64 << 20
 DISK_FREE_PART_MIN = 8
 """Free pages within the store count as free disk while at least an eighth of the required space is free outside it:
 large messages need adjacent pages, and the log cannot use the store's."""
+
+DISK_IS_FULL = (
+    "the disk of %s is nearly full: %s may be used, and store.disk_free_bytes_min leaves %s free. Messages are refused "
+    "with reason disk-full until there is room; free some space, or move the home to a larger disk"
+)
 
 DEFAULTS = Config()
 
@@ -176,7 +182,12 @@ class Housekeeping:
         free, least = self._free_bytes(), self._limits.disk_free_bytes_min
         if free < least and free >= least // DISK_FREE_PART_MIN:
             free += self._store.reusable_bytes()
-        self.is_disk_full = free < least
+        is_full = free < least
+        if is_full and not self.is_disk_full:
+            log.warning(DISK_IS_FULL, self._store.path, size_text(free), size_text(least))
+        elif self.is_disk_full and not is_full:
+            log.warning("there is room again on the disk of %s: messages are taken", self._store.path)
+        self.is_disk_full = is_full
         sealed = self._logbook.sealed(now)
         if sealed:
             self._store.log_is_sealed(sealed)

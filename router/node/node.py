@@ -219,6 +219,7 @@ class Node:
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
             inquiries.residents, inquiries.on_report = self._residents.facts, self._residents.hear_report
+            inquiries.hurry = dialler.hurry
             inquiries.invited = lambda router: self._guest.rows(router.redeeming, dialler.problems)
             cycle = Cycle(
                 router, store, self._logbook, self._in_flight, self._clock, self._wall, cycle_limits(config),
@@ -341,6 +342,8 @@ class Node:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
+        if expect is not None and self._guest.has_heard_block(expect):
+            return connection.verdict._replace(is_logged=True)
         return connection.verdict
 
     def _is_busy(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -118,13 +119,28 @@ def _load_module(spec: str, module_name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except Exception as error:  # it is somebody else's file: whatever goes wrong in it is its own
-        where = f" in {error.filename}" if isinstance(error, SyntaxError) and error.filename else ""
-        said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}{where}: {error}"
-        advice = "; install it into this environment, or name its folder in PYTHONPATH"
-        raise UnknownService(said + (advice if isinstance(error, ImportError) else "")) from None
+        said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}{_place_of(error)}: "
+        said += error.msg if isinstance(error, SyntaxError) else str(error)
+        raise UnknownService(said + _advice(error, spec, module_name)) from None
     except SystemExit as error:
         said = f"the service {spec} of node.services cannot be loaded: its module ends the program ({error!r})"
         raise UnknownService(f"{said}; code that is no definition belongs under `if __name__ == '__main__':`") from None
+
+
+def _place_of(error: Exception) -> str:
+    """Return the line of somebody else's file that raised it; "" if none did."""
+    if isinstance(error, SyntaxError):
+        return f" in {error.filename}, line {error.lineno}" if error.filename else ""
+    frames = [one for one in traceback.extract_tb(error.__traceback__)[1:] if "importlib" not in one.filename]
+    return f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+
+
+def _advice(error: Exception, spec: str, module_name: str) -> str:
+    if not isinstance(error, ImportError):
+        return ""
+    if "." not in module_name and importlib.util.find_spec(f"services.{module_name}") is not None:
+        return f'; write it with its folder: "services.{spec}"'
+    return "; install it into this environment, or name its folder in PYTHONPATH"
 
 
 def _load_part(spec: str, module: ModuleType, part: str) -> ModuleType | None:

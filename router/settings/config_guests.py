@@ -87,6 +87,8 @@ def with_guests(text: str, config: Config, guests: Sequence[Guest], now_s: int) 
         if known is not None and known.blocked:
             continue
         wanted = known or Peer(address=key, name=free_name(theirs[0].name, names.__contains__), learned=INVITED)
+        if known is not None and known == Peer(address=key, name=known.name):  # as a ban leaves it that was lifted
+            wanted = replace(known, learned=INVITED)
         for one in theirs:
             more = _with_grant(wanted, one, now_s, is_new=wanted.address not in peers and wanted.grant == ())
             if more is None:

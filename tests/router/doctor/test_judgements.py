@@ -13,6 +13,7 @@ from router.core.wire.address import parse_address
 from router.doctor import home_checks as of_home
 from router.doctor import network_checks as of_network
 from router.doctor.finding import Advertised, Descriptors, Dial, DialledBack, Disk, Finding, Interface, Lan, Running
+from router.doctor.network_probe import is_on_loopback
 from router.settings.config import Config, by_role
 
 GIB = 1 << 30
@@ -154,6 +155,28 @@ def test_a_node_that_names_no_address() -> None:
     [edge] = of_network.judge_addresses(local, CONFIG, KEY, ports)
     assert edge.ok is None and "only this machine reaches it" in edge.found
     assert list(of_network.judge_addresses((), CONFIG, KEY, frozenset())) == []
+
+
+def test_a_node_that_listens_on_loopback_alone_may_advertise_that() -> None:
+    url = "tls://127.0.0.1:4101"
+    named = with_settings(CORE, node=with_settings(CORE.node, advertise=(url,)))
+
+    def judged(key: bytes, *, alone: bool) -> tuple[bool | None, str]:
+        here = [advertised(url, "127.0.0.1", dial=Dial(url, key.hex()))]
+        [found] = of_network.judge_addresses(here, named, KEY, frozenset((4101,)), on_loopback=alone)
+        return seen(found)
+
+    ok, said = judged(KEY, alone=True)
+    assert ok and said.startswith(f"{url}, which only nodes on this machine reach, leads to this node; for others to")
+    assert judged(OTHER, alone=True)[0] is False
+    assert judged(KEY, alone=False)[0] is False
+
+
+def test_loopback_is_told_by_the_hosts_listened_on() -> None:
+    assert is_on_loopback(("tls://127.0.0.1:4101", "tls://localhost:1", "tls://[::1]:0"))
+    assert not is_on_loopback(("tls://127.0.0.1:4101", "tls://0.0.0.0:4101"))
+    assert not is_on_loopback(("tls://hub.example:4101",))
+    assert not is_on_loopback(())
 
 
 def test_port_and_tls() -> None:

@@ -115,6 +115,32 @@ async def test_an_uplink_is_dialled_again_for_ever_with_pauses_twice_as_long(
     assert repr(dialler) == "<dialler: 1 keys being dialled or connected>"
 
 
+async def test_who_is_waited_for_is_dialled_soon(house: House, autojump_clock: MockClock) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(40.0)  # in the midst of a pause of 32 s
+    dialler.hurry([THERE.public, OTHER.public])
+    await trio.sleep(0.001)
+    assert house.times[-1] == pytest.approx(40.0, abs=0.01)
+    for _ in range(60):  # as often as a command asks that waits for the answer
+        dialler.hurry([THERE.public])
+        await trio.sleep(0.1)
+    assert [round(at - 40.0, 2) for at in house.times[-3:]] == [2.0, 4.0, 6.0]
+
+
+async def test_what_the_neighbour_has_told_before_is_logged_once(
+    house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for told, warnings in ((False, 1), (True, 1)):
+        house.verdict = Verdict(f"told: {told}", lets_in=False, is_logged=told)
+        dialler = house.dialler(there())
+        dialler.reconcile([there()])
+        await trio.sleep(3.0)
+        assert dialler.problems[THERE.public] == house.verdict.text
+        assert sum("told: " in one.message for one in caplog.records) == warnings
+        dialler.reconcile([])
+
+
 async def test_a_connection_that_lasted_makes_the_pauses_short_again(house: House, autojump_clock: MockClock) -> None:
     house.lasts_s = LONGEST_S + 1
     house.dialler(there()).reconcile([there()])

@@ -23,6 +23,7 @@ from router.core.wire.reasons import (
     INVITE_USED_UP,
     Reason,
 )
+from router.node.connection import TURNED_AWAY
 from router.node.guest import Guest
 from router.settings import keyring, received
 from router.settings.home import Home
@@ -56,6 +57,20 @@ async def test_it_offers_what_waits_and_tells_what_became_of_it(home: Home) -> N
     assert problems(guest, {}) == [""] and not guest.offers()
     kept = received.find(home, GIVEN.id)
     assert kept is not None and (kept.grant_until_s, kept.rights, kept.group) == (UNTIL_S, ("join",), "friends")
+
+
+async def test_who_is_turned_away_hears_of_the_block_as_far_as_it_was_told(home: Home) -> None:
+    guest, turned_away = Guest(home), {CORE.public: TURNED_AWAY}
+    guest.offers()
+    waits = "its invitation is not answered yet: it does not let us in"
+    remedy = "its operator has blocked this node, or it knows of no invitation any more; ask for `router peer unblock`"
+    [said] = problems(guest, turned_away)
+    assert said == f"{waits}, not even to ask, and does not say why: {remedy} there, or for a new invitation"
+    guest.heard(TermsHeard(CORE.public, int(Reason.BLOCKED), (), 0))
+    blocked = f"{waits}: its operator has blocked this node; ask for `router peer unblock` there"
+    assert problems(guest, turned_away) == [blocked] and guest.has_heard_block(CORE.public)
+    guest.heard(TermsHeard(CORE.public, None, ("join",), 0))
+    assert problems(guest, turned_away) == [said] and not guest.has_heard_block(CORE.public)
 
 
 async def test_a_damaged_link_is_said_and_taken_again(home: Home) -> None:

@@ -101,7 +101,7 @@ def house(path: Path) -> Iterator[House]:
     store.close()
 
 
-def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path) -> None:
+def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with house(tmp_path) as found:
         housekeeping = found.begin()
         found.free = 60 * MIB
@@ -109,10 +109,14 @@ def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path) ->
         found.apply(Changes(parcels=parcels))
         found.tick(housekeeping)
         assert housekeeping.is_disk_full
+        found.tick(housekeeping)
+        [said] = caplog.messages
+        assert "is nearly full: 60.0 MiB may be used" in said and said.endswith("or move the home to a larger disk")
         ends = [Finished(one.recipients[0], one.first, 0, 1, one.size(0, 1)) for one in parcels]
         found.apply(Changes(finished=ends))
         found.apply(Changes(), WALL_S + 1000)
         found.tick(housekeeping)
+        assert "there is room again" in caplog.messages[1] and len(caplog.messages) == 2
         assert not housekeeping.is_disk_full and found.store.reusable_bytes() >= 8 * MIB
         found.free = 8 * MIB - 1
         found.tick(housekeeping)

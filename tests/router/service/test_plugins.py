@@ -136,6 +136,8 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
     ("file", "text", "said"),
     [
         ("rules.py", "def", "SyntaxError"),
+        ("rules.py", "\nlife = 1 / 0", "rules.py, line 2: division by zero"),
+        ("rules.py", "def mend():\n    raise ValueError('no')\nmend()", "rules.py, line 2: no"),
         ("rules.py", "x = 1", "does not hold exactly one service (there is none); write a class with"),
         ("rules.py", RULES + "\nclass Other(Tally):\n    pass\n", "(Tally, Other); name it as"),
         ("settings.py", "class Settings: ...", "has Settings that are no Struct"),
@@ -150,7 +152,7 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ),
         ("scenarios.py", "def", "has a scenarios.py that cannot be read: SyntaxError: "),
         ("scenarios.py", 'SCENARIOS = {"many": "Many."}', 'declares the command "many" and has no function many'),
-        ("settings.py", "def", "settings.py: invalid syntax"),
+        ("settings.py", "def", "settings.py, line 1: invalid syntax"),
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
         (
             "reasons.py",
@@ -172,6 +174,14 @@ def test_what_is_wrong_with_a_folder_is_a_sentence(
     (folder / file).write_text(text)
     found = checked(tmp_path, f'[node]\nservices = ["services.{folder.name}"]\n')
     assert said in found and "router.toml line 2" in found and len(found.splitlines()) == 1, found
+
+
+def test_a_service_without_its_folder_is_told_how_it_is_written(tmp_path: Path) -> None:
+    assert "No module named 'echo'; write it with its folder: \"services.echo\"" in checked(
+        tmp_path, '[node]\nservices = ["echo"]\n'
+    )
+    said = checked(tmp_path, '[node]\nservices = ["nothing_at_all"]\n')
+    assert said.endswith("install it into this environment, or name its folder in PYTHONPATH\n")
 
 
 def test_the_url_of_a_door_is_judged(folder: Path, tmp_path: Path) -> None:

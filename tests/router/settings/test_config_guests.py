@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.settings.config import edit_peers, load
@@ -18,7 +19,7 @@ from router.settings.config_guests import (
     free_name,
     write_guests,
 )
-from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, RemovePeer, time_text
+from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, RemovePeer, UpdatePeer, time_text
 from router.settings.config_text import ConfigError
 
 ANNA, BERTA = (SigningKey(bytes((n,)) * 32).public for n in (81, 82))
@@ -73,6 +74,19 @@ def test_a_removed_block_and_a_blocked_one(file: Path) -> None:
     assert peers(file)[0].grant == ("join", "store")
     edit_peers(file, RemovePeer(ANNA))
     assert file.read_text() == KEPT
+
+
+def test_who_was_blocked_before_it_came_is_invited_all_the_same(file: Path) -> None:
+    edit_peers(file, BlockPeer(ANNA))
+    edit_peers(file, UpdatePeer(Peer(address=ANNA)))
+    assert peers(file)[0].learned == "config"
+    assert write(file, guest()) == Written((ANNA,), ())
+    assert (peers(file)[0].learned, peers(file)[0].grant) == ("invited", ("join", "store"))
+    edit_peers(file, UpdatePeer(Peer(address=ANNA, urls=("tls://ann.example:4100",))))
+    before = peers(file)[0]
+    assert before.learned == "config", "its operator has said where to dial it"
+    write(file, guest())
+    assert peers(file)[0] == replace(before, grant=("join", "store"))
 
 
 @pytest.mark.parametrize(
