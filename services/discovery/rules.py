@@ -15,6 +15,7 @@ from __future__ import annotations
 from router.core.wire.meeting import Meet, Met
 from router.service import contract as c
 from router.service.parts import Part, Parts, Reader
+from services.discovery.core import kept
 from services.discovery.core.dial_back import DialBacks
 from services.discovery.core.exchanges import Exchanges
 from services.discovery.core.known import SERVICE, Known
@@ -31,6 +32,7 @@ class Discovery:
     """`known`: what its parts share. Group messages concern none of them."""
 
     def __init__(self, setup: c.Setup) -> None:
+        self._first = kept.first(setup)
         settings: Settings = setup.settings
         self.known = Known()
         self.lan, common, dial_backs = (
@@ -57,4 +59,5 @@ class Discovery:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Started):
             self.known.router = heard.router
-        return self._hear(heard, now)
+        deeds, self._first = [*self._first, *self._hear(heard, now)], []
+        return deeds

@@ -26,6 +26,9 @@ HERE = "here"
 KEPT = b"lan"
 NOTED_S = 60.0
 NETWORKS_MAX = 1_000
+NETWORK_CHARS_MAX = 300
+"""An id, a name of an interface, which has at most 15 bytes, and a prefix."""
+KEPT_BYTES_MAX = 1 << 20
 
 
 class OnLan:
