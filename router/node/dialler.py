@@ -77,6 +77,7 @@ class Dialler:
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
         self._pauses: dict[bytes, tuple[float, trio.CancelScope]] = {}  # when each began, and what ends it
+        self._refused_by: set[bytes] = set()  # neighbours that did not let us in the last time
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._room = trio.Semaphore(self._link.dials_max)
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
@@ -92,6 +93,7 @@ class Dialler:
         """
         before = self._neighbours
         self._neighbours = {one.key: one for one in neighbours}
+        self._refused_by &= self._neighbours.keys()
         for key in before:
             if before[key] != self._neighbours.get(key):
                 self.problems.pop(key, None)
@@ -173,9 +175,18 @@ class Dialler:
             if verdict.text:
                 self._on_failed(neighbour, verdict.text, verdict.lets_in)
             self._note(neighbour, verdict.text, is_logged=verdict.is_logged)
-            if trio.current_time() - began > self._link.dial_backoff_s_max:
+            if trio.current_time() - began > self._link.dial_backoff_s_max or self._is_let_in_now(neighbour, verdict):
                 failures = 0
         return min(failures + 1, 32)
+
+    def _is_let_in_now(self, neighbour: Neighbour, verdict: Verdict) -> bool:
+        """Whether a neighbour lets us in that did not the last time: then it only ends the connection of a stranger."""
+        was_refused = neighbour.key in self._refused_by
+        if verdict.lets_in:
+            self._refused_by.discard(neighbour.key)
+        else:
+            self._refused_by.add(neighbour.key)
+        return was_refused and verdict.lets_in
 
     def _may_have_crossed(self, neighbour: Neighbour, lasted_s: float) -> bool:
         """Whether the other end may have dialled as well: then the connection stays that the lower key dialled."""

@@ -128,6 +128,16 @@ async def test_who_is_waited_for_is_dialled_soon(house: House, autojump_clock: M
     assert [round(at - 40.0, 2) for at in house.times[-3:]] == [2.0, 4.0, 6.0]
 
 
+async def test_who_lets_us_in_after_all_is_dialled_again_at_once(house: House, autojump_clock: MockClock) -> None:
+    house.verdict = Verdict("it does not let us in", lets_in=False)
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(40.0)
+    house.verdict = NOTHING_WRONG  # the stranger's connection ends once it is let in
+    await trio.sleep(30.0)
+    assert [round(at, 1) for at in house.times[-4:]] == [63.5, 64.0, 65.0, 67.0]
+
+
 async def test_what_the_neighbour_has_told_before_is_logged_once(
     house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
