@@ -47,6 +47,7 @@ BACKLOG_MESSAGES = 50_000
     "--verifiers", type=click.IntRange(0, 1024), help="Processes that check signatures; 0: the router itself."
 )
 @click.option("--unsynced", is_flag=True, help="Acknowledge messages before they are safe on disk.")
+@click.option("--services", is_flag=True, help="Run the node with the services of a core that `router init` makes.")
 @click.option(
     "--drain",
     type=click.IntRange(10),
@@ -85,7 +86,7 @@ BACKLOG_MESSAGES = 50_000
 @json_option
 def bench(
     transports: tuple[str, ...], messages: int, size: int, publishers: int, subscribers: int, duplicates: int,
-    stalled: int, verifiers: int | None, unsynced: bool, drain: int | None, backlog: int | None,
+    stalled: int, verifiers: int | None, unsynced: bool, services: bool, drain: int | None, backlog: int | None,
     idle: int | None, goals: bool, hostile: bool, attacks: tuple[str, ...], report: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
@@ -104,7 +105,7 @@ def bench(
             status.update(f"signing {max(messages, drain or 0)} messages of {size} bytes in advance")
             signed = traffic.make(base / "traffic", max(messages, drain or 0), size)
             status.update("measuring bare verification on one core and on two")
-            made = Bench(base, yardstick.run(signed, 2.0), signed, not unsynced, verifiers, size)
+            made = Bench(base, yardstick.run(signed, 2.0), signed, not unsynced, verifiers, size, services=services)
             if goals:
                 rows: Any = measured_goals(made, status.update)
                 if report:

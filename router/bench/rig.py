@@ -25,6 +25,7 @@ from router.rig.node import NodeProcess
 from router.rig.process import Process, RigFailed
 from router.settings.config import edit_peers
 from router.settings.config_peers import AddPeer, Peer
+from router.settings.config_services import NOBODY, Residents
 from router.settings.home import Home
 
 P = ParamSpec("P")
@@ -68,6 +69,7 @@ class Rig(NodeProcess):
     def __init__(
         self, path: Path, transport: str, settings: Mapping[str, str] = MappingProxyType({}),
         guests: Sequence[SigningKey] = (), module: str = "router", machine: Machine | None = None,
+        residents: Residents = NOBODY,
     ) -> None:  # fmt: skip
         enter = machine.enter if machine else ()
         flags = ("--lan",) if machine else ("--listen", "tls://127.0.0.1:0")
@@ -75,7 +77,7 @@ class Rig(NodeProcess):
             "the node", Home(path), path / "stderr", settings, *flags, served_by=(*enter, *program(module))
         )
         self._transport = transport
-        self.home.create("edge" if machine else "core")
+        self.home.create("edge" if machine else "core", residents=residents)
         for guest in guests if transport == "tls" else ():  # they act as other machines
             edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store"))))
 

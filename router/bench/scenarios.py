@@ -18,6 +18,7 @@ from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
 from router.core.wire.crypto import SigningKey
 from router.rig.machines import Machine
+from router.settings.config_services import NOBODY, OF_A_CORE
 
 ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
          "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip
@@ -27,7 +28,9 @@ READERS_MAX = 4  # processes that share the subscribers
 
 @dataclass
 class Bench:
-    """The inputs of all scenarios: the working directory, the yardstick, the messages, and the node's flags."""
+    """The inputs of all scenarios: the working directory, the yardstick, the messages, and the node's flags.
+
+    `services`: whether the node runs the services that `router init` names."""
 
     base: Path
     yardstick: Yardstick
@@ -36,10 +39,12 @@ class Bench:
     verifiers: int | None = None
     body_bytes: int = 1024
     program: str = "router"
+    services: bool = False
 
     async def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
         """Return a core that has started."""
-        rig = Rig(self._home(), transport, self._settings(settings), keys, self.program)
+        residents = OF_A_CORE if self.services else NOBODY
+        rig = Rig(self._home(), transport, self._settings(settings), keys, self.program, residents=residents)
         await rig.start()
         return rig
 

@@ -14,14 +14,11 @@ from router.cli.output import facts, hint, say, say_json
 from router.core.wire.address import AddressSource, parse_address, refusal_of
 from router.core.wire.text import key_text
 from router.settings import config, keyring
-from router.settings.config_services import OF_AN_EDGE, Resident, Residents
+from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Residents
 from router.settings.config_text import toml_value
 from router.transport import contract as transport
 
-RESIDENTS: Mapping[config.Role, Residents] = {
-    "edge": OF_AN_EDGE,
-    "core": {"discovery": Resident({"sampling": True})},
-}
+RESIDENTS: Mapping[config.Role, Residents] = {"edge": OF_AN_EDGE, "core": OF_A_CORE}
 """The services of a new node."""
 EVERYWHERE = '"tls://0.0.0.0:4100"'
 

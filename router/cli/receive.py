@@ -43,6 +43,7 @@ class Listening:
     as_name: str | None
     journal: str | None
     as_json: bool
+    queue: bool
     is_causal: bool = False
     came: int = 0
 
@@ -52,14 +53,17 @@ class Listening:
 
     def connect(self) -> Node:
         return connect(
-            home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note, on_away=note
+            home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note, on_away=note,
+            when_down="queue" if self.queue else "raise",
         )  # fmt: skip
 
 
 _COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after S seconds, with exit code 5."
-)
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S",
+    help="End S seconds after messages can come, with exit code 5.",
+)  # fmt: skip
+_QUEUE = click.option("--queue", is_flag=True, help="If the node does not run, wait for it instead of failing.")
 _AS = click.option(
     "--as", "as_name", metavar="NAME",
     help="Sign on with the kept key NAME; messages for it wait while it is away.",
@@ -71,16 +75,16 @@ _JOURNAL = click.option(
 
 
 def _options(command: Function) -> Function:
-    for option in (json_option, _JOURNAL, _AS, _TIMEOUT, _COUNT):
+    for option in (json_option, _JOURNAL, _AS, _QUEUE, _TIMEOUT, _COUNT):
         command = option(command)
     return command
 
 
 def _listening(
-    count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool
+    count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool, queue: bool
 ) -> Listening:
     check_name(invocation().home, as_name)
-    return Listening(count, timeout, as_name, journal, as_json)
+    return Listening(count, timeout, as_name, journal, as_json, queue)
 
 
 @click.command(cls=Command)
@@ -95,7 +99,8 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
     """Join a GROUP (its name, its key, or its link) and print its messages, one a line, until Ctrl-C.
 
     A message is settled after its line is printed; one that was printed but not settled comes again. If the node stops,
-    this command waits for it. Ctrl-C ends it with exit code 0, or 130 before --count messages have come.
+    this command waits for it; one that does not run yet is waited for with --queue, which does not count for --timeout.
+    Ctrl-C ends it with exit code 0, or 130 before --count messages have come.
 
     With --causal an answer is never printed before the question. Where a message has not come in time, a note on
     standard error, or "missing" with --json, says what the next line should have followed. --journal and --as keep
@@ -115,7 +120,8 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
 def recv(**given: Any) -> None:
     """Print what is sent to your address, one message a line, until Ctrl-C.
 
-    With --as NAME it is the address of that kept key; otherwise a temporary one, which ends with this command.
+    With --as NAME it is the address of that kept key; otherwise a temporary one, which ends with this command. With
+    --queue it also waits for a node that does not run yet, which does not count for --timeout.
     """
     trio.run(_until_signal, _receive, _listening(**given))
 
@@ -172,6 +178,7 @@ async def _say_when_caught_up(
 async def _receive(listening: Listening) -> None:
     async with listening.connect() as node:
         note(f"listening as {key_text('addr', node.key)}")
+        await node.until_up()
         await _print_all(node.unicasts(), listening)
 
 

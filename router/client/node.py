@@ -136,8 +136,10 @@ class Node:
         self.wires, self._asking = Wires(self._composer, self._publishing), Asking(self._composer, self._publishing)
         self._pulling = Pulling(self.wires, self._asking, self._publishing)
         self._readers = Readers(
-            self.key, self._group_keys, self._problem, self._pulling.pull, settings.wall_s, verify=settings.verify
+            self.key, self._group_keys, self._problem, self._pulling.pull, self._pulling.judge, settings.wall_s,
+            verify=settings.verify,
         )  # fmt: skip
+        self._pulling.judged = self._readers.judged
         inbox = Inbox(
             settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._readers.known,
             problem=self._problem, wake_loops=self._readers.wake, wake_link=lambda: self._link.wake(),

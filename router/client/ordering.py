@@ -4,10 +4,11 @@ What is missing is asked of the own router by PULL. Its answer comes beside the 
 messages that wait does not shut out what they wait for. But an answer is not always news: the node also has what this
 app had in an earlier run, or what was said before it joined, and does not owe it. So an answer is given to the app only
 if it must be new to it: its sender's number is above all that this app was given of that sender, or the app has a
-journal that does not know it and the node has said that it missed messages. Any other is counted as missing, unless it
-comes through the queue within `here_s`. What the own router lacks it asks of the router that the effect came from, from
-the second question on; the answer is new to it and comes through the queue. Where such an answer is no news to the app
-by the same test, its own causes are waited for no longer than `here_s`.
+journal that does not know it and the node has said that it missed messages. Of any other the node is asked whether it
+is in this app's queue: if so it is given as well, else it counts as missing. What the own router lacks it asks of the
+router that the effect came from, from the second question on; the answer is new to it and comes through the queue.
+Where such an answer is no news to the app by the same test, and follows nothing that the app was given or said, its own
+causes are waited for no longer than `old_s`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Ordering:
         self._orders: dict[bytes, CausalOrder[Opened]] = {}
         self._busy: dict[bytes, CausalOrder[Opened]] = {}  # those in which something waits
         self._newest: OrderedDict[tuple[PublicKey, PublicKey], int] = OrderedDict()  # given, by group and sender
-        self._here: dict[MessageId, tuple[float, PublicKey]] = {}  # causes that the node has: until when, and group
+        self._here: dict[MessageId, PublicKey] = {}  # causes that the node has, and perhaps does not owe: with groups
+        self._doubts: list[tuple[PublicKey, MessageId]] = []  # those of which the node is to be asked that
+        self._owed: set[MessageId] = set()  # those that are in this app's queue
         self._found: dict[bytes, deque[Arrival]] = {}  # out of turn: what others wait for
         self._missed: set[bytes | None] = set()
         self._has_journal = False
@@ -104,14 +107,16 @@ class Ordering:
         unknown = self._unknown(order, received.deps)
         is_old = False
         if self.asks or self._here:
-            is_old = self.asks.was_repeated(received.id) and not self._is_new(group, sender, received.seq)
+            is_apart = len(unknown) == len(received.deps)
+            is_known_new = received.id in self._owed or self._is_new(group, sender, received.seq)
+            is_old = is_apart and not is_known_new and self.asks.was_repeated(received.id)
             self._came(received.id)
         if order.is_next(sender, unknown):
             late = order.pass_by(received.id)
             return self._given(opened, (), late=late)
         life_s = expiry_s(received.expiry_min) - wall_s
         if is_old:  # what it follows is older still: else a new reader would ask back to the group's beginning
-            life_s = min(life_s, self._limits.here_s)
+            life_s = min(life_s, self._limits.old_s)
         size, opened.arrival.data = len(received.wire), b""  # the read that brought it may be much longer
         missing = order.add(
             received.id, sender, received.seq, unknown, opened, size=size, now_s=now_s, life_s=life_s
@@ -131,7 +136,7 @@ class Ordering:
             self._came(id)
             order.settle(id)
 
-    def answered(self, one: Arrival, said: tuple[PublicKey, int] | None, now_s: float) -> bool:
+    def answered(self, one: Arrival, said: tuple[PublicKey, int] | None) -> bool:
         """Take what the node answered to a PULL; `said`: sender and number, None if it cannot be read. Return whether
         it is to be given to the app, in its turn."""
         group = self.asks.group_of(one.id)
@@ -142,15 +147,34 @@ class Ordering:
             self.asks.drop(one.id)
             order.settle(one.id)
             return False
-        if not self._is_new(group, *said):
+        if one.id not in self._owed and not self._is_new(group, *said):
             self.asks.drop(one.id)
-            self._here.setdefault(one.id, (now_s + self._limits.here_s, group))
+            self._here[one.id] = group
+            self._doubts.append((group, one.id))
             return False
         return order.has_room(len(one.data))
 
+    def take_doubts(self) -> list[tuple[PublicKey, MessageId]]:
+        """Return the messages, with their groups, of which the node is to be asked whether they are in the queue of
+        this app; each once."""
+        doubts, self._doubts = self._doubts, []
+        return doubts
+
+    def judged(self, id: MessageId, is_owed: bool | None) -> None:
+        """Take in whether a message is in this app's queue; None: the node has not answered."""
+        group = self._here.pop(id, None)
+        if group is None:
+            return  # it has come
+        if is_owed is False:
+            self._orders[group].give_up(id)
+            return
+        if is_owed:
+            self._owed.add(id)
+        self.asks.want(group, [id])  # through a full window it could not come
+
     def lost(self) -> None:
         """Ask again for the causes that the node had, since the connection by which they were to come is over."""
-        for id, (_, group) in self._here.items():
+        for id, group in self._here.items():
             self.asks.want(group, [id])
         self._here.clear()
 
@@ -190,8 +214,6 @@ class Ordering:
 
     def overdue(self, address: bytes | None, now_s: float, *, is_full: bool) -> Opened | None:
         """Return a message that has waited too long; see `CausalOrder.overdue`."""
-        for id in [id for id, (until_s, _) in self._here.items() if until_s <= now_s]:
-            self._orders[self._here.pop(id)[1]].give_up(id)
         found = self.ready(address)
         for group, order in self._busy_at(address) if found is None else ():
             turn = order.overdue(now_s, is_full=is_full)
@@ -201,9 +223,8 @@ class Ordering:
 
     def wake_s(self, address: bytes | None, *, is_full: bool) -> float:
         """Return when a loop over this address is to look again, if nothing comes before."""
-        here_s = min((until_s for until_s, _ in self._here.values()), default=math.inf)
         turns = (order.wake_s(is_full=is_full) for _, order in self._busy_at(address))
-        return min(here_s, self.asks.wake_s(), *turns, math.inf)
+        return min(self.asks.wake_s(), *turns, math.inf)
 
     def _busy_at(self, address: bytes | None) -> Collection[tuple[bytes, CausalOrder[Opened]]]:
         if not self._busy:
@@ -240,6 +261,7 @@ class Ordering:
         if self.asks.group_of(id) is not None:
             self.asks.drop(id)
         self._here.pop(id, None)
+        self._owed.discard(id)
 
     def _unknown(self, order: CausalOrder[Opened], deps: Sequence[MessageId]) -> list[MessageId]:
         """Return the causes that have not been given, in this run or, as the journal says, in an earlier one."""

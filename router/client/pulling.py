@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
+from itertools import zip_longest
 
 import trio
 
@@ -19,6 +21,7 @@ from router.core.wire.crypto import MessageId, PublicKey
 log = logging.getLogger(__name__)
 
 WORD = "pull"
+OWED = "owed"
 IDS_MAX = 12  # in one question: an app's has 1,024 bytes
 NAMED_MAX = 1024
 """Messages to be named to the node; beyond that they are not, and are asked for again later."""
@@ -26,7 +29,11 @@ ANSWER_S = 10.0
 
 
 class Pulling:
-    """What the node has is carried to this app; what it gets from another router comes through the queue, to all."""
+    """What the node has is carried to this app; what it gets from another router comes through the queue, to all.
+
+    `judged(id, is_owed)` is called with what the node answers to `judge`; None: it did not answer."""
+
+    judged: Callable[[MessageId, bool | None], None]
 
     def __init__(self, wires: Wires, asking: Asking, publishing: Publishing) -> None:
         self._wires = wires
@@ -44,8 +51,17 @@ class Pulling:
             return
         group, id, via = wanted
         self._wires.say(Pull(group, id))
-        if via is not None and sum(map(len, self._named.values())) < NAMED_MAX:
-            self._named.setdefault((via, group), []).append(id)
+        if via is not None:
+            self._add(via, group, id)
+
+    def judge(self, group: PublicKey, id: MessageId) -> None:
+        """Ask whether a message that the node has is in the queue of this app; without a connection do nothing."""
+        if (own := self._publishing.link.router) is not None and self._publishing.link.is_up:
+            self._add(own, group, id)
+
+    def _add(self, router: PublicKey, group: PublicKey, id: MessageId) -> None:
+        if sum(map(len, self._named.values())) < NAMED_MAX:
+            self._named.setdefault((router, group), []).append(id)
             self._work.set()
 
     async def run(self) -> None:
@@ -61,9 +77,13 @@ class Pulling:
 
     async def _name(self, via: PublicKey, group: PublicKey, ids: list[MessageId]) -> None:
         said = {"router": via.hex(), "group": group.hex(), "ids": [id.hex() for id in ids]}
+        states: list[str | None] = []
         try:
-            answer = await self._asking.ask(Inquiry(WORD, json.dumps(said)), ANSWER_S)
+            states = json.loads(await self._asking.ask(Inquiry(WORD, json.dumps(said)), ANSWER_S)).get("states", [])
         except ClientError as error:
             log.debug("%d missing messages were not named to the node: %s", len(ids), error)
         else:
-            log.debug("%d missing messages were named to the node: %s", len(ids), answer)
+            log.debug("%d missing messages were named to the node: %s", len(ids), states)
+        if via == self._publishing.link.router:
+            for id, state in zip_longest(ids, states[: len(ids)]):
+                self.judged(id, None if state is None else state == OWED)

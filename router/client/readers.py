@@ -23,7 +23,7 @@ from router.client.errors import NOT_BEGUN, ClientError
 from router.client.journal import Journal, Row, nothing
 from router.client.ordering import Opened, Ordering
 from router.client.received import Received
-from router.client.said import Said
+from router.client.said import SAID_AGAIN, SAID_KEEP_S, Said, SaidAgain
 from router.client.undeliverable import UNSEALED, Undeliverable
 from router.core.wire.application import ApplicationMessage, SealError, content_key_id, unseal
 from router.core.wire.codec import Malformed
@@ -41,14 +41,7 @@ from router.core.wire.message import (
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
-SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
-SAID_KEEP_S = 30 * 86_400
-"""How long a journal remembers members' signed words, because a sender who repeats them chooses another expiry."""
 CHECKPOINT_EVERY = 16  # messages that a loop gets in a row before other tasks may run
-
-
-class SaidAgain(Exception):
-    """A member's signed words came before, in another message."""
 
 
 class Nothing(Enum):
@@ -68,8 +61,8 @@ class GroupKeys:
 
 class Readers:
     """Hand out messages to loops and settle them. `me`: this app; `group_keys` finds the keys of a group; `problem`
-    gets sentences about messages that cannot be given to the app, which are settled all the same; `pull` asks the node
-    for a message that is missing."""
+    gets sentences about messages that cannot be given, which are settled all the same; `pull` asks the node for what
+    is missing, `judge` whether one that it has is in this app's queue."""
 
     def __init__(
         self,
@@ -77,6 +70,7 @@ class Readers:
         group_keys: Callable[[PublicKey], GroupKeys],
         problem: Callable[[str], None],
         pull: Callable[[Wanted], None],
+        judge: Callable[[PublicKey, MessageId], None],
         wall_s: Callable[[], float],
         mono_s: Callable[[], float] = trio.current_time,
         *,
@@ -86,6 +80,7 @@ class Readers:
         self._problem = problem
         self._undeliverable = Undeliverable(problem, wall_s)
         self._pull = pull
+        self._judge = judge
         self._wall_s = wall_s
         self._mono_s = mono_s
         self._verify = verify
@@ -146,8 +141,7 @@ class Readers:
             self.journal.gather(self._rows(one), partial(self.inbox.done, one))
 
     async def leave(self) -> None:
-        """Write the messages that loops have moved on from, at the end; the node redelivers those that cannot be
-        written."""
+        """Write the messages that loops have moved on from, at the end; what cannot be written comes again."""
         if self.journal is not None:
             with trio.CancelScope(shield=True):
                 try:
@@ -244,8 +238,15 @@ class Readers:
         if self.ordering.asks.group_of(id) is None:
             return
         one = Arrival(0, 0, wire, 0, len(wire), read_header(wire, 0, len(wire)), id, self._wall_s(), redelivered=False)
-        if self.ordering.answered(one, self._sender_of(wire), self._mono_s()) and self.inbox.adopt(one):
+        if self.ordering.answered(one, self._sender_of(wire)) and self.inbox.adopt(one):
             self.ordering.found(one)
+        for doubt in self.ordering.take_doubts():
+            self._judge(*doubt)
+        self.wake()
+
+    def judged(self, id: MessageId, is_owed: bool | None) -> None:
+        """Take in whether a message that the node has is in this app's queue; see `Ordering.judged`."""
+        self.ordering.judged(id, is_owed)
         self.wake()
 
     def _sender_of(self, wire: bytes) -> tuple[PublicKey, int] | None:

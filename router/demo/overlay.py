@@ -16,18 +16,12 @@ from router.demo.narrator import Telling
 from router.demo.processes import App, Node, Stage
 from router.demo.said import too_early
 from router.demo.talker import TalkerBook
-from router.settings.config import Role
-from router.settings.config_services import Resident, Residents
 
 GROUP = "reunion"
 IN_KILLS, WHILE_AWAY, SHORT = 50, 197, 3
 """How many messages each of two or three says while nodes are killed, how many are said while one is away, and how many
 of those live so shortly that nobody can catch up with them."""
 SHORT_MIN = 1
-RESIDENTS: dict[Role, Residents] = {
-    "core": {"discovery": Resident({"sampling": True}), "pubsub": Resident({"mode": "overlay"})},
-    "edge": {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)},
-}
 
 ENDING = "Each app has what the others published, once and after what it follows, but for what nobody has any more."
 
@@ -84,8 +78,7 @@ class _Story:
             for edge, core in zip(self.edges, (self.cores[0], *self.cores), strict=True):
                 nursery.start_soon(self._start_edge, edge, core)
 
-    async def _init(self, node: Node, role: Role) -> None:
-        node.home.create(role, (), RESIDENTS[role])
+    async def _init(self, node: Node, role: str) -> None:
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
     async def _start_core(self, core: Node) -> None:

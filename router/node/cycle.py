@@ -380,7 +380,7 @@ class Cycle:
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
             case PullFrom():
                 known = self.store.records.known(self.router.pulls.look_up(effect))
-                self.router.pulls.asked(effect, known, now)
+                self.router.pulls.asked(effect, known, now, self.store)
             case NeighbourAnswered():
                 self._deeds += self._fates.answered(self, effect.neighbour, effect.text, now)
             case Inquire():

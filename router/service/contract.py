@@ -53,10 +53,12 @@ T = TypeVar("T")
 
 
 class Now(NamedTuple):
-    """Unix seconds, and seconds of a clock that never steps."""
+    """Unix seconds, and seconds of a clock that never steps and runs on while the machine sleeps; `slept_s`: for how
+    long it has slept since it was switched on."""
 
     wall_s: float
     mono_s: float
+    slept_s: float = 0.0
 
 
 class Chance(Protocol):

@@ -14,13 +14,13 @@ import re
 import socket
 import struct
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import trio
 
+from router.service.clock import steady_s
 from router.service.contract import Came
 from router.service.interfaces import interfaces
 from router.service.nearby import EVERYBODY, Interface, Interfaces
@@ -213,7 +213,7 @@ class MulticastDoor:
                     break
                 host = address[0].partition("%")[0]
                 came = Came(self._name, f"{host}%{place.index}:{address[1]}", data, to_group)
-                if self._admits(came, time.monotonic()):
+                if self._admits(came, steady_s()):
                     await self._heard(came)
             await trio.sleep(PAUSE_S)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +19,8 @@ from router.client.composer import Lifetime
 from router.client.received import Received
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import with_via
+from router.service import clock, words
 from router.service import contract as c
-from router.service import words
 from router.service.alarm import Alarm
 from router.service.deed_checks import answer_of, event_of
 from router.service.doors import Doors, admit_all
@@ -187,7 +186,7 @@ class RulesHost(Service):
             self._in_hand = received = source if isinstance(source, Received) else None
             follows = Cycle()
             try:
-                for deed in self._rules.hear(heard, c.Now(time.time(), time.monotonic())):
+                for deed in self._rules.hear(heard, clock.now()):
                     self._lay_down(follows, deed, received)
             except Exception as error:
                 failed = received, error

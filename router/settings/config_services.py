@@ -55,7 +55,13 @@ class Resident(NamedTuple):
 Residents = Mapping[str, Resident]
 """By their names in the `services` package."""
 NOBODY: Residents = MappingProxyType({})
-OF_AN_EDGE: Residents = MappingProxyType({"discovery": Resident()})
+OF_AN_EDGE: Residents = MappingProxyType(
+    {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)}
+)
+OF_A_CORE: Residents = MappingProxyType(
+    {"discovery": Resident({"sampling": True}), "pubsub": Resident({"mode": "overlay"})}
+)
+"""The services of a new node, by its role."""
 
 
 def service_name(spec: str) -> str:

@@ -17,12 +17,14 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.pubsub import is_wanted
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.kept_rows import judge
 from router.service.parts import Part, Parts, Reader
 from services.pubsub.core.comparing import Comparing
 from services.pubsub.core.dissemination import Dissemination
 from services.pubsub.core.forwarding import ForwardingLimits
 from services.pubsub.core.hints import Hints
 from services.pubsub.core.interests import Interests
+from services.pubsub.core.kept import FORMS, VERSION
 from services.pubsub.core.known import SERVICE, Known
 from services.pubsub.core.messages import (
     AskInterests,
@@ -47,6 +49,7 @@ class PubSub:
     """`known` and `others`: what its parts share; `readers`: which part reads messages of which type."""
 
     def __init__(self, setup: c.Setup) -> None:
+        self._first = judge(setup.kept, setup.name, VERSION, FORMS)
         settings: Settings = setup.settings
         is_leaf = settings.mode == "leaf"
         self.known, self.others = Known(setup.key), Others()
@@ -72,5 +75,6 @@ class PubSub:
             self.known.router = heard.router
         if isinstance(heard, c.Message) and heard.group is None and is_wanted(heard.body):
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the router of this node says which groups are wanted")]
-        deeds = self._parts.hear(heard, now)
+        deeds = [*self._first, *self._parts.hear(heard, now)]
+        self._first = []
         return [*deeds, *self._parts.go_on(self._comparing, now)] if self.known.back else deeds

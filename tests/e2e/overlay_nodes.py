@@ -11,7 +11,7 @@ from rigs.patience import HANG_S
 from router import connect
 from router.actors.process import program
 from router.rig.machines import Machine
-from router.settings.config_services import Resident, Residents
+from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Resident
 from router.settings.home import Home
 
 PORT = 4100
@@ -23,9 +23,7 @@ def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[
     """Return a core that is not started yet, on a machine of its own or on this one; `seeds`: links of nodes that it is
     told of."""
     url = f"tls://127.0.0.1:{free_port()}" if machine is None else f"tls://{machine.ip}:{PORT}"
-    residents = {
-        "discovery": Resident({"sampling": True, "seeds": seeds}), "pubsub": Resident({"mode": "overlay"}),
-    }  # fmt: skip
+    residents = {**OF_A_CORE, "discovery": Resident({"sampling": True, "seeds": seeds})}
     Home(found.base / name).create("core", (url,), residents)
     node = found.node(name, "core", CALM, listens=False)
     node.url = url
@@ -34,8 +32,7 @@ def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[
 
 def edge(found: Rig, name: str, machine: Machine | None = None) -> NodeProcess:
     """Return an edge that is not started yet."""
-    residents: Residents = {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)}
-    Home(found.base / name).create("edge", (), residents)
+    Home(found.base / name).create("edge", (), OF_AN_EDGE)
     return _placed(found.node(name, "edge", CALM), machine)
 
 

@@ -48,7 +48,7 @@ class Node:
         self.told: list[c.CaughtUp] = []
         self.refused: list[c.Refuse] = []
         self.asked = self.forwarded = self.frames = 0
-        self.wake_s = 0.0
+        self.wake_s = self.slept_s = 0.0
         self.part.hear(c.Tick(), c.Now(BEGIN_S - UP_S + ahead_s, MONO_S - UP_S))
 
     def hold(self, *messages: tuple[MessageId, int], at_s: float = BEGIN_S) -> None:
@@ -94,7 +94,7 @@ class World:
         self.hear(node, c.Linked(other.me.router, other.me.service if is_up else None))
 
     def now(self, node: Node) -> c.Now:
-        return c.Now(BEGIN_S + self.now_s + node.ahead_s, MONO_S + self.now_s)
+        return c.Now(BEGIN_S + self.now_s + node.ahead_s, MONO_S + self.now_s, node.slept_s)
 
     def hear(self, node: Node, heard: c.Heard) -> None:
         self._todo += ((node, deed) for deed in node.part.hear(heard, self.now(node)))

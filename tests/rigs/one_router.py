@@ -114,7 +114,7 @@ class OneRouter:
                 self.router.fetched(effect.recipient, owed, more, self.now())
             elif isinstance(effect, PullFrom):
                 known = self.store.records.known(self.router.pulls.look_up(effect))
-                self.router.pulls.asked(effect, known, self.now())
+                self.router.pulls.asked(effect, known, self.now(), self.store)
             effects += self.router.take_effects()
 
     def pass_time(self, seconds: float) -> None:

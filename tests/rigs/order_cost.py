@@ -71,7 +71,8 @@ def receive(wires: list[bytes], order: Order) -> float:
     me = SigningKey(b"m" * 32)
     keys = GroupKeys(FAMILY.content_key, Causes())
     readers = Readers(
-        me.public, lambda group: keys, print, lambda wanted: None, time.time, time.monotonic, verify=False
+        me.public, lambda group: keys, print, lambda wanted: None, lambda *_: None, time.time, time.monotonic,
+        verify=False,
     )  # fmt: skip
     inbox = readers.inbox = Inbox(
         WINDOW, 1 << 30, durable=True, known=readers.known, problem=print, wake_loops=lambda: None,

@@ -6,6 +6,7 @@ not settled come again. Tests may delay its settling, let it refuse, cut its con
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import deque
@@ -171,7 +172,16 @@ class RouterLink:
         self._hand(seal_unicast(self.router.key, self.app, body, ttl_s=0, expiry_min=later()), False)
 
     def answer(self, inquiry: Inquiry) -> None:
+        if inquiry.ask == "pull":
+            said = json.loads(inquiry.argument)
+            self.tell(Answer(json.dumps({"states": [self._state(bytes.fromhex(one)) for one in said["ids"]]}).encode()))
+            return
         self.tell(Answer(f'{{"asked": "{inquiry.ask} {inquiry.argument}"}}'.encode()))
+
+    def _state(self, id: bytes) -> str:
+        if any(message_id(one) == id for one in self.router.queues.get(self.app, Queue()).wires):
+            return "owed"
+        return "known" if id in self.router.stored else "asked"
 
     # -- reading -------------------------------------------------------------------------------------------
 

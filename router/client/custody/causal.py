@@ -27,17 +27,17 @@ class OrderLimits:
 
     `waiting_max`: when this many messages wait, the oldest is given. `bytes_max`: of what was asked for, this much may
     wait. `gap_s`: no message waits longer. `full_s`: how long the oldest waits once the node's window is full, so that
-    what is missing cannot come through it. `here_s`: how long a cause that the node has, and perhaps does not owe to
-    this app, may take to arrive. `given_max`: ids of messages remembered as given; `missed_max`: ids remembered as
-    missing. `senders_max`: senders whose newest number is remembered. `walk_max`: steps from a message that has waited
-    too long to what it waits for.
+    what is missing cannot come through it. `old_s`: how long the causes are waited for of a message that was asked for
+    and may be from before this app's time. `given_max`: ids of messages remembered as given; `missed_max`: ids
+    remembered as missing. `senders_max`: senders whose newest number is remembered. `walk_max`: steps from a message
+    that has waited too long to what it waits for.
     """
 
     waiting_max: int = 256
     bytes_max: int = 4 << 20
     gap_s: float = 30.0
     full_s: float = 2.0
-    here_s: float = 1.0
+    old_s: float = 1.0
     given_max: int = 65_536
     missed_max: int = 4096
     senders_max: int = 4096

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
@@ -51,6 +51,13 @@ class _Pull(Struct, forbid_unknown_fields=True):
     expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
     minutes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MINUTES_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
     history: Annotated[tuple[bool, ...], Meta(max_length=IDS_MAX)] = ()
+
+
+class Queued(Protocol):
+    """The part of a store that tells what waits for whom (`router.disk.store.store.Store`)."""
+
+    def message(self, identity: bytes, /) -> tuple[Parcel, int] | None: ...
+    def owes(self, recipient: bytes, first: int, index: int) -> bool: ...
 
 
 class _Asker:
@@ -115,12 +122,19 @@ class Pulls:
             for minute in (minutes if minutes.start else (0,))
         ]  # fmt: skip
 
-    def asked(self, asked: PullFrom, on_disk: Collection[bytes], now: Now) -> None:
-        """Ask the named router for those messages that this router does not know, and answer what was done for each."""
+    def asked(
+        self, asked: PullFrom, on_disk: Collection[bytes], now: Now, queues: Queued
+    ) -> None:  # fmt: skip
+        """Ask the named router for those messages that this router does not know, and answer what was done for each.
+
+        An app is told what is in its queue: it need not guess whether what this router has will come to it as well."""
         link, to = self._links.get(asked.asker), self._links.to(asked.router)
         if link is None:
             return
         states = [self._state(link, to, asked.group, id, on_disk, now) for _, id in asked.messages]
+        if link.key not in self._directory.services:
+            found = zip(states, asked.messages, strict=True)
+            states = ["owed" if one == "known" and _is_owed(queues, link.key, id) else one for one, (_, id) in found]
         self._answer(link, {"states": states}, now)
 
     def _state(self, link: Link, to: Link | None, group: bytes, id: bytes, on_disk: Collection[bytes], now: Now) -> str:
@@ -198,3 +212,8 @@ class Pulls:
         self._pending.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
         )
+
+
+def _is_owed(queues: Queued, recipient: bytes, id: bytes) -> bool:
+    found = queues.message(id)
+    return found is not None and queues.owes(recipient, found[0].first, found[1])

@@ -10,7 +10,7 @@ from router.service import contract as c
 
 KEPT = b"clock"
 STEADY_S = 2.0
-"""The clock may stray by so much from the monotonic one, which nobody sets, before it counts as set."""
+"""The clock may stray by so much from the steady one, which nobody sets, before it counts as set."""
 _ROW = Struct(">dd")
 
 

@@ -65,7 +65,7 @@ class Comparing:
         self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
         self._figures = Figures(setup.kept)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
-        self._last_s = 0.0
+        self._slept_s = inf
         self._begun = 0
         known.is_history = self._fetching.is_history
 
@@ -184,7 +184,7 @@ class Comparing:
     def _look_at_topics(self, now: c.Now) -> list[c.Deed]:
         """Begin with topics that are wanted, end with those that are not; after a sleep of this machine, with all."""
         deeds = list[c.Deed]()
-        topics, slept = self._known.topics, now.wall_s - self._last_s > now.mono_s + self._limits.absence_s
+        topics, slept = self._known.topics, now.slept_s > self._slept_s + self._limits.absence_s
         for group in [one for one in self._plans if one not in topics]:
             deeds += self._figures.left(group)
             del self._plans[group]
@@ -197,10 +197,10 @@ class Comparing:
                 deeds += self._since.begin(group, now)
                 missed, arrived = self._early.pop(group, (0, 0))
                 self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
-            elif slept and self._last_s:
+            elif slept:
                 plan = self._plans[group]
                 plan.next_s, plan.is_awaited = now.mono_s, True
-        self._last_s = now.wall_s - now.mono_s
+        self._slept_s = now.slept_s
         for group, router in self._known.back:
             if group in self._plans:
                 self._plans[group].name(router, now.mono_s, self._limits.apart_s)

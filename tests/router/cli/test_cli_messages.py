@@ -417,12 +417,18 @@ def test_queue_waits_for_the_node(router: Run, home: Path) -> None:
     process, _ = start_node(home, "--verifiers", "0")
     assert router("sub", "g", "--as", "bob", "--timeout", "0.01").exit_code == 5
     assert stop_node(process) == 0
-    command = [*ROUTER, "--home", str(home), "pub", "g", "patience", "--queue"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
+    here = [*ROUTER, "--home", str(home)]
+    reading = [*here, "sub", "g", "--as", "bob", "--queue", "--count", "1", *WAITING]
+    with (
+        subprocess.Popen([*here, "pub", "g", "patience", "--queue"], stdout=subprocess.PIPE, text=True) as waiting,
+        subprocess.Popen(reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as subscriber,
+    ):
+        assert subscriber.stderr is not None
+        assert "the node is away, waiting for it" in subscriber.stderr.readline()
         process, _ = start_node(home, "--verifiers", "0")
         assert waiting.communicate(timeout=HANG_S)[0].startswith("msg1")
-    assert waiting.returncode == 0
-    assert router("sub", "g", "--as", "bob", "--count", "1", *WAITING).stdout == "patience\n"
+        assert subscriber.communicate(timeout=HANG_S)[0] == "patience\n"
+    assert (waiting.returncode, subscriber.returncode) == (0, 0)
     assert stop_node(process) == 0
 
 

@@ -69,11 +69,12 @@ def test_a_new_core_samples_and_its_link_names_its_discovery_service(tmp_path: P
     run = run_in(tmp_path)
     assert run("init", "--role", "core", "--listen", URL).exit_code == 0
     config, _ = load(tmp_path / "router.toml")
-    assert config.node.services == ("services.discovery",) and config.node.services_public == ("discovery",)
-    assert config.services == {"discovery": {"sampling": True}}
+    assert config.node.services == ("services.discovery", "services.pubsub")
+    assert config.node.services_public == ("discovery", "pubsub")
+    assert config.services == {"discovery": {"sampling": True}, "pubsub": {"mode": "overlay"}}
     found = parse_peer_link(run("id", "--link").stdout.strip())
     assert isinstance(found, Advertisement) and found.rev == 0
-    assert dict(found.services) == {"discovery": key_of(Home(tmp_path), "discovery").public}
+    assert dict(found.services) == {name: key_of(Home(tmp_path), name).public for name in ("discovery", "pubsub")}
 
 
 def test_another_node_takes_it_from_a_picture_a_text_and_standard_input(tmp_path: Path) -> None:

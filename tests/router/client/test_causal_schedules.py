@@ -25,7 +25,7 @@ from router.client.ordering import Opened
 from router.client.readers import GroupKeys, Nothing, Readers
 from router.core.link.session import Messages
 from router.core.wire.codec import frame, split_frames
-from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import message_id
 
 ME, ROUTER = SigningKey(b"m" * 32), SigningKey(b"r" * 32)
@@ -60,12 +60,13 @@ class App:
 
     def __init__(self, hub: Hub, journal: Journal) -> None:
         self.hub, self.now_s = hub, 0.0
+        self.doubts: list[MessageId] = []
         self.causes = Causes(kept=journal.heads(FAMILY.group))
         keys = GroupKeys(FAMILY.content_key, self.causes)
         self.problems: list[str] = []
         self.readers = Readers(
-            ME.public, lambda group: keys, self.problems.append, hub.pull, lambda: WALL_S, lambda: self.now_s,
-            verify=False,
+            ME.public, lambda group: keys, self.problems.append, hub.pull, self._judge, lambda: WALL_S,
+            lambda: self.now_s, verify=False,
         )  # fmt: skip
         self.readers.journal = self.journal = journal
         self.inbox = self.readers.inbox = Inbox(
@@ -76,6 +77,9 @@ class App:
         self.readers.ordering.choose(FAMILY.group, "causal", 30.0, is_sealed=True)
         self.sent: list[bytes] = []
         self.handled: list[Arrival] = []
+
+    def _judge(self, group: PublicKey, id: MessageId) -> None:
+        self.doubts.append(id)
 
     def hear(self, most: int) -> bool:
         """Read what the window lets through, at most so many; return whether there was anything."""
@@ -91,6 +95,9 @@ class App:
         """Return the next message, if there is one to be given now."""
         while self.hub.answers:
             self.readers.carried(self.hub.answers.pop(0))
+        while self.doubts:
+            id = self.doubts.pop(0)
+            self.readers.judged(id, any(message_id(one) == id for one in self.hub.owed[self.inbox.settled :]))
         found = self.readers.step(FAMILY.group)
         while found is Nothing.YET:
             found = self.readers.step(FAMILY.group)

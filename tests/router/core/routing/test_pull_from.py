@@ -102,6 +102,17 @@ def test_history_that_does_not_come_is_forgotten(monkeypatch: pytest.MonkeyPatch
     assert one.accepted()[-1][2] == (PUBSUB.public,)
 
 
+def test_an_app_is_told_what_is_in_its_queue() -> None:
+    one, service, alice, peer = house()
+    one.bring(peer, WIRES[0])
+    one.cycle()
+    assert pull(one, alice, PEER, *IDS[:2], source=ALICE) == ["owed", "asked"]
+    one.router.settled(alice, 3, one.now())  # two answers of the router, and the message
+    one.cycle()
+    assert pull(one, alice, PEER, IDS[0], source=ALICE) == ["known"]
+    assert pull(one, service, PEER, IDS[0]) == ["known"]
+
+
 @pytest.mark.parametrize("more", [{}, {"expiries": [EXPIRY, EXPIRY]}])
 def test_nothing_is_asked_for_what_the_index_knows_in_memory_or_on_disk(more: dict[str, Any]) -> None:
     one, service, _, peer = house()

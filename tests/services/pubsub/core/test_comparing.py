@@ -126,6 +126,10 @@ def test_after_this_machine_slept() -> None:
     left.ahead_s += 60
     world.hear(left, c.Tick())
     world.run()
+    assert len(left.held) == 10, "a clock that is set is no sleep"
+    left.slept_s += 60
+    world.hear(left, c.Tick())
+    world.run()
     assert len(left.held) == 20
 
 

@@ -1,0 +1,20 @@
+"""The clocks of this machine, as rules are told them."""
+
+from __future__ import annotations
+
+import time
+
+from router.service.contract import Now
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady_s() -> float:
+    """Return the seconds of `Now.mono_s`: nobody sets that clock, and it runs on while the machine sleeps."""
+    return time.clock_gettime(_STEADY)
+
+
+def now() -> Now:
+    """Read the clocks. Linux's monotonic clock stands still while the machine sleeps, and so tells for how long."""
+    steady = steady_s()
+    return Now(time.time(), steady, steady - time.clock_gettime(time.CLOCK_MONOTONIC))
