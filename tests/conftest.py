@@ -17,6 +17,7 @@ from hypothesis import settings
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
 from rigs.rewriting import pytest_configure  # noqa: F401
+from rigs.warm_start import WarmStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +47,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             mark = item.get_closest_marker("xdist_group")
             if mark is not None:
                 item._id = NodeId.parse(f"{item.nodeid}@{mark.args[0]}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_start(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The quick tests fork the commands that they start."""
+    if request.config.option.markexpr != "not long":
+        yield
+        return
+    warm = WarmStart()
+    warm.install()
+    yield
+    warm.close()
 
 
 @pytest.fixture(scope="session")

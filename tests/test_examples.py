@@ -15,10 +15,11 @@ import pytest
 from rigs.patience import HANG_S
 
 import router
+from router.actors.process import program
 from router.core.wire.text import parse_key
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-ROUTER = (sys.executable, "-m", "router")
+ROUTER = tuple(program("router"))
 GROUP = "friends"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,7 @@ GROUP = "shopping"
 
 
 async def command(node: NodeProcess, *args: str) -> str:
-    given = [sys.executable, "-m", "router", "--home", str(node.home.path), *args]
-    done = await trio.run_process(given, capture_stdout=True, stderr=subprocess.DEVNULL)
-    return done.stdout.decode().strip()
+    return (await node.run(*args)).stdout.strip()
 
 
 def a_list(found: Rig, node: NodeProcess, name: str) -> Process:

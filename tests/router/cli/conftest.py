@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 from rigs.patience import HANG_S
 
+from router.actors.process import program
 from router.cli import main
 
 Run = Callable[..., Result]
-ROUTER = (sys.executable, "-m", "router")
+ROUTER = tuple(program("router"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""Start commands of the router without importing its modules anew each time: fork them from a process that has.
+
+Each is a process of its own with the arguments, environment, directory and standard streams that it would have got, and
+a child of the test's process. The quick tests start commands so; all others execute them, as users do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import pickle
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
+from threading import Lock
+from typing import Any
+
+COMMAND = [sys.executable, "-P", "-m", "router"]
+LOADED = (
+    "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",
+    "router.settings", "router.transport", "router.why", "transports", "services.discovery", "services.pubsub",
+)  # fmt: skip
+AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
+"""Beginnings of variables that count while Python starts: where they differ, the command is executed."""
+REQUEST_BYTES_MAX = 1 << 20
+SET_CHILD_SUBREAPER = 36  # prctl(2)
+
+execute = subprocess._fork_exec  # type: ignore[attr-defined]
+
+
+class WarmStart:
+    """Starts commands by forking them; the process to fork from is started for the first."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._at_start = _at_start(os.environb)
+        self._libc = ctypes.CDLL(None)
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def install(self) -> None:
+        subprocess._fork_exec = self.start  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Execute commands again; what was forked goes on."""
+        subprocess._fork_exec = execute  # type: ignore[attr-defined]
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.wait()
+
+    def start(self, *how: Any) -> int:
+        """Take what `_posixsubprocess.fork_exec` takes, and return the pid."""
+        args, _, close_fds, kept, cwd, env, *fds = how[:14]
+        _, session, group, gid, gids, uid, umask, preexec = how[14:22]
+        env = {**os.environb} if env is None else dict(one.split(b"=", 1) for one in env)
+        plain = close_fds and kept == (fds[-1],) and (group, umask) == (-1, -1)
+        plain = plain and (gid, gids, uid, preexec) == (None,) * 4 and _at_start(env) == self._at_start
+        if not plain or list(args[:4]) != COMMAND:
+            return int(execute(*how))
+        told = pickle.dumps(([os.fsdecode(one) for one in args[4:]], cwd, env, session))
+        streams = [fd if fd != -1 else number for number, fd in enumerate((fds[0], fds[3], fds[5]))]
+        with self._lock:
+            here = self._connected()
+            self._libc.prctl(SET_CHILD_SUBREAPER, 1)  # Its parent ends at once: it becomes our child.
+            try:
+                socket.send_fds(here, [told], streams)
+                return int(here.recv(100))
+            finally:
+                self._libc.prctl(SET_CHILD_SUBREAPER, 0)
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with there:
+                command = [sys.executable, "-P", __file__, str(there.fileno())]
+                self._process = subprocess.Popen(command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
+        return self._socket
+
+
+def _at_start(env: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    return {name: value for name, value in env.items() if name.startswith(AT_START)}
+
+
+# -- in the process that is forked ----------------------------------------------------------------------------
+
+
+def serve(there: socket.socket) -> list[str] | None:
+    """Fork for each request; return the arguments in each child, and None at the end."""
+    while True:
+        told, fds, _, _ = socket.recv_fds(there, REQUEST_BYTES_MAX, 3)
+        if not told:
+            return None
+        born, says = os.pipe()
+        between = os.fork()
+        if not between:
+            child = os.fork()
+            if child:
+                os.write(says, b"%d" % child)
+                os._exit(0)
+            os.close(born)
+            os.close(says)
+            there.close()
+            args, cwd, env, session = pickle.loads(told)
+            _become(fds, cwd, env, session)
+            return list(args)
+        os.waitpid(between, 0)
+        there.send(os.read(born, 100))
+        for fd in (born, says, *fds):
+            os.close(fd)
+
+
+def _become(fds: list[int], cwd: str | None, env: dict[bytes, bytes], session: bool) -> None:
+    if session:
+        os.setsid()
+    if cwd is not None:
+        os.chdir(cwd)
+    os.environb.clear()
+    os.environb.update(env)
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdin, sys.stdout, sys.stderr = (_stream(number) for number in range(3))
+
+
+def _stream(number: int) -> TextIOWrapper:
+    """Return a standard stream as Python makes it at its start."""
+    before = (sys.__stdin__, sys.__stdout__, sys.__stderr__)[number]
+    assert before is not None
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED")) and number > 0
+    raw = FileIO(number, "wb" if number else "rb", closefd=False)
+    binary: Any = BufferedReader(raw) if not number else raw if unbuffered else BufferedWriter(raw)
+    by_lines = raw.isatty() or number == 2
+    return TextIOWrapper(binary, before.encoding, before.errors, "\n", by_lines, write_through=unbuffered)
+
+
+def load() -> None:
+    for name in LOADED:
+        package = import_module(name)
+        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+            import_module(found.name)
+    gc.collect()
+    gc.freeze()  # A child's collector copies no page of what was loaded.
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the tests' to hear of; the socket ends with them.
+    load()
+    arguments = serve(socket.socket(fileno=int(sys.argv[1])))
+    if arguments is not None:
+        sys.argv = ["router", *arguments]
+        runpy.run_module("router", run_name="__main__", alter_sys=True)
