@@ -1,5 +1,5 @@
-"""Settings for all tests: hypothesis has no time limits, only the packaged Java is found, Spark has one session, and a
-failure with an exception group is reported in a few lines."""
+"""Settings for all tests: hypothesis has no time limits, only the packaged Java is found, Spark has one session, and
+failures with an exception group are reported in a few lines."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def _warm_start(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Fleets:
-    """Logs of simulated fleets, written once for all workers."""
+    """Return logs of simulated fleets, written once for all workers."""
     base = tmp_path_factory.getbasetemp()
     return Fleets((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fleets")
 
 
 @pytest.fixture
 def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """JAVA_HOME for a child process that starts Spark without the router."""
+    """Return the JAVA_HOME for a child process that starts Spark without the router."""
     from router.audit.java import java_home
 
     home = java_home(tmp_path / "java")

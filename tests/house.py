@@ -1,4 +1,4 @@
-"""The house rules as functions of the source tree: each yields where it is broken and what to do there."""
+"""The house rules as functions of the source tree: each yields the places that break it, with the remedy."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ Tree = dict[str, str]
 
 
 class Import(NamedTuple):
-    """An import of `module` by the file `path` at `line`; `within`: the function that imports when called, or ""."""
+    """An import of `module` by the file `path` at `line`; `within`: the function that imports when called, "" at the
+    top level."""
 
     path: str
     module: str
@@ -79,7 +80,7 @@ class Import(NamedTuple):
 
 @cache
 def read(root: Path) -> Tree:
-    """Return the files that git tracks or would add; without git, all that are not hidden."""
+    """Return the files that git tracks or would add; without git, all files that are not hidden."""
     paths = [str(path.relative_to(root)) for way in ("[!.]*", "[!.]*/**/*") for path in root.glob(way)]
     if (root / ".git").exists():
         git = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
@@ -163,7 +164,8 @@ def late_imports(tree: Tree) -> Iterator[str]:
 
 
 def purity(tree: Tree) -> Iterator[str]:
-    """Forbid side effects in what decides: the core, the rules of services, and the contract they are written with."""
+    """Forbid side effects in code that decides: the core, the rules of services, and the contract they are written
+    with."""
     for path, module in _modules(tree):
         if PURE_RULES.fullmatch(path):
             yield from _impure_imports(path, module)
@@ -183,7 +185,7 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
 
 
 def schemes(tree: Tree) -> Iterator[str]:
-    """No transport is named by the node, by what checks the configuration, or by another transport."""
+    """Forbid naming a transport in the node, in the checks of the configuration, and in other transports."""
     for path, module in _modules(tree):
         if not SCHEMELESS.fullmatch(path):
             continue
@@ -196,7 +198,7 @@ def schemes(tree: Tree) -> Iterator[str]:
 
 
 def worlds(tree: Tree) -> Iterator[str]:
-    """The simulated world runs the cycle and the rules that ship: no class of its own bears their names."""
+    """Require the simulated world to run the cycle and the rules that ship: it defines no class of these names."""
     ships = {
         one.name: path for path, module in _modules(tree) if SHIPS.fullmatch(path)
         for one in module.body if isinstance(one, ast.ClassDef)
@@ -251,14 +253,14 @@ def swallowing(tree: Tree) -> Iterator[str]:
 
 
 def _may_swallow(node: ast.AST) -> TypeGuard[ast.ExceptHandler | ast.Call]:
-    """Whether it is worth the time to spell this node out."""
+    """Whether it is worth the time to unparse this node."""
     if isinstance(node, ast.ExceptHandler):
         return len(node.body) == 1 and isinstance(node.body[0], ast.Pass | ast.Expr)
     return isinstance(node, ast.Call) and _called(node).rpartition(".")[2] == "suppress"
 
 
 def _called(call: ast.Call) -> str:
-    """Return the dotted name of what is called; of another expression, its end."""
+    """Return the dotted name of the function that is called; for another expression, its last part."""
     parts: list[str] = []
     function = call.func
     while isinstance(function, ast.Attribute):
@@ -275,7 +277,7 @@ def docstrings(tree: Tree) -> Iterator[str]:
 
 
 def limits_once(tree: Tree) -> Iterator[str]:
-    """Forbid a second default: a part's limit that the node makes of a setting takes its default from there."""
+    """Forbid a second default: a limit of a part that the node takes from a setting has its default there only."""
     settings, parts = _written_here(tree, "router/settings/.*"), _written_here(tree, "router/(?!settings/).*")
     for path, module in _modules(tree):
         nodes = _nodes(module) if path.startswith("router/node/") else ()
@@ -295,7 +297,7 @@ def limits_once(tree: Tree) -> Iterator[str]:
 
 
 def hurry(tree: Tree) -> Iterator[str]:
-    """Forbid a test to fail because a machine is slow; where the clock is the test's own, it may say what it likes."""
+    """Forbid tests that fail because a machine is slow; a test whose clock is its own may depend on it."""
     for path, module in _modules(tree):
         if not path.startswith("tests/"):
             continue

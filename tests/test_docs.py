@@ -44,7 +44,7 @@ def paper(name: str) -> str:
 
 
 def settings() -> Iterator[tuple[str, str, str, str]]:
-    """Yield (section, name, default, sentence) of every setting in the sample configuration."""
+    """Yield (section, name, default, description) of every setting in the sample configuration."""
     section = ""
     for block in config.sample().split("\n\n"):
         lines = block.strip().splitlines()
@@ -122,7 +122,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def with_parts(text: str, name: str) -> str:
-    """Return the paper with its generated part made anew."""
+    """Return the paper with its generated parts made again."""
     opening, closing = f"<!-- generated: {name} -->\n", "<!-- end -->"
     before, found, rest = text.partition(opening)
     assert found, f"the mark {opening.strip()} is missing"

@@ -1,4 +1,4 @@
-"""The machines of the rig reach each other over their cables, and nothing is left of them."""
+"""The machines of the rig reach each other over their cables, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Story:
         taken, at_core, at_b = len(self.speaker.taken), self.at_core.received, self.at_b.received
         self._telling.progress(f"acknowledged {taken}, received on the core {at_core}, on B {at_b}")
 
-    # -- before the curtain: what a person would type ------------------------------------------------------
+    # -- setup: the commands that a person would type ------------------------------------------------------
 
     async def _set_up(self) -> None:
         self._say(

@@ -1,6 +1,6 @@
 """The apps of the kill rounds, each a process that may be killed at any moment: `apps.py ROLE JSON`.
 
-`publish` keeps what it publishes in its own database until the router has it, and after every start hands in the same
+`publish` keeps its messages in its own database until the router has them, and after every start hands in the same
 bytes again; standard input gives the number up to which it publishes. `keep` writes each message's effect and id in one
 transaction, and settles the message only then.
 """

@@ -1,4 +1,4 @@
-"""A node's disk at one moment: its event log read whole, its queues, its index, and whether they agree.
+"""Read a node's disk at one moment: its whole event log, its queues and its index, and check that they agree.
 
 The node must be stopped, killed or frozen. The store is copied, so that reading it changes nothing.
 """
@@ -51,7 +51,7 @@ class Disk:
 
 
 def read_disk(home: Home, router: PublicKey, scratch: Path) -> Disk:
-    """Read the disk, and check all that must hold at any moment; the text of `AssertionError` says what does not."""
+    """Read the disk, and check everything that must hold at any moment; raise `AssertionError` with the fault."""
     copy = scratch / "store"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(home.store_path, copy)
@@ -70,7 +70,7 @@ def read_disk(home: Home, router: PublicKey, scratch: Path) -> Disk:
 
 
 def read_lines(home: Home, router: PublicKey) -> list[Line]:
-    """Return all lines of the log of a node that is stopped: what is sealed, and what is only in the store yet."""
+    """Return all lines of the log of a stopped node: sealed ones, and those only in the store yet."""
     lines = read_log(home.log_path, router).lines
     last_seq = lines[-1].seq if lines else 0
     store = Store(home.store_path, StoreLimits(synced=False), bytes(16))

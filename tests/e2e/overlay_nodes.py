@@ -16,12 +16,12 @@ from router.settings.home import Home
 
 PORT = 4100
 CALM = {**QUICK, "link.dial_backoff_s_min": 0.2, "link.dial_backoff_s_max": 1.0}
-"""Several nodes that all dial one which is away take turns with it on one machine."""
+"""Settings with longer pauses between dials, for several nodes on one machine that dial one which is away."""
 
 
 def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[str, ...] = ()) -> NodeProcess:
-    """Return a core that is not started yet, on a machine of its own or on this one; `seeds`: links of nodes that it is
-    told of."""
+    """Return a core that is not started yet, on a machine of its own or on this one. `seeds`: links of the nodes that
+    it knows."""
     url = f"tls://127.0.0.1:{free_port()}" if machine is None else f"tls://{machine.ip}:{PORT}"
     residents = {**OF_A_CORE, "discovery": Resident({"sampling": True, "seeds": seeds})}
     Home(found.base / name).create("core", (url,), residents)
@@ -47,6 +47,6 @@ async def link_of(node: NodeProcess) -> str:
 
 
 async def ask_pubsub(node: NodeProcess, word: str) -> Any:
-    """Ask a node's pub/sub service, which answers in JSON."""
+    """Return the JSON answer of a node's pub/sub service."""
     async with connect(home=node.home) as app:
         return json.loads(await app.ask("service", f"pubsub {word}", timeout_s=HANG_S))

@@ -1,4 +1,4 @@
-"""Two well-behaved apps that exchange messages, undisturbed by the bad things that happen beside them."""
+"""Two well-behaved apps that exchange messages undisturbed, while a test misbehaves beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ STRICT = {"limits.hello_s": HELLO_S, "limits.frame_bytes_max": FRAME_BYTES_MAX}
 
 @dataclass
 class Pair:
-    """A speaker and a listener on one node. The speaker sends the next message when the listener has the last one."""
+    """A speaker and a listener on one node. The speaker sends the next message when the listener has got the last
+    one."""
 
     node: NodeProcess
     group: SigningKey = field(default_factory=new_key)

@@ -1,4 +1,4 @@
-"""A link to a real node, by hand: it sends any frames the test wants, and records all answers."""
+"""A link to a real node, driven by hand: a test sends any frames, and all answers are recorded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RawLink(AppLink):
     """A link on which a test hands in any messages. `got`: messages as they came; `refused`: by number, from 1;
     `written`: every byte of this end; `ended`: the node's goodbye.
 
-    What arrives is settled at once. `window`: how many messages the node may send before that.
+    Messages are settled on arrival. `window`: how many messages the node may send without settlement.
     """
 
     def __init__(self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096) -> None:
@@ -60,7 +60,7 @@ class RawLink(AppLink):
     # -- saying --------------------------------------------------------------------------------------------
 
     async def send(self, *wires: bytes, then: bytes = b"") -> int:
-        """Hand in messages, well formed or not, and write these bytes behind them; return the last one's number."""
+        """Hand in messages, well formed or not, and write these bytes after them; return the last message's number."""
         for wire in wires:
             self.sent += 1
             self.outbox.add(Submission(frame(wire), _Said(self, self.sent)))
@@ -68,7 +68,7 @@ class RawLink(AppLink):
         return self.sent
 
     async def publish(self, *wires: bytes) -> list[Reason | None]:
-        """Hand in messages and wait until they are settled; return why each was refused, or None."""
+        """Hand in messages and wait until they are settled; return for each why it was refused, or None."""
         last = await self.send(*wires)
         await self.until("everything is settled", lambda: self.settled >= last)
         return [self.refused[k][0] if k in self.refused else None for k in range(last - len(wires) + 1, last + 1)]
@@ -87,14 +87,14 @@ class RawLink(AppLink):
         return self.answers[-1] if len(self.answers) > before else None
 
     async def redeem(self, secret: bytes, name: str = "") -> Redeemed:
-        """Return the router's answer to the secret of an invitation."""
+        """Return the router's answer to a redemption with this secret."""
         before = len(self.redeemed)
         await self.send(self.unicast(self.router, encode_redemption(Redeem(secret, name)), ttl_s=0))
         await self.until("the invitation is answered", lambda: len(self.redeemed) > before)
         return self.redeemed[-1]
 
     def says(self, control: Control, expiry_s: float = LIFE_S) -> bytes:
-        """Return a control message of this key to the router."""
+        """Send the router a control message by this key."""
         return self.unicast(self.router, encode_control(control), ttl_s=0, expiry_s=expiry_s)
 
     async def write(self, parts: Sequence[Buffer]) -> None:
@@ -157,7 +157,7 @@ class RawLink(AppLink):
 
 @dataclass
 class _Said:
-    """The sink of one message."""
+    """The outcome of one message handed in."""
 
     link: RawLink
     number: int

@@ -1,4 +1,4 @@
-"""Real nodes for end-to-end tests: homes, `router serve` processes, and what they answer."""
+"""Real nodes for end-to-end tests: homes, `router serve` processes, and their answers."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class NodeProcess(node.NodeProcess):
     def knows(
         self, key: PublicKey, name: str = "", *, url: str = "", grants: tuple[Grant, ...] = (), uplink: bool = False
     ) -> None:
-        """Write a neighbour into the configuration."""
+        """Add a neighbour to the configuration."""
         peer = Peer(address=key, name=name, urls=(url,) if url else (), grant=grants, uplink=uplink)
         config.edit_peers(self.home.config_path, AddPeer(peer))
 
     def serves(self, edge: NodeProcess) -> None:
-        """Make this node an uplink of that edge, which gets every right here."""
+        """Make this node an uplink of that edge, which gets all rights here."""
         self.knows(edge.address, edge.name, grants=("join", "store", "relay"))
         edge.knows(self.address, self.name, url=self.url, uplink=True)
 
@@ -154,7 +154,7 @@ class Rig:
 async def rig(base: Path, within_s: float = HANG_S) -> AsyncIterator[Rig]:
     """Yield the rig of a test; kill its processes by their pids when the test ends.
 
-    Raise `RigFailed` if it has taken too long, with what was waited for and what each process said last."""
+    Raise `RigFailed` after too long a time, with the pending waits and the last output of each process."""
     found = Rig(base)
     given_up.clear()
     try:
@@ -170,7 +170,7 @@ async def rig(base: Path, within_s: float = HANG_S) -> AsyncIterator[Rig]:
 
 
 class Tiers(NamedTuple):
-    """Edge A, the core that is its uplink, and edge B of the same core."""
+    """Edge A, the core that is its uplink, and edge B of that core."""
 
     rig: Rig
     edge_a: NodeProcess

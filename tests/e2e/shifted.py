@@ -1,4 +1,4 @@
-"""`router` on a machine whose wall clock a file moves: the first argument names the file, which holds seconds."""
+"""Run `router` with a wall clock that a file shifts: the first argument names the file, which holds seconds."""
 
 from __future__ import annotations
 

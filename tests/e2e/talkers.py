@@ -1,4 +1,4 @@
-"""Apps that publish and read in causal order, and what must hold of what each has read."""
+"""Apps that publish and read in causal order, and the checks of what each has read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from router.demo.said import Said, read_body, too_early
 
 @dataclass
 class Talk:
-    """What an app has published and read in one group; `read` is in the order in which it was given."""
+    """The messages that an app has published and read in one group; `read` is in the order of reading."""
 
     group: Group
     published: list[bytes] = field(default_factory=list)
@@ -72,7 +72,7 @@ def lacking(talkers: Iterable[Talker]) -> dict[str, int]:
 
 
 def check(talkers: Iterable[Talker]) -> None:
-    """Check that each app has read what the others have published in its groups, once and in causal order."""
+    """Check that each app has read the messages of the others in its groups, once and in causal order."""
     for one in talkers:
         for had, expected in _each(one, talkers):
             assert set(had) == expected and len(had) == len(expected), f"{one.name}: something lost or doubled"
@@ -82,7 +82,7 @@ def check(talkers: Iterable[Talker]) -> None:
 
 
 def _each(one: Talker, talkers: Iterable[Talker]) -> Iterable[tuple[list[bytes], set[bytes]]]:
-    """Yield, group by group, what an app has read and what it is to read."""
+    """Yield for each group the messages that an app has read and those that it must read."""
     for group, talk in one.talks.items():
         others = [each.talks[group] for each in talkers if each is not one and group in each.talks]
         yield talk.read, {id for each in others for id in each.published}

@@ -1,4 +1,4 @@
-"""`router audit` agrees with what apps received over three real nodes, one of which is killed."""
+"""`router audit` agrees with the messages that apps received over three real nodes, one of which is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNWANTED = b"no, thank you"
 
 @dataclass
 class Reader:
-    """An app that records the messages it was handed, and refuses those it does not want."""
+    """An app that records its messages, and refuses those it does not want."""
 
     node: NodeProcess
     key: SigningKey = field(default_factory=new_key)
@@ -80,7 +80,8 @@ class Story:
             nursery.cancel_scope.cancel()
 
     async def _publish(self) -> None:
-        """Publish, and kill the core meanwhile; what expires and what is refused follows when all are up again."""
+        """Publish, and kill the core meanwhile; publish messages that expire or are refused when all nodes are up
+        again."""
         async with connect(home=self.a.home) as app:
             async with trio.open_nursery() as nursery:
                 for n in range(MESSAGES):
@@ -103,7 +104,7 @@ class Story:
     # -- what the audit must say -----------------------------------------------------------------------------
 
     def owed(self) -> dict[str, dict[str, int]]:
-        """Return by router what was owed, and how it ended, as the apps know it."""
+        """Return by router the deliveries owed, with their ends, as the apps know them."""
         big, small, naps = (len(self.sent[group.public]) for group in (self.big, self.small, self.naps))
         everything = sum(map(len, self.sent.values()))
         return {

@@ -93,7 +93,8 @@ async def test_what_no_neighbour_may_say_ends_its_connection(
 
 
 async def test_a_peer_that_sends_a_byte_now_and_then(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Before TLS, before the hello, and before the proof: closed after `limits.hello_s`, however slowly bytes come."""
+    """The connection is closed after `limits.hello_s`, however slowly bytes come: before TLS, before the hello, and
+    before the proof."""
     async with scene(tmp_path) as found:
         core = found.core
         port = int(core.url.rpartition(":")[2])
@@ -133,7 +134,8 @@ class Trickled(Protocol):
 
 
 async def trickle(stream: Trickled, data: bytes) -> float:
-    """Send the data byte by byte, a tenth of the patience apart; return after how many seconds the node has closed."""
+    """Send the data byte by byte, with pauses of a tenth of the limit; return after how many seconds the node has
+    closed."""
     began = trio.current_time()
 
     async def send() -> None:
@@ -185,7 +187,7 @@ async def test_a_peer_that_never_reads(tmp_path: Path, subtests: pytest.Subtests
 
 
 async def test_a_wrong_key_on_dial(tmp_path: Path) -> None:
-    """The dialling node's operator, and an app, learn which key was dialled and which answered."""
+    """The dialling node's operator and an app are told which key was dialled and which answered."""
     async with scene(tmp_path) as found:
         core, edge, wanted = found.core, found.rig.node("edge"), new_key().public
         edge.knows(wanted, "impostor", url=core.url, uplink=True)
@@ -210,7 +212,8 @@ async def test_a_wrong_key_on_dial(tmp_path: Path) -> None:
 
 
 async def test_plain_text_on_the_tls_port(tmp_path: Path) -> None:
-    """The connection is closed at once, without an answer in plain text; the node's log says who spoke what."""
+    """The connection is closed at once, without an answer in plain text; the node's log says which protocol was
+    spoken."""
     async with rig(tmp_path) as found:
         core = found.node("core", "core", verbose=True)
         await core.start()

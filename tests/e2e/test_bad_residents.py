@@ -1,5 +1,5 @@
-"""Services that fill their disk, flood the log and hold up their process, beside an honest one and two talking apps:
-each is a sentence in `router status` with what to do, the others are not disturbed, and its state stays whole."""
+"""Services that fill their disk, flood the log and block their process, beside an honest one and two talking apps:
+`router status` reports each with its remedy, the others are not disturbed, and the honest state stays whole."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def asked(node: NodeProcess, question: str = "") -> dict[str, Any]:
 
 
 async def said(node: NodeProcess, *words: str) -> str:
-    """Wait until `router status` says this of the service; return all that it says of it."""
+    """Wait until `router status` says this of the service; return everything that it says of it."""
     found = await until(node.home, lambda services: all(word in services["bad"]["problem"] for word in words))
     return str(found["bad"]["problem"])
 
@@ -160,7 +160,8 @@ async def test_one_that_fills_its_disk_waits_for_room_and_loses_nothing(tmp_path
 
 @pytest.mark.parametrize("run", CONFIRMED)
 async def test_services_leave_the_node_the_room_that_it_needs(tmp_path: Path, place: Path, run: str) -> None:
-    """Otherwise the node would refuse all messages with the reason disk-full, because one service fills the disk."""
+    """Without this limit, one service that fills the disk would make the node refuse all messages with the reason
+    disk-full."""
     least = shutil.disk_usage(tmp_path).free * 6 // 10
     async with household(tmp_path, "hungry", run, f"[store]\ndisk_free_bytes_min = {least}\n") as (node, pair):
         async with connect(home=node.home) as app:
@@ -211,7 +212,8 @@ async def test_one_that_blocks_its_own_process_is_named_while_it_does(
 
 @pytest.mark.parametrize("module", [pytest.param("blocking", marks=pytest.mark.long), "blocking_class"])
 async def test_one_that_blocks_the_node_is_named_on_standard_error(tmp_path: Path, place: Path, module: str) -> None:
-    """Nothing can interrupt it; who waits for the node reads who is to blame, and afterwards all goes on."""
+    """Nothing can interrupt the service; callers that wait for the node read its name, and afterwards everything goes
+    on."""
     async with household(tmp_path, module, "inside") as (node, _), connect(home=node.home) as app:
         free = tmp_path / "free"
         await app.send(key_of(node.home, "bad").public, str(free).encode())

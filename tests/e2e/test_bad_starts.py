@@ -1,5 +1,5 @@
-"""Nodes that cannot start: one or two lines that say what is wrong, with which value, and what to do, and the
-contract's exit code. A node that runs beside them is not disturbed."""
+"""Nodes that cannot start print one or two lines with the fault, the value and the remedy, and exit with the contract's
+code; a node that runs beside them is not disturbed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_corrupted_database(tmp_path: Path, subtests: pytest.Subtests) -
 
 
 async def test_a_database_that_is_damaged_under_a_running_node(tmp_path: Path) -> None:
-    """The node ends, and its last words say what failed, where, and what to do."""
+    """The node ends, and its last lines say what failed, where, and what to do."""
     async with rig(tmp_path) as found:
         node, group = found.node("node"), new_key()
         await node.start()
@@ -115,7 +115,7 @@ async def test_a_home_that_is_not_writable(tmp_path: Path, subtests: pytest.Subt
 
 
 async def serve_as_anybody(home: Path) -> Finished:
-    """Run `serve` as a user who is bound by file modes, which root is not."""
+    """Run `serve` as a user who is bound by file modes, unlike root."""
     bound = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
     if bound and not shutil.which(bound[0]):
         pytest.skip("root may write everywhere")

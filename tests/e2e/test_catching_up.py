@@ -1,4 +1,5 @@
-"""A long absence on real nodes: an edge whose queue was dropped comes back, gets what cores still hold, and says so."""
+"""A long absence on real nodes: an edge whose queue was dropped comes back, gets the messages that cores still hold,
+and reports it."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ SHORT_MIN = 1  # what expires so soon is not compared
 
 
 async def read(group: Group, count: int) -> tuple[list[int], int]:
-    """Return the numbers of the next messages, and how many came before their cause or after their effect; fail if one
-    of these does not say so."""
+    """Return the numbers of the next messages, and how many came before their cause or after their effect; fail if such
+    a message is not marked."""
     found: list[int] = []
     seen, marked = {-1}, 0
     async for message in group:
@@ -38,7 +39,7 @@ async def read(group: Group, count: int) -> tuple[list[int], int]:
 
 @pytest.mark.parametrize("missed", [200, pytest.param(20_000, marks=pytest.mark.long)])
 async def test_a_long_absence(missed: int, tmp_path: Path) -> None:
-    """Whoever is away misses 200 messages, or 20,000, of which three have expired when it is back."""
+    """An app that is away misses 200 messages, or 20,000, three of which have expired when it is back."""
     held = missed - EXPIRED
     async with rig(tmp_path, within_s=HANG_S * (1 + missed // 5_000)) as found:
         up, away = core(found, "core"), edge(found, "edge")

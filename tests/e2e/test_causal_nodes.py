@@ -1,4 +1,4 @@
-"""Causal order on real nodes: what an edge never had comes from the core that named it, and no more than that."""
+"""Causal order on real nodes: messages that an edge lacks come from the core that named them, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ FAMILY = new_group(b"g" * 32, b"k" * 32, "family")
 
 
 async def test_a_new_reader_at_an_edge_gets_what_the_first_message_follows(tmp_path: Path) -> None:
-    """The edge lacks what was said before it joined. It asks the core for the cause of what comes, not for more."""
+    """The edge lacks the messages published before it joined. It asks the core for the cause of each new message, not
+    for more."""
     async with rig(tmp_path) as found:
         core, edge = found.node("core", "core"), found.node("edge")
         core.serves(edge)

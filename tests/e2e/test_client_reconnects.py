@@ -1,4 +1,4 @@
-"""An app whose node is killed and started again goes on by itself; what publishing does meanwhile is its choice."""
+"""An app whose node is killed and started again continues by itself; it chooses what publishing does meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ async def until_up(app: Node, up: bool = True) -> None:
 
 
 async def test_the_loop_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Over three restarts, two after a kill, every message comes once and in order, and the app notices nothing."""
+    """Over three restarts, two of them after a kill, every message comes once and in order, and the app notices
+    nothing."""
     async with one_node(tmp_path) as (_, node):
         group, key, got = new_key(), new_key(), list[bytes]()
         async with (
@@ -70,7 +71,7 @@ async def test_the_loop_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 async def test_publishing_raises(tmp_path: Path) -> None:
-    """`when_down="raise"`, the default: it raises at once, with the remedy, and nothing is sent later."""
+    """With `when_down="raise"`, the default, publishing raises at once, with the remedy, and nothing is sent later."""
     async with one_node(tmp_path) as (_, node):
         group, got = new_key(), list[bytes]()
         async with connect(home=node.home, key=new_key()) as listener, connect(home=node.home) as speaker:
@@ -94,7 +95,7 @@ async def test_publishing_raises(tmp_path: Path) -> None:
 
 
 async def test_publishing_queues(tmp_path: Path) -> None:
-    """`when_down="queue"`: it waits, and hands in when the node is back, also what came before its first start."""
+    """With `when_down="queue"`, publishing waits for the node, even before its first start."""
     async with rig(tmp_path) as found:
         node, group = found.node("node"), new_key()
         key = new_key()

@@ -1,5 +1,5 @@
-"""Nodes with wrong clocks: no acknowledged message is refused for good or ends by a clock that others contradict, and
-the node's operator and apps are warned."""
+"""Nodes with wrong clocks: no acknowledged message is refused for good, or ended, by a clock that others contradict,
+and the node's operator and apps are warned."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ async def test_an_edge_that_is_two_days_behind_says_so_and_takes_nothing_that_it
 
 
 async def test_what_was_acknowledged_before_the_clocks_were_compared_is_kept(tmp_path: Path) -> None:
-    """The edge is 8 days ahead and meets its core only after taking a message: too far there, refused only for now."""
+    """The edge is 8 days ahead and meets its core only after taking a message, which is too far in the future there and
+    refused only for now."""
     async with rig(tmp_path) as found:
         core, edge = found.node("core", "core"), found.node("edge")
         core.serves(edge)

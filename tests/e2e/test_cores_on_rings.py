@@ -1,4 +1,4 @@
-"""Cores that are told of one other core stand on one ring of each group that their apps want, on real sockets."""
+"""Cores that know one other core join one ring for each group that their apps want, on real sockets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ring_of(row: dict[str, Any] | None) -> tuple[int, bool | None] | None:
 
 
 async def until(cores: Iterable[Core], group: PublicKey, neighbours: int) -> None:
-    """Wait until each core has as many neighbours in a group, and a whole ring."""
+    """Wait until each core has that many neighbours in a group, and a whole ring."""
     for one in cores:
         began = trio.current_time()
         while ring_of((await one.topics()).get(group.hex())) != (neighbours, True):

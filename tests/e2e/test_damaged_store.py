@@ -1,5 +1,5 @@
-"""A disk that damages what it holds: one message ends, the operator is warned, and nothing else changes; and expired
-data leaves the disk of an idle node."""
+"""A disk that damages its data: one message ends, the operator is warned, and nothing else changes; and expired data
+leaves the disk of an idle node."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_a_message_that_the_disk_has_spoilt(tmp_path: Path) -> None:
 
 
 def rows(node: NodeProcess, scratch: Path) -> dict[str, int]:
-    """Return how many rows each database of a frozen node's store has."""
+    """Return the number of rows in each database of a frozen node's store."""
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(node.home.store_path, scratch)
     with lmdb.open(str(scratch), max_dbs=30, lock=False, readonly=True) as env, env.begin() as txn:

@@ -1,4 +1,4 @@
-"""Cores that are told of one other core come to know all, on real sockets (D21, D24)."""
+"""Cores that know one other core come to know all, on real sockets (D21, D24)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def start(cores: Iterable[Core]) -> None:
 
 
 async def until_all_know(who: list[Core], others: list[Core]) -> float:
-    """Return how long it took until each of these knew all others."""
+    """Return how long it took until each of these cores knew all others."""
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
         for one in who:
@@ -77,7 +77,7 @@ async def test_three_cores_of_which_two_are_told_of_the_first_know_each_other(tm
 
 @pytest.mark.long
 async def test_nine_cores_know_each_other_without_the_first_and_a_tenth_is_known_to_all(tmp_path: Path) -> None:
-    """Nine machines; eight are told of the first alone, which then dies; a tenth is told of the third."""
+    """Nine machines: eight know only the first, which then dies; a tenth knows only the third."""
     with bridged() as bridge:
         async with rig(tmp_path) as found:
             first = Core(found, "1", bridge.machine())

@@ -1,5 +1,5 @@
-"""A store that may grow no further refuses `disk-full`, for now: it does not crash, delivers what it holds, and then
-accepts again."""
+"""A store that may grow no further refuses messages with `disk-full` for now: it does not crash, delivers those that it
+holds, and then accepts messages again."""
 
 from __future__ import annotations
 

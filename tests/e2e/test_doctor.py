@@ -1,4 +1,4 @@
-"""`router doctor` on real homes, disks, ports, names and clocks: each ill is found, and its remedy is said."""
+"""`router doctor` on real homes, disks, ports, names and clocks: each fault is found, with its remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 
 def examined(home: Path, *enter: str) -> tuple[int, list[Row]]:
-    """Return exit code and findings of `router doctor --json` on a home; `enter`: the beginning of the command."""
+    """Return exit code and findings of `router doctor --json` on a home. `enter`: the beginning of the command."""
     command = [*enter, *program("router", "--home", str(home), "doctor", "--json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.stdout, done.stderr
@@ -157,7 +157,8 @@ def test_a_key_that_others_can_read_and_a_broken_configuration_are_found(tmp_pat
 
 
 def mounted(command: str) -> tuple[str, ...]:
-    """Return the beginning of a command that runs with mounts changed by `command`; skip where that may not be."""
+    """Return the beginning of a command that runs with mounts changed by `command`; skip the test where that is
+    forbidden."""
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     if shutil.which("unshare") is None:
         pytest.skip("mount namespaces need the command `unshare`")

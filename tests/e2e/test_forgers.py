@@ -1,5 +1,5 @@
 """False signatures through real verifier processes: none is passed on, and a neighbour that brings many is shut out;
-and the few places, short time and small window of strangers on a running node."""
+and the limits of strangers on a running node: few places, short time, small window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guestbook of the examples does the same inside the node, apart and by hand, and a kill loses nothing of it."""
+"""The guestbook of the examples does the same inside the node, apart and by hand, and loses nothing by a kill."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def configuration(ports: dict[str, int]) -> str:
 
 @asynccontextmanager
 async def guestbooks(path: Path) -> AsyncIterator[tuple[Home, dict[str, int]]]:
-    """A node with three guestbooks, one for each way to run."""
+    """Run a node with three guestbooks, one for each way to run."""
     ports = {run: free_port() for run in RUNS}
     home = Home(path / "home")
     home.create()
@@ -94,7 +94,7 @@ def counted(port: int) -> bytes:
 
 
 async def story(home: Home, run: str, port: int) -> dict[str, Any]:
-    """Do all that a guest and the operator can do with one guestbook, and return what comes of it."""
+    """Do everything that a guest and the operator can do with one guestbook, and return the results."""
     found: dict[str, Any] = {}
     address, neighbour = key_of(home, run).public, SigningKey(run.encode().ljust(32)).public
     async with connect(home=home, as_name=f"guest-{run}", outcomes=True) as node:
@@ -122,7 +122,7 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
 
 
 async def answer(home: Home, word: str, argument: str = "") -> Any:
-    """Return the node's answer to a new app, since one app may repeat a question only so often."""
+    """Return the node's answer to a new app, because one app may not repeat a question often."""
     async with connect(home=home) as node:
         return json.loads(await node.ask(word, argument, timeout_s=HANG_S))
 
@@ -139,14 +139,14 @@ async def waits(home: Home, id: bytes) -> bool:
 
 
 async def is_noted(home: Home, id: bytes) -> bool:
-    """Whether `why` shows what the guestbook noted about the message."""
+    """Whether `why` shows the guestbook's event about the message."""
     noted = (await answer(home, "why", id.hex()))["noted"]
     return [(one["event"], one["reason"]) for one in noted] == [("guestbook_turned", "guestbook:empty")]
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory with a short name, since the path of a Unix socket has at most 107 bytes."""
+    """Return a directory with a short name, because the path of a Unix socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="guestbook-") as name:
         yield Path(name)
 
@@ -191,7 +191,7 @@ async def test_a_message_is_pulled_and_sent_on_as_it_is_to_a_neighbour_that_was_
 
 
 async def test_a_stream_of_another_user_is_handed_to_the_router_as_a_link(place: Path) -> None:
-    """The user is admitted by the key it proves, and not as the owner, whose process carries the stream."""
+    """The user is admitted by the key that it proves, not as the owner, whose process carries the stream."""
     home, guest = Home(place / "home"), SigningKey(b"g" * 32)
     home.create()
     text = '[node]\nservices = ["guestbook"]\n[services.guestbook]\ndesk = "unix:desk.sock?mode=666"\n'
@@ -230,7 +230,7 @@ async def copy(here: trio.SocketStream, there: trio.SocketStream) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 async def test_a_door_is_open_to_the_user_whom_its_mode_names(place: Path) -> None:
-    """Another user reaches it where its directory lets them; the home itself stays closed."""
+    """Another user reaches the socket if its directory permits; the home itself stays closed."""
     home = Home(place / "home")
     home.create()
     place.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Invitations on real processes: a use binds one key, whoever is killed when, and the file has what was granted."""
+"""Invitations on real processes: a use binds one key, whichever process is killed, and the file holds the grants."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def until_written(core: NodeProcess, secret: bytes) -> set[PublicKey]:
 
 
 def in_file(core: NodeProcess) -> dict[PublicKey, str]:
-    """Return the names of the neighbours in the file, all of which have the rights that were granted."""
+    """Return the names of the neighbours in the file, each of which must have the granted rights."""
     found = load(core.home.config_path)[0].peers
     assert all(set(one.grant) == set(GRANTED) for one in found)
     return {one.address: one.name for one in found}
@@ -111,8 +111,8 @@ async def test_a_guest_that_is_killed_redeems_again_same_answer_one_use(tmp_path
 
 
 async def answered(core: NodeProcess, key: SigningKey, secret: bytes) -> Redeemed:
-    """Redeem on one link after another until one is answered: a request of an earlier link may end it, as it gives new
-    rights."""
+    """Redeem on one link after another until one is answered; an answer to an earlier request may end a link, as it
+    changes rights."""
     with trio.fail_after(HANG_S):
         while True:
             async with guest(core, key) as link:
@@ -242,7 +242,7 @@ class Round:
                 await trio.sleep(POLL_S)
 
     async def check(self) -> set[PublicKey]:
-        """Check that exactly three were told yes, and that these have a use and a grant each; return them."""
+        """Check that exactly three were accepted, each with one use and one grant; return them."""
         told_yes = {key for key, answer in self.answers.items() if answer.reason is None}
         refused = [answer.reason for answer in self.answers.values() if answer.reason is not None]
         assert refused == [INVITE_USED_UP] * (GUESTS - USES)

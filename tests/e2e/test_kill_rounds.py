@@ -1,5 +1,5 @@
 """Rounds of `kill -9` at random moments during traffic over edge A, core and edge B: nothing acknowledged is lost,
-nothing is doubled, nothing overtakes, and on every disk the store and the event log agree."""
+doubled or out of order, and on every disk the store and the event log agree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ LITTLE_SEGMENTS = {"log.segment_bytes": 64 * 1024, "log.segment_s": 1}
 
 
 class Rounds:
-    """A publisher behind edge A, a keeping app at the core and one behind edge B, and the killing of all of them."""
+    """A publisher behind edge A, two apps that keep messages, at the core and behind edge B, and kills of all of
+    them."""
 
     def __init__(self, tiers: Tiers, chance: random.Random) -> None:
         self.tiers = tiers
@@ -71,7 +72,7 @@ class Rounds:
         return [self.chance.random() * MOMENT_S for _ in range(2 * kills)]
 
     async def _kill(self, victim: Process, moments: list[float]) -> None:
-        """Kill it at a random moment, and perhaps again while it starts; keep it away for a moment."""
+        """Kill it at a random moment, and perhaps again while it starts; leave it dead for a moment."""
         while moments:
             await trio.sleep(moments.pop())
             await victim.kill()
@@ -84,7 +85,7 @@ class Rounds:
             await victim.tell(str(self.published))
 
     def _check_what_is_left(self, node: NodeProcess) -> None:
-        """Check that the disk is whole, and holds whatever was acknowledged."""
+        """Check that the disk is whole, and holds every acknowledged message."""
         disk = self._read(node)
         if node is self.tiers.edge_a:
             assert set(apps.ids(self.published_in, "published WHERE acknowledged")) <= set(disk.accepted)
@@ -108,7 +109,7 @@ class Rounds:
     # -- what must hold ------------------------------------------------------------------------------------
 
     async def _compare_disks(self) -> None:
-        """Compare the three disks at one moment, with nothing under way."""
+        """Compare the three disks at one moment, with nothing in transit."""
         for node in self.nodes:
             await node.freeze()
         at_a, at_core, at_b = (self._read(node) for node in self.nodes)

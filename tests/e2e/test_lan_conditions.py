@@ -1,5 +1,5 @@
-"""Local networks that are not as one would wish: multicast that passes one way only, a machine without IPv6, two nodes
-on one machine, and addresses that are gone for a while, as after sleep."""
+"""Bad local networks: multicast that passes one way only, a machine without IPv6, two nodes on one machine, and
+addresses that are missing for a while, as after sleep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def without_ipv6(machine: Machine) -> None:
 
 
 def deafen(machine: Machine) -> None:
-    """Let no multicast through to a machine; what it sends itself is heard by all."""
+    """Block multicast to a machine; others still receive its own."""
     machine.bridge.run("ip", "link", "set", machine.port, "type", "bridge_slave", "mcast_flood", "off")
 
 
@@ -51,7 +51,8 @@ async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_tw
 
 
 async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_path: Path) -> None:
-    """Meanwhile the network is unreachable: each datagram fails, and neither the node nor its other end minds."""
+    """The network is unreachable meanwhile: each datagram fails, and neither the node nor its neighbour is
+    disturbed."""
     with bridged(NETWORK) as bridge:
         async with rig(tmp_path) as found:
             one, two = laptop(found, bridge, "one", "--lan"), laptop(found, bridge, "two", "--lan")
@@ -68,7 +69,7 @@ async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_pat
 
 
 async def test_a_renamed_interface_is_of_another_network_which_is_silent_until_it_is_allowed(tmp_path: Path) -> None:
-    """Without a gateway the interface's name is part of what names its network (D18)."""
+    """Without a gateway the interface's name is part of the network's identity (D18)."""
     with bridged(NETWORK) as bridge:
         async with rig(tmp_path) as found:
             one, two = laptop(found, bridge, "one", "--lan"), laptop(found, bridge, "two", "--lan")

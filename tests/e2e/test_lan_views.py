@@ -1,4 +1,4 @@
-"""What `peer list` and `doctor` say of a LAN: who was met there, and that it is off where nobody allowed it."""
+"""The output of `peer list` and `doctor` about a LAN: neighbours met there, and that it is off if nobody allowed it."""
 
 from __future__ import annotations
 

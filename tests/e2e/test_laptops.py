@@ -34,7 +34,7 @@ class Laptop(NamedTuple):
         return (await self.node.run("lan", word, *more, "--json")).json
 
     async def finds(self, count: int) -> None:
-        """Wait until so many others are heard on its network."""
+        """Wait until that many others are heard on its network."""
 
         async def are_heard() -> bool:
             return [row["heard"] for row in await self.networks()] == [count]
@@ -42,7 +42,7 @@ class Laptop(NamedTuple):
         await until(f"{self.node.name} hears {count}", are_heard)
 
     async def lists(self, *addresses: str) -> None:
-        """Wait until its networks are where it has exactly these addresses."""
+        """Wait until its interfaces have exactly these addresses."""
 
         async def are_listed() -> bool:
             return [at for row in await self.networks() for at in row["addresses"]] == [*addresses]
@@ -50,7 +50,7 @@ class Laptop(NamedTuple):
         await until(f"{self.node.name} is at {addresses}", are_listed)
 
     async def networks(self) -> list[dict[str, Any]]:
-        """Return what `router lan list` shows."""
+        """Return the output of `router lan list`."""
         async with connect(home=self.node.home) as app:
             found = json.loads(await app.ask("service", "discovery lan list", timeout_s=HANG_S))
         return list(found["networks"])
@@ -73,7 +73,7 @@ def laptop(found: Rig, bridge: Bridge, name: str, *flags: str) -> Laptop:
 
 
 class App:
-    """An app that publishes to a group and keeps what it hears of it; `heard` is in order."""
+    """An app that publishes to a group and records its messages; `heard` is in order."""
 
     def __init__(self, laptop: Laptop, key: SigningKey, group: SigningKey) -> None:
         self.laptop, self.key, self.group = laptop, key, group
@@ -100,7 +100,8 @@ class App:
 
 
 async def test_two_laptops_hear_each_other_also_what_was_said_while_the_cable_was_pulled(tmp_path: Path) -> None:
-    """Each message once and in order, though one of them is killed meanwhile; both have only allowed the network."""
+    """Each message comes once and in order, though one of them is killed meanwhile; both have only allowed the
+    network."""
     group = new_key()
     with bridged(NETWORK) as bridge:
         async with rig(tmp_path) as found, trio.open_nursery() as nursery:

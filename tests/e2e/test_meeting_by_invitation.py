@@ -1,4 +1,5 @@
-"""A core invites laptops, which know nothing of it: they are let in once, through kills of both, and talk."""
+"""A core invites laptops that know nothing of it: they are let in once, through kills of both, and exchange
+messages."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ async def until_joined(laptop: NodeProcess) -> None:
 
 
 async def until_told(laptop: NodeProcess, link: str) -> str:
-    """Return what `peer add` says once something stands in the way of an answer."""
+    """Return the line by which `peer add` reports an obstacle to an answer."""
     await laptop.until_answer("a cause", "invited", lambda rows: any(one["cause"] for one in rows))
     done = await typed(laptop, "peer", "add", link, "--yes", "--timeout", "0")
     assert done.exit_code == Exit.TIMED_OUT, done
@@ -138,8 +139,8 @@ async def test_two_laptops_come_by_one_link_through_kills_and_hear_each_other(tm
 async def test_a_guest_that_is_killed_while_it_is_let_in_loses_neither_the_answer_nor_the_group(
     tmp_path: Path, rounds: int
 ) -> None:
-    """It is killed at any moment from its start to the answer; each invitation has one use, brings a group, and is
-    for a guest of its own: who has the rights already takes no use."""
+    """The guest is killed at a random moment between its start and the answer. Each invitation has one use, brings a
+    group, and is for a separate guest, because a guest with the rights already takes no use."""
     chance = random.Random(14)
     async with rig(tmp_path) as found:
         core = found.node("core", "core")

@@ -1,4 +1,4 @@
-"""`peer list` and `peers` of a core and its edge: what each shows of the other, connected and away."""
+"""`peer list` and `peers` of a core and its edge: how each shows the other, connected and away."""
 
 from __future__ import annotations
 

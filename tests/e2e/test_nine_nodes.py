@@ -1,6 +1,6 @@
 """Nine nodes on nine machines: three cores that find each other from one known address, two edges each; three groups,
 every app publishing throughout. Nodes are killed, cables are pulled, and the network is split in two. Afterwards each
-app has what the others published in its groups, once and in causal order, and the nine logs account for everything."""
+app has the messages of the others in its groups, once and in causal order, and the nine logs account for everything."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Nine:
     # -- what happens ----------------------------------------------------------------------------------------
 
     async def round(self, kills: int, pulls: int) -> None:
-        """Publish while things go wrong; return when each app has everything and no queue holds anything."""
+        """Publish while faults happen; return when each app has everything and all queues are empty."""
         async with trio.open_nursery() as talking:
             for talker in self.talkers:
                 talking.start_soon(self._talk, talker)
@@ -108,7 +108,7 @@ class Nine:
             machine.plug()
 
     async def _split(self) -> None:
-        """Part one family, whose edges go with it, from the other two."""
+        """Part one family, a core with its edges, from the other two."""
         apart = self.chance.choice(self.families).machines
         self.bridge.split(apart)
         await trio.sleep(AWAY_S)
@@ -120,7 +120,7 @@ class Nine:
     # -- what is waited for -----------------------------------------------------------------------------------
 
     async def until_joined(self) -> None:
-        """Wait until each core knows what its edges read, and stands on whole rings with the cores that share them."""
+        """Wait until each core knows its edges' groups, and is on whole rings with the cores that share them."""
         for family in self.families:
             for one in family.edges:
                 for group in GROUPS[one.name]:

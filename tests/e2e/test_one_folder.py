@@ -1,4 +1,4 @@
-"""A service is one folder (law 1), by execution: what a test writes into a directory is found everywhere, and kept.
+"""A service is one folder (law 1), shown by running one that a test writes into a directory.
 
 Its setting is in the sample, its command in the help, its reason's sentence with the refusal, its event in the log and
 in `why`, its door answers, and its counter survives `kill -9`. No other file changes.
@@ -81,7 +81,7 @@ class Ledger:
 
 
 def write(place: Path) -> None:
-    """The service's one folder."""
+    """Write the service's one folder."""
     (place / "services" / "ledger").mkdir(parents=True)
     (place / "services" / "__init__.py").touch()
     for name, text in FOLDER.items():

@@ -1,4 +1,5 @@
-"""A transport is one file (law 1), by execution: a new scheme brings its URL's form, its options and its checks."""
+"""A transport is one file (law 1), shown by running one: a new scheme brings its URL's form, its options and its
+checks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Four cores that meet through one: what is published at each arrives once at each, in three copies a message at most,
-also large; the audit and `router why` tell copies apart (R-C29, R-C33, R-C34)."""
+"""Four cores that meet through one: a message published at each arrives once at each, in at most three copies, also a
+large one; the audit and `router why` tell copies apart (R-C29, R-C33, R-C34)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Core:
 
 
 def core(found: Rig, number: int, *seeds: str) -> Core:
-    """Return a core that is not started yet; it is told of the nodes behind these links."""
+    """Return a core that is not started yet and knows the nodes behind these links."""
     residents = {"discovery": Resident({**DISCOVERY, "seeds": seeds}), "pubsub": Resident(PUBSUB)}
     Home(found.base / f"core{number}").create("core", (f"tls://127.0.0.1:{free_port()}",), residents)
     return Core(found.node(f"core{number}", "core", QUICK, listens=False))
@@ -72,7 +72,7 @@ async def until_all_have(cores: list[Core], ids: list[bytes]) -> None:
 
 
 async def until_at_rest(cores: list[Core]) -> Counter[str]:
-    """Return the sum of all figures, once no copy is under way."""
+    """Return the sum of all figures, once no copy is in transit."""
     sums: Counter[str] = Counter()
 
     async def rest() -> bool:
@@ -160,7 +160,7 @@ async def until_waiting(one: Core, count: int) -> None:
 
 
 def check(why: dict[str, Any], audit: dict[str, Any]) -> None:
-    """The copies of one message at its publisher, and those of all at all cores."""
+    """Check the copies of one message at its publisher, and those of all messages at all cores."""
     copies = [one for one in why["recipients"] if one.get("copy")]
     assert why["kind"] == "multicast" and copies and {one["state"] for one in copies} == {"acked"}
     assert audit["residual"] == audit["unaccounted"] == audit["duplicates"] == audit["accepted_again"] == 0

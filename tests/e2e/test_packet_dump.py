@@ -1,4 +1,4 @@
-"""Two cores share a group over links of which a stranger records every byte: it finds no key in them (R-C36, R-D20)."""
+"""Two cores share a group over links of which a stranger records every byte: no key is found in them (R-C36, R-D20)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHUNK = 65_536
 
 @dataclass
 class Line:
-    """A line to a node on which somebody listens: `heard` has the bytes of each connection, one way and the other."""
+    """A tapped line to a node. `heard`: the bytes of each connection, in each direction."""
 
     port: int
     heard: list[bytearray] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Line:
 
 
 def traces(key: bytes) -> Iterator[bytes]:
-    """Yield a key and what can be made of it alone, as bytes and as text."""
+    """Yield a key and the values that can be computed from it alone, as bytes and as text."""
     for one in (key, digest(key), digest(b"upsycle interest 1" + key), digest(b"upsycle content key id 1" + key)):
         yield from (one, one[:16], one.hex().encode(), urlsafe_b64encode(one).rstrip(b"="))
 
@@ -72,7 +72,7 @@ def secrets_of(link: GroupLink) -> list[bytes]:
 
 
 async def core(found: Rig, nursery: trio.Nursery, name: str, *seeds: str) -> tuple[NodeProcess, Line]:
-    """Return a running core that others reach over a line on which somebody listens."""
+    """Return a running core that others reach over a tapped line."""
     line = Line(free_port())
     url = await nursery.start(line.serve)
     discovery: dict[str, object] = {"sampling": True, "period_s": 0.5, "seeds": seeds}

@@ -15,7 +15,7 @@ RAW = b"the plaintext everybody may read"
 
 
 def files_with(node: NodeProcess, text: bytes) -> set[str]:
-    """Return the names of the store's and the log's files that contain it."""
+    """Return the names of the store's and the log's files that contain this text."""
     paths = [path for place in (node.home.store_path, node.home.log_path) for path in place.rglob("*")]
     assert {path.parent for path in paths} == {node.home.store_path, node.home.log_path}
     return {path.name for path in paths if text in path.read_bytes()}

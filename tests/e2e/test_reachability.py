@@ -1,4 +1,4 @@
-"""`router doctor` learns from another core whether this one is reached: the port is open, or blocked on its way."""
+"""`router doctor` learns from another core whether this one can be reached: the port is open, or blocked on the way."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_core_that_others_reach_is_told_so(tmp_path: Path) -> None:
 
 @pytest.mark.long
 async def test_a_port_that_is_blocked_on_its_way_is_found(tmp_path: Path) -> None:
-    """What the port would answer is dropped on its own machine, as a firewall does."""
+    """The port's answers are dropped on its own machine, as a firewall does."""
     with bridged() as bridge:
         async with rig(tmp_path) as found:
             machine = bridge.machine()

@@ -1,4 +1,4 @@
-"""The rig of these tests: a test that hangs says what it waited for."""
+"""The rig of these tests: a test that hangs reports what it waited for."""
 
 from __future__ import annotations
 

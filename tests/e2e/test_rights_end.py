@@ -1,4 +1,4 @@
-"""A guest hears that its rights have ended or were taken back, at that moment and later, and when it has some again."""
+"""A guest is told when its rights end or are taken back, then and later, and when it has rights again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMOVED = f"it gives us no rights any more: the operator has removed this guest 
 
 
 async def until_said(edge: NodeProcess, core: NodeProcess, problem: str) -> str:
-    """Wait until the edge says of the core something that begins so, "" if nothing; return it."""
+    """Wait until the edge's line about the core begins with this text ("": is empty); return it."""
     began = trio.current_time()
     with trio.fail_after(HANG_S):
         while True:

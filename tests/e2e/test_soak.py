@@ -1,4 +1,4 @@
-"""A node under hours' worth of traffic in a minute: what it holds, on disk and in memory, stops growing."""
+"""A node under traffic worth hours in a minute: its use of disk and memory stops growing."""
 
 from __future__ import annotations
 

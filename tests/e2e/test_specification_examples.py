@@ -14,7 +14,7 @@ from router.core.wire.message import Multicast, Unicast, message_id, open_messag
 
 @asynccontextmanager
 async def x_and_y(base: Path) -> AsyncIterator[tuple[Rig, NodeProcess, NodeProcess]]:
-    """Two nodes, not started, which know each other's address; neither serves the other."""
+    """Return two nodes, not started, that know each other's address; neither is the other's uplink."""
     async with rig(base) as found:
         x, y = found.node("x", "core"), found.node("y", "core")
         x.knows(y.address, "y", url=y.url)
@@ -64,7 +64,7 @@ async def test_the_unicast_example(tmp_path: Path) -> None:
 
 
 async def test_a_unicast_waits_until_a_connection_to_y_is_there(tmp_path: Path) -> None:
-    """Step 4: without a connection X makes one, and queues the message until it is up."""
+    """Step 4: without a connection to Y, X makes one, and queues the message until it is up."""
     async with x_and_y(tmp_path) as (_, x, y):
         await x.start()
         await y.start()

@@ -1,4 +1,4 @@
-"""A stranger and a replayer change nothing: no subscription, route, queue, id or delivery; and a stranger hears only
+"""A stranger and a replayer change nothing: no subscription, route, queue, id or delivery; and a stranger gets only
 `not-authorised`, whatever it writes to."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Scene:
     """A core with a client A (on TLS) and a local app, both members of one group; the app is away, and messages wait
     for it.
 
-    `recorded`: what A has sent, message by message, and a unicast of the app.
+    `recorded`: A's messages, one by one, and a unicast of the app.
     """
 
     rig: Rig
@@ -40,7 +40,8 @@ class Scene:
     recorded: dict[str, bytes]
 
     async def state(self) -> dict[str, Any]:
-        """Return all that must stay as it is: what the operator's commands print, and what is on the disk."""
+        """Return everything that must not change: the output of the operator's commands, and the content of the
+        disk."""
         status, queue, groups = [(await self.core.run(word, "--json")).json for word in ("status", "queue", "groups")]
         await self.core.freeze()
         disk = read_disk(self.core.home, self.core.address, self.rig.base / "scratch")
@@ -125,7 +126,7 @@ async def test_a_stranger_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_replayer_changes_nothing(tmp_path: Path) -> None:
-    """A's frames once more, from a stranger, a known peer and another local app, before and after a restart."""
+    """A's frames are sent once more, by a stranger, a known peer and another local app, before and after a restart."""
     async with scene(tmp_path) as found:
         before = await found.state()
         for _ in range(2):
@@ -161,7 +162,7 @@ def without_lives(state: dict[str, Any]) -> dict[str, Any]:
 
 
 async def nothing_is_lost(found: Scene) -> None:
-    """Check that the app gets what waited for it, and nothing else."""
+    """Check that the app gets the messages that waited for it, and nothing else."""
     async with linked(found.core, found.app, durable=True) as local:
         await local.until("what waited comes", lambda: len(local.got) == 2)
         waited = [message_id(found.recorded[f"a {kind} that waits"]) for kind in ("unicast", "multicast")]
@@ -171,7 +172,7 @@ async def nothing_is_lost(found: Scene) -> None:
 
 
 async def test_a_connection_cannot_be_replayed(tmp_path: Path) -> None:
-    """All that an app wrote to the owner's socket, hello, proof, JOIN and message, written once more."""
+    """Everything that an app wrote to the owner's socket, hello, proof, JOIN and message, is written once more."""
     async with scene(tmp_path) as found:
         key, group = new_key(), new_key()
         async with linked(found.core, key) as app:

@@ -75,7 +75,7 @@ async def test_one_for_whom_strangers_leave_no_place_now_gets_in_later(tmp_path:
 
 
 async def test_a_new_address_and_a_block_are_heard_by_the_dialler(tmp_path: Path) -> None:
-    """Redials are an hour apart, so only a message from the other node can bring it about."""
+    """Redials are an hour apart, so only a message from the other node can tell the dialler."""
     async with rig(tmp_path) as found:
         core = found.node("core", "core")
         edge = found.node("edge", settings={"link.dial_backoff_s_min": 3600, "link.dial_backoff_s_max": 3600})

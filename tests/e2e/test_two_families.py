@@ -28,7 +28,8 @@ async def first_of(messages: AsyncIterable[Received]) -> bytes:
 
 
 async def test_a_group_link_leads_one_core_to_the_other(tmp_path: Path) -> None:
-    """The link names the core of who shared it; whoever adds it names that core to its own core, which dials it."""
+    """The link names the core of the member who shared it; a node that adds the link names that core to its own core,
+    which dials it."""
     async with rig(tmp_path) as found:
         (core_1, edge_1), (core_2, edge_2) = family(found, "1"), family(found, "2")
         for one in (core_1, edge_1, core_2, edge_2):

@@ -1,4 +1,4 @@
-"""A subscription begins now: what was said before is history, which a node fetches for others and shows on request."""
+"""A subscription begins now: earlier messages are history, which a node fetches for others and shows on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD = 40
 
 
 async def caught_up(node: Node, group: GroupLink) -> int:
-    """Wait until the node says that it has caught up with a group; return how many messages were missing."""
+    """Wait until the node reports that it has caught up with a group; return how many messages were missing."""
     async for news in node.caught_up:
         if news.group == group.group:
             return news.of

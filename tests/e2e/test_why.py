@@ -1,4 +1,5 @@
-"""`router why` over real nodes: what was delivered, waits or met a kill, and what the next router may answer."""
+"""`router why` over real nodes: messages that were delivered, wait or met a kill, and the answers that the next router
+may give."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def events(one: dict[str, Any]) -> list[str]:
 
 
 async def test_before_and_after_kill_9_and_with_the_node_stopped(tmp_path: Path) -> None:
-    """Alice publishes while Bob is away: queued, also in the log of a node that was killed; then delivered."""
+    """Alice publishes while Bob is away: the message is queued, also in the log of a node that was killed, and then
+    delivered."""
     group, bob_key = new_key(), new_key()
     async with rig(tmp_path) as found:
         node = found.node("core", "core")
@@ -177,7 +179,7 @@ async def test_a_router_is_told_only_of_what_it_handed_over_and_only_with_the_gr
 
 
 async def test_limits_and_the_neighbour_s_clock_are_in_the_log(tmp_path: Path) -> None:
-    """The configured limits and the neighbour's clock are read by the inquiry for events that no segment holds yet."""
+    """An inquiry for events that no segment holds yet finds the configured limits and the neighbour's clock."""
     async with rig(tmp_path) as found:
         core, edge = found.node("core", "core", {"link.ping_s": 1}), found.node("edge")
         core.serves(edge)

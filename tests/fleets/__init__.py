@@ -1,1 +1,1 @@
-"""Event logs of fleets of simulated routers, and the truth about them."""
+"""Event logs of fleets of simulated routers, with the figures that an audit must find."""

@@ -1,6 +1,6 @@
 """A fleet in the simulated world, and its life: nodes stop and are killed, links break, apps and strangers come and go.
 
-Everything follows from the world's seed. What is decided and logged is decided and logged by the code that ships.
+Everything follows from the world's seed. All decisions and log lines are made by the code that ships.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SETTLE_S = (0.0002, 0.001, 0.002, 0.005, 0.02, 0.06)
 CLOCKS_APART_S = 0.04
 CLOCK_STEPS_S = (-45.0, -25.0, 25.0, 45.0)
 CLOCK_STEP_S = 20.0
-"""The least that a node calls a step."""
+"""The least step of its clock that a node notices."""
 ENDING = 0.97
-"""The share of messages from which on nothing breaks any more."""
+"""The share of messages after which nothing breaks any more."""
 
 
 class Fleet:
-    """Cores with edges spread over them, two or three apps on a node, and groups of them, of which one is big."""
+    """Cores with edges spread over them, two or three apps on each node, and groups of these apps, one of them big."""
 
     def __init__(self, world: World, nodes: int, messages: int) -> None:
         world.time.wall_ahead_ns = START_S * 10**9
@@ -227,7 +227,7 @@ class Fleet:
         self._after(SPAN_S / 6, self._clear)
 
     def _step_clock(self) -> None:
-        """Set one node's clock wrong, and mostly right again a little later."""
+        """Set one node's clock wrong, and in most cases right again a little later."""
         node, by_s = self.random.choice(self.world.nodes), self.random.choice(CLOCK_STEPS_S)
         self._set_clock(node, by_s)
         if self.random.random() < 0.7:

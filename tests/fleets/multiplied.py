@@ -1,7 +1,7 @@
 """Large logs: the logs of a fleet whose nodes have all stopped, written again and again as later lives of its nodes.
 
-Each copy has other ids and boots, later times, and numbers that go on; its segments are sealed with the nodes' keys, so
-that every line is as genuine as the first.
+Each copy has other ids and boots, later times, and consecutive numbers; its segments are sealed with the nodes' keys,
+so that every line is as genuine as the first.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def multiply(fleet: Path, out: Path, times: int) -> dict[str, Any]:
 
 
 class _Copy:
-    """Copy `number` of all logs. A segment is written when its digest is asked for: by the next one of its log, and by
-    the neighbours that witnessed it."""
+    """Copies all logs, for the `number`-th time. A segment is written when its digest is needed: by the next one of its
+    log, or by the neighbours that witnessed it."""
 
     def __init__(self, number: int, period_ns: int, logs: dict[str, Log]) -> None:
         self.written: dict[tuple[str, int], tuple[int, bytes]] = {}
@@ -99,7 +99,7 @@ class _Copy:
         self.written[router, at] = rows[0].seq, data + encode_lines([footer])
 
     def _later(self, log: Log, row: Line) -> Line:
-        """Return the line as this copy has it."""
+        """Return the line as it is in this copy."""
         arrivals = self._number * log.arrivals
         changed: dict[str, Any] = {
             "seq": row.seq + self._number * log.numbers, "t": row.t + self._shift_ns, "boot": self._other(row.boot, 16),
@@ -120,7 +120,7 @@ class _Copy:
         return replace(row, **changed)
 
     def _other(self, text: str | None, size: int) -> str:
-        """Return other random bytes for these: the same for the same ones, in every log."""
+        """Return other random bytes for these, always the same in every log."""
         mask = self._mask * -(-size // 32)
         return f"{int(text or '0', 16) ^ int.from_bytes(mask[:size]):0{2 * size}x}"
 

@@ -1,4 +1,4 @@
-"""Fleets that several tests read: each is written once for all workers of a run."""
+"""Fleets that several tests read, each written once for all workers of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from fleets.writing import write_fleet
 
 SEGMENT_BYTES = 20_000
-"""So small that each log has several segments, and neighbours witness heads."""
+"""Small enough that each log has several segments, and neighbours witness heads."""
 
 
 class Fleets:

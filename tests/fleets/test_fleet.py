@@ -1,5 +1,5 @@
-"""A fleet's logs are what its nodes sealed, its truth is what is in them, and all that can happen to messages
-happens."""
+"""A fleet's logs are those that its nodes sealed, its truth matches them, and every possible fate of a message
+occurs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_all_that_happens_to_messages_happens(some: list[Path]) -> None:
 
 
 def test_nodes_boot_again_and_neighbours_witness_heads_that_are_there(some: list[Path]) -> None:
-    """Links come and go, groups, routes and clocks change, too."""
+    """Links, groups, routes and clocks change as well."""
     lines = [row for one in some for row in lines_of(one)]
     events = Counter(row["event"] for row in lines)
     assert events["start"] > sum(nodes for nodes, _ in SHAPES[: len(PARTS)])

@@ -1,4 +1,4 @@
-"""Logs that are written again as later lives of their nodes are as genuine as the first, and their sums are its."""
+"""Logs written again as later lives of their nodes are as genuine as the first, and their sums are as stated."""
 
 from __future__ import annotations
 

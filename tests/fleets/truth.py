@@ -1,6 +1,6 @@
 """The sums that an audit of a fleet must find, from the events that its nodes committed.
 
-Nothing here reads a log. A unit is (router, arrival, recipient named in `accepted`), as in the audit's arithmetic.
+No log is read here. A unit is (router, arrival, recipient named in `accepted`), as in the audit's arithmetic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WAITS = ("delivered", "acked")
 
 
 class Taken(NamedTuple):
-    """A parcel as a router accepted it: its `accepted` event, and the boot of that."""
+    """A parcel as a router accepted it: its `accepted` event, and that event's boot."""
 
     event: Accepted
     boot: bytes
@@ -83,7 +83,7 @@ class RouterTruth:
                 self.abuse[event.at_ns // HOUR_NS, peer, None, signer, reason_word(event.reason), word] += count
 
     def acked(self, routers: Iterable[str]) -> Counter[str]:
-        """Count, by router, the messages that it took in custody, except those that were for itself."""
+        """Count, by router, the messages that it took in custody, except those addressed to the router itself."""
         known = {bytes.fromhex(router) for router in routers}
         return Counter(
             whom.hex()

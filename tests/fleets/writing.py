@@ -30,7 +30,7 @@ def write_fleet(
 ) -> World:  # fmt: skip
     """Write `directory`/NODE/log/events-*.jsonl of each node, truth.json and keys.json. Same arguments, same bytes.
 
-    The logs stop in the midst of everything; if `is_over`, every message has ended and every node has stopped.
+    The logs stop in the middle of all activity; if `is_over`, every message has ended and every node has stopped.
     """
     limits = LogLimits(segment_bytes=segment_bytes, segment_s=segment_s)
 

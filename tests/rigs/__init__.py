@@ -1,1 +1,1 @@
-"""Rigs in which several tests run their subject."""
+"""Rigs: surroundings in which several tests run the code under test."""

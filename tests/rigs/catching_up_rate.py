@@ -1,9 +1,10 @@
-"""Measure how fast an edge catches up over TLS with what its core still holds: messages a second, beside verification.
+"""Measure how fast an edge catches up over TLS with the messages that its core still holds, compared with verification.
 
     PYTHONPATH=tests:tests/e2e python tests/rigs/catching_up_rate.py [MESSAGES] [ROUNDS]
 
 The edge was away and its queue is gone, so its pub/sub service compares, asks for each message by its id, and the app
-hears when all have come. The time is from the app's JOIN on; the yardstick is measured right after it, on two cores.
+is told when all have come. The time begins at the app's JOIN; the rate of verification is measured right after it, on
+two cores.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ async def publish(core: NodeProcess, wires: list[bytes]) -> None:
 
 
 async def measure(base: Path, signed: traffic.Traffic) -> tuple[float, int]:
-    """Return the seconds until all is there, and how many messages that were."""
+    """Return the seconds until all messages are there, and their number."""
     data = signed.path.read_bytes()
     wires = [data[at + 3 : at + signed.frame_bytes] for at in range(0, len(data), signed.frame_bytes)]
     group = SigningKey(signed.group_seed)

@@ -1,4 +1,4 @@
-"""Nodes that catch up with each other, with the service's own decisions and routers that are dictionaries."""
+"""Nodes that catch up with each other: the service's own decisions, with dictionaries as routers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def message(number: int, minutes: int = 600) -> tuple[MessageId, int]:
 
 
 class Node:
-    """A part of the service, which has run for `UP_S`, and a router that holds messages and knows more ids."""
+    """A node: the comparing part of the service, which has run for `UP_S`, and a router that holds messages and knows
+    more ids."""
 
     def __init__(self, number: int, *, ahead_s: float = 0, limits: CompareLimits | None = None) -> None:
         self.me = Neighbour(PublicKey(bytes((number, 1)) * 16), PublicKey(bytes((number, 2)) * 16))
@@ -57,7 +58,7 @@ class Node:
         self.knows |= {id for id, _ in messages}
 
     def forget(self, count: int) -> None:
-        """Let the oldest go before their time, as a full history does."""
+        """Let the oldest messages go before their time, as a full history does."""
         for id in list(self.held)[:count]:
             del self.held[id]
         self.gone += 1
@@ -77,7 +78,7 @@ class Node:
 
 
 class World:
-    """Nodes whose deeds are carried out one after the other, under one steady clock."""
+    """Nodes whose deeds are carried out one after the other, with one steady clock."""
 
     def __init__(self, *nodes: Node) -> None:
         self.nodes, self.now_s, self._todo = nodes, 0.0, list[tuple[Node, Any]]()
@@ -105,7 +106,7 @@ class World:
             self._carry_out(node, deed)
 
     def pass_s(self, seconds: float) -> None:
-        """Let time pass; each node hears a tick when it wanted to wake."""
+        """Let time pass; each node gets a tick when it asked for one."""
         end_s = self.now_s + seconds
         while True:
             at_s, node = min(((one.wake_s, at) for at, one in enumerate(self.nodes) if one.wake_s), default=(end_s, 0))

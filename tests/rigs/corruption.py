@@ -7,7 +7,8 @@ from typing import Any
 
 
 def corrupted(value: Any) -> Iterator[Any]:
-    """Yield the value with one thing wrong, everywhere: another type or size, something lost, doubled or added."""
+    """Yield copies of the value, each with one thing wrong somewhere: another type or size, a part lost, doubled or
+    added."""
     yield from _instead_of(value)
     if isinstance(value, list):
         for at, one in enumerate(value):

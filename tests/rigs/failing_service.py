@@ -17,7 +17,7 @@ QUITS = {
 
 
 class Failing(Service):
-    """A service that fails on `POISON` and `QUITS`, and answers all else. `seen`: the messages to all instances."""
+    """Fails on `POISON` and `QUITS`, and answers all other messages. `seen`: the messages to all instances."""
 
     seen: list[bytes] = []  # noqa: RUF012
 

@@ -29,7 +29,7 @@ Change = Callable[[PlainNode], None]
 
 
 class Faulty(NamedTuple):
-    """A fault: how it is put into a node, the check that finds it, and whether it shows only in what is not said."""
+    """A fault: how to put it into a node, the check that finds it, and whether only a missing message shows it."""
 
     put: Change
     check: str
@@ -44,7 +44,7 @@ def greets(answer: Callable[[PlainNode, h.MsgProposeVersions], h.Answer]) -> Cha
 
 
 def reads(taken: Callable[[int, bytes], Iterable[tuple[int, bytes]]]) -> Change:
-    """Change which SDUs are taken for those that come."""
+    """Replace the SDUs that the node reads."""
 
     def put(node: PlainNode) -> None:
         node.reads = taken  # type: ignore[method-assign,assignment]
@@ -53,7 +53,7 @@ def reads(taken: Callable[[int, bytes], Iterable[tuple[int, bytes]]]) -> Change:
 
 
 def takes_for(number: int, wrong: bytes, right: bytes) -> Change:
-    """Take a payload for another one; without `right`, pass over it."""
+    """Take a payload for another one; without `right`, ignore it."""
     return reads(lambda numbered, payload: (
         [(numbered, payload)] if (numbered, payload) != (number, wrong) else [(number, right)] if right else []
     ))  # fmt: skip
@@ -64,7 +64,7 @@ def rewrites(number: int, change: Callable[[bytes], bytes]) -> Change:
 
 
 def passes(*faults: Fault) -> Change:
-    """Take messages that have one of the faults."""
+    """Accept messages that have one of the faults."""
 
     def put(node: PlainNode) -> None:
         judges = node.judges
@@ -94,7 +94,7 @@ def answers(change: Callable[[s.Message], s.Message]) -> Change:
 
 
 def writes(number: int, change: Callable[[bytes], bytes]) -> Change:
-    """Change the payloads of a protocol that are written."""
+    """Change the payloads of a protocol before they are written."""
 
     def put(node: PlainNode) -> None:
         def written(sdu: bytes) -> bytes:
@@ -138,7 +138,7 @@ def reads_bodies(bounds: BodyBounds) -> Change:
 
 
 def notifies(encoded: Callable[[Any, bytes], bytes]) -> Change:
-    """Change how messages of notification are encoded."""
+    """Change the encoding of messages in notification."""
 
     def put(node: PlainNode) -> None:
         right = node.revision.notification
@@ -173,7 +173,7 @@ def ends_after(number: int) -> Change:
 
 
 class EndsAfterReject(Session):
-    """A session that a reject ends, as in seed 001."""
+    """Ends a session after a reject, as the implementation of seed 001 does."""
 
     def _ends_with(self, message: Any) -> bool:
         return isinstance(message, s.MsgRejectMessage)
@@ -241,7 +241,7 @@ def takes_4096(node: PlainNode, offer: h.MsgProposeVersions) -> h.Answer:
 
 
 def shortest_numbers(numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
-    """Refuse what is not encoded as short as can be."""
+    """Refuse numbers that are not encoded in the shortest form."""
     if numbered == h.NUMBER and len(payload) > 1:
         try:
             decode(payload, 400)
@@ -255,13 +255,13 @@ def sorted_versions(payload: bytes) -> bytes:
 
 
 def first_item(numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
-    """Pass over what follows the first message in an SDU."""
+    """Ignore the bytes that follow the first message in an SDU."""
     end = ItemScanner().end_in(payload) if payload and payload != b"\xff" else None
     yield numbered, payload[:end]
 
 
 def whole_items(numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
-    """Pass over SDUs that are no whole message."""
+    """Ignore SDUs that are not a whole message."""
     if numbered != s.NUMBER or ItemScanner().end_in(payload) is not None:
         yield numbered, payload
 
@@ -273,7 +273,7 @@ def short_sdus(numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
 
 
 def first_of_a_kind(number: int) -> Change:
-    """Pass over all SDUs of a protocol but the first that comes to the node."""
+    """Ignore all SDUs of a protocol but the first that reaches the node."""
     seen = iter((True,))
     return drops(lambda numbered, _: numbered != number or next(seen, False))
 
@@ -295,7 +295,7 @@ def two_items(payload: bytes) -> bytes:
 
 
 def shortest_period(message: SignedMessage) -> SignedMessage:
-    """Return the message as one that decodes it and encodes it again would."""
+    """Return the message decoded and encoded again."""
     payload = array_of(encode(message.body), encode(message.kes_period), encode(message.expires_at))
     return replace(message, wire=message.wire.replace(message.signed, payload))
 

@@ -1,4 +1,4 @@
-"""Hide the machine's own Java: the tests then have only the packaged one, as on a bare system."""
+"""Hide the machine's own Java, so that the tests have only the packaged one, as on a bare system."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def hide_java() -> Path | None:
-    """Take every `java` off PATH and forget JAVA_HOME, for this process and its children.
+    """Take every `java` off PATH and unset JAVA_HOME, for this process and its children.
 
-    A directory that holds one is replaced by links to all else in it. Return where these links lie, to be removed at
-    the end; None where no Java was found.
+    A directory that holds one is replaced by links to everything else in it. Return the directory of these links, to be
+    removed at the end; None if no Java was found.
     """
     os.environ.pop("JAVA_HOME", None)
     if shutil.which("java") is None:

@@ -72,11 +72,11 @@ class House(OneRouter):
         return found
 
     def looks(self) -> bool:
-        """Whether the file is to be looked at; asked once."""
+        """Whether the file is to be read again; a second call returns False."""
         return bool(self._gone(LookAtFile))
 
     def writes(self) -> list[WriteGuests]:
-        """Return what is to be written into the file, each once."""
+        """Return the grants to be written into the file, each once."""
         return [one for one in self._gone(WriteGuests) if isinstance(one, WriteGuests)]
 
     def guest(self, key: SigningKey) -> int:

@@ -1,4 +1,4 @@
-"""Machines of a test: `router.rig.machines`, or the test is skipped with the reason."""
+"""Network machines for tests: `router.rig.machines`, or the test is skipped with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the tables of protocols for the documents."""
+"""Draw the tables of protocols for the documents."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ ME = SigningKey(b"r" * 32)
 
 
 class OneRouter:
-    """One router on a store in memory. `disk` given: a restart on it. `cycle` commits and carries out; the effects stay
-    in `done` until a test asks for them."""
+    """One router on a store in memory; with `disk` it restarts on that. `cycle` commits and carries out; the effects
+    stay in `done` until a test reads them."""
 
     def __init__(
         self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
@@ -46,8 +46,7 @@ class OneRouter:
         self._numbers: dict[int, int] = {}
 
     def now(self) -> Now:
-        """Return the router's time. `ahead_s`: how far a clock that is not believed is ahead of the time used for
-        verdicts."""
+        """Return the router's time. `ahead_s`: how far an untrusted clock is ahead of the time that the router uses."""
         ns, ahead_ns = int(self.seconds * 1e9), int(self.ahead_s * 1e9)
         return Now(WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns)
 
@@ -81,7 +80,7 @@ class OneRouter:
         return job
 
     def bring_unheard(self, number: int, *wires: bytes) -> None:
-        """Bring one read of a link that the router considers gone."""
+        """Bring a read of a link that the router considers gone."""
         assert self._examine(number, wires) is None
 
     def _examine(self, number: int, wires: Sequence[bytes]) -> Job | None:
@@ -140,7 +139,7 @@ class OneRouter:
         return found
 
     def handed(self, number: int) -> list[bytes]:
-        """Return the messages written to the link, as it sees them."""
+        """Return the messages written to the link, as its other end sees them."""
         found = []
         for one in self._gone(SendParcel):
             assert isinstance(one, SendParcel)
@@ -152,7 +151,7 @@ class OneRouter:
         return found
 
     def settled(self) -> dict[int, tuple[int, list[Refusal]]]:
-        """Return link -> up to which of its messages it was settled, and which of them were refused."""
+        """Return by link up to which message it was settled, and which messages were refused."""
         found: dict[int, tuple[int, list[Refusal]]] = {}
         for one in self._gone(Settle):
             assert isinstance(one, Settle)
@@ -163,7 +162,7 @@ class OneRouter:
         return [one.wire for one in self._gone(SendOwn) if isinstance(one, SendOwn) and one.link == number]
 
     def said(self, number: int) -> list[words.Item]:
-        """Return the items sent, without the greeting of an app to which nothing is redelivered."""
+        """Return the items sent, without the greeting of an app that gets nothing again."""
         found = [one.item for one in self._gone(SendItem) if isinstance(one, SendItem) and one.link == number]
         return [item for item in found if item != words.Redelivered(0)]
 

@@ -1,9 +1,9 @@
-"""Measure what causal order costs an app that receives: CPU time a message, arrival and causal in alternation.
+"""Measure the CPU time that causal order costs a receiving app for each message, in alternation with order of arrival.
 
     PYTHONPATH=tests python tests/rigs/order_cost.py [ROUNDS]
 
-The app's end of a link without the link: inbox, readers, seals, settling. Five members talk, each after the heads of
-what it has heard; one in `SHUFFLED` of the messages comes behind its next four.
+The app's end of a link without the link: inbox, readers, seals, settling. Five members talk, each message following the
+newest ones its author has heard; one message in `SHUFFLED` comes after the next four.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WINDOW = 1 << 16
 
 
 def talk() -> list[bytes]:
-    """Return what five members say: each has heard all but the newest three messages of others."""
+    """Return the messages of five members, each of whom has heard all but the newest three messages of others."""
     chance = random.Random(1)
     members = [SigningKey(bytes((n + 1,)) * 32) for n in range(MEMBERS)]
     heads = [Heads() for _ in members]
@@ -61,13 +61,13 @@ def talk() -> list[bytes]:
 
 
 def shuffled(wires: list[bytes]) -> list[bytes]:
-    """Let one in `SHUFFLED` come behind the four after it."""
+    """Move one message in `SHUFFLED` behind the next four."""
     order = sorted(range(len(wires)), key=lambda at: at + (4.5 if at % SHUFFLED == 7 else 0))
     return [wires[at] for at in order]
 
 
 def receive(wires: list[bytes], order: Order) -> float:
-    """Return the CPU seconds that an app spends on all of them."""
+    """Return the CPU seconds that an app needs for all of them."""
     me = SigningKey(b"m" * 32)
     keys = GroupKeys(FAMILY.content_key, Causes())
     readers = Readers(

@@ -1,4 +1,4 @@
-"""Services that a test writes, in a home of its own, and what `router status` says about them."""
+"""Services that a test writes in a home of its own, and their lines in `router status`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def until(home: Home, holds: Callable[[dict[str, dict[str, Any]]], bool]) 
 
 
 def findable(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a directory of services, where this process and those it starts find them."""
+    """Make a directory of services that this process and its children find."""
     found = path / "place"
     found.mkdir()
     monkeypatch.syspath_prepend(found)

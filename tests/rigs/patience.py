@@ -1,6 +1,6 @@
-"""How long a test waits for what must come."""
+"""The time that a test waits before it fails."""
 
 from __future__ import annotations
 
 HANG_S = 300.0
-"""A wait of a test that takes this long has hung; a machine that is slow passes, only later."""
+"""Seconds after which a test's wait has failed; far more than a slow machine needs."""

@@ -1,6 +1,6 @@
-"""A second implementation, without any of the router's code: CBOR, BLAKE3, XChaCha20 and bech32m by their papers.
+"""A second implementation of CBOR, BLAKE3, XChaCha20 and bech32m by their papers, without any of the router's code.
 
-It is slow and plain. Ed25519, X25519 and ChaCha20-Poly1305 are OpenSSL's.
+It is slow and simple. Ed25519, X25519 and ChaCha20-Poly1305 are OpenSSL's.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def blake3(data: bytes) -> bytes:
 
 
 def _joined(nodes: list[Node]) -> Node:
-    """Join nodes into a tree whose left part is the largest power of two that leaves something to the right."""
+    """Join nodes into a tree whose left part is the largest power of two that leaves at least one to the right."""
     if len(nodes) == 1:
         return nodes[0]
     left = 1 << ((len(nodes) - 1).bit_length() - 1)

@@ -1,6 +1,6 @@
-"""A DMQ node on a Unix socket, made of the pure core alone: nothing on disk, one cursor a connection.
+"""A DMQ node on a Unix socket, made of the pure core alone: nothing on disk, one cursor for each connection.
 
-A test that wants one with a fault overrides the method where the fault belongs.
+A test that wants a node with a fault overrides the method where the fault belongs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPLY_MAX = 100
 
 
 class PlainNode:
-    """The node; `held` are the messages that it has taken, in order."""
+    """The node. `held`: the messages that it has taken, in order."""
 
     def __init__(self, stake: StakeSet, revision: Revision = DEPLOYED, *, pause_s: float = 0.0) -> None:
         self.revision = revision
@@ -72,13 +72,13 @@ class PlainNode:
             self.clients.remove(client)
             await stream.aclose()
 
-    # What a fault may change: what is read, what is decided, what is said.
+    # The methods that a fault may override: reading, deciding, writing.
 
     def session(self) -> Session:
         return Session(Agency.RESPONDER, self.revision)
 
     def reads(self, numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
-        """Return the SDUs that are taken for this one: the third field of the head, and the payload."""
+        """Return the SDUs to read instead of this one: the third field of the head, and the payload."""
         yield numbered, payload
 
     def greets(self, offer: h.MsgProposeVersions) -> h.Answer:
@@ -100,7 +100,7 @@ class PlainNode:
         return s.rejection(rejected, self.revision.encoding.name)
 
     def gives(self, client: PlainClient) -> list[SignedMessage]:
-        """Return what a reply holds, and move the client's cursor."""
+        """Return the messages of a reply, and move the client's cursor."""
         found = self.held[client.cursor : client.cursor + REPLY_MAX]
         client.cursor += len(found)
         return found
@@ -109,18 +109,18 @@ class PlainNode:
         return isinstance(request, n.MsgRequestMessagesBlocking)
 
     def says(self, number: int, message: Any) -> Any:
-        """Return the message that is said instead of this one; None for silence."""
+        """Return the message to send instead of this one; None for none."""
         return message
 
     def writes(self, sdu: bytes) -> bytes:
-        """Return the bytes that are written instead of an SDU."""
+        """Return the bytes to write instead of an SDU."""
         return sdu
 
     async def after_handshake(self, client: PlainClient) -> None:
-        """Do what a node does once the handshake is done: nothing."""
+        """Do nothing once the handshake is done; overridden for faults."""
 
     async def at_end(self, client: PlainClient) -> None:
-        """Do what a node does when a connection is to end: nothing."""
+        """Do nothing when a connection is to end; overridden for faults."""
 
 
 class PlainClient:
@@ -144,14 +144,14 @@ class PlainClient:
                     return
 
     async def _read(self) -> bytes:
-        """Return what comes; nothing if an SDU that has begun does not end in time."""
+        """Return the bytes that come; none if an SDU that has begun does not end in time."""
         data = b""
         with trio.move_on_after(self.node.sdu_s if self._bytes else self.node.idle_s):
             data = bytes(await self.stream.receive_some(1 << 16))
         return data
 
     def _sdus(self, data: bytes) -> Iterable[bytes]:
-        """Yield whole SDUs as the node takes them."""
+        """Yield whole SDUs as the node reads them."""
         self._bytes += data
         while len(self._bytes) >= HEAD.size:
             clock, numbered, length = HEAD.unpack_from(self._bytes)

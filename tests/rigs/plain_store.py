@@ -1,7 +1,7 @@
 """The store as dictionaries in memory: slow, simple, and the oracle for the one on disk.
 
-Its contents are copied whole for every batch, changed, and put in place by `commit`: nothing of an uncommitted batch is
-left. The messages owed to a recipient are a set of indexes, nothing cleverer.
+Its contents are copied whole for every batch, changed, and put in place by `commit`, so nothing of an uncommitted batch
+remains. The messages owed to a recipient are a set of indexes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Disk:
         return any(parcel == first for _, parcel in self.owed)
 
     def gone_before(self, wall_s: int, bytes_max: int) -> list[int]:
-        """Return the parcels that are history no more: those that have ended, and the oldest beyond the limit."""
+        """Return the parcels that leave the history: those that have ended, and the oldest ones beyond the limit."""
         ended = [first for first, end_s in self.carried.items() if end_s <= wall_s]
         rest = sorted(self.carried.keys() - set(ended))
         while sum(len(self.parcels[one].blob) for one in rest) > bytes_max:
@@ -72,7 +72,7 @@ class Disk:
 
 
 class NoRecords:
-    """The records of this store, which keeps ids and none of what the log lost."""
+    """Records of this store, which keeps ids but no data that the log lost."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

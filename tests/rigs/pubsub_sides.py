@@ -1,4 +1,4 @@
-"""Pub/sub services of several nodes as values: their rules, and their messages carried by hand."""
+"""Pub/sub services of several nodes as values: their rules run, and a test carries their messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = c.Now(1_800_000_000, 1_000)
 
 
 class Side:
-    """The pub/sub service of one node, what it keeps, and what it lets its router do."""
+    """The pub/sub service of one node, its kept state, and the requests to its router."""
 
     def __init__(self, number: int, wanted: Iterable[PublicKey] = (), *, mode: str = "overlay",
                  kept: dict[bytes, bytes] | None = None, service: SigningKey | None = None) -> None:  # fmt: skip
@@ -72,7 +72,7 @@ class Side:
         return deeds
 
     def said(self, by: Side, body: bytes, *, source: PublicKey | None = None) -> list[c.Deed]:
-        """Let a unicast come in over the link of another node; return what follows."""
+        """Bring a unicast over the link of another node; return the answers."""
         source = source or by.service.public
         return self.hear(c.Message(MessageId(bytes(32)), body, source=source, via=by.router.public))
 
@@ -82,7 +82,7 @@ class Side:
         return found
 
     def mine(self) -> Filter | None:
-        """Return the filter that it tells of itself."""
+        """Return the filter that the service announces."""
         return next(part.mine for part in self.rules.parts if isinstance(part, Interests))
 
     def neighbours(self, group: PublicKey) -> set[PublicKey]:
@@ -90,7 +90,7 @@ class Side:
 
 
 class Sides:
-    """Several nodes and the links between them, which come up when something is sent."""
+    """Several nodes, and the links between them, which come up when something is sent."""
 
     def __init__(self, *sides: Side) -> None:
         self.sides = {one.router.public: one for one in sides}
@@ -98,7 +98,7 @@ class Sides:
         self.seconds = 0.0
 
     def pass_time(self, seconds: float) -> None:
-        """Let this many seconds pass, wake by wake."""
+        """Let this many seconds pass, from one wake-up to the next."""
         end = self.seconds + seconds
         self.carry()
         while True:
@@ -141,7 +141,7 @@ class Sides:
                 here.hear(c.Linked(there.router.public, there.service.public))
 
     def die(self, side: Side) -> None:
-        """Let a node vanish; those it was connected to notice that the link is gone."""
+        """Let a node vanish; connected nodes notice that the link is gone."""
         side.is_up = False
         for other in self.sides.values():
             if other.is_up and side.router.public in other.links:

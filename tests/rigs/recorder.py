@@ -1,4 +1,4 @@
-"""Actors for tests, which record what happens to them in a diary that the test reads."""
+"""Actors for tests that record their messages in a diary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.actors.actor import TrioActor
 
 
 class Recorder(TrioActor):
-    """Record messages in a diary that the test reads, and raise those that are exceptions."""
+    """Records messages in a diary that the test reads, and raises those that are exceptions."""
 
     def __init__(self, diary: list[Any], name: str = "recorder") -> None:
         super().__init__()

@@ -1,10 +1,11 @@
-"""Measure what relaying costs a core: CPU time a message, with its pub/sub service and three neighbours on TLS.
+"""Measure the CPU time that relaying costs a core for each message, with its pub/sub service and three neighbours on
+TLS.
 
     PYTHONPATH=tests python tests/rigs/relay_cost.py [MESSAGES] [inside | apart] [PROFILE]
 
 One neighbour brings messages of 1 KiB, the service sends each on to the two others and follows the copies; then another
-neighbour brings the same again. Counted is the CPU of the node, its verifiers and the service's own process if it has
-one. PROFILE: a file for what cProfile finds in the node; the figures then count for nothing.
+neighbour brings the same again. The CPU time is that of the node, its verifiers, and the service's process if it has
+one. PROFILE: a file for cProfile's result in the node; the figures are then meaningless.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def _cpu_s(pid: int) -> float:
 
 
 class Neighbour:
-    """A router that brings messages, and takes custody of what it is sent; `got`: how many messages of the group."""
+    """A router that brings messages, and takes custody of those that it is sent. `got`: the number of messages of the
+    group."""
 
     def __init__(self, key: SigningKey) -> None:
         self.link = link_of(key, 4096, 8 << 20)
@@ -112,7 +114,7 @@ async def neighbours(core: Core, keys: list[SigningKey]) -> AsyncIterator[list[N
 
 
 async def measure(base: Path, signed: traffic.Traffic, *, relays: bool, run: str, profile: str) -> tuple[float, float]:
-    """Return CPU seconds for each message that came first, and for each that came again."""
+    """Return CPU seconds for each message at its first arrival, and for each that came again."""
     data = signed.path.read_bytes()
     frames = [data[at : at + signed.frame_bytes] for at in range(0, len(data), signed.frame_bytes)]
     keys = [SigningKey(os.urandom(32)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""The pub/sub service as it ships, in a group whose neighbours it never had to meet: all by settings."""
+"""The pub/sub service as it ships, in a group whose neighbours are given by settings instead of meetings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from services.pubsub.settings import Settings as PubSubSettings
 
 
 class Settings(PubSubSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Keys in hexadecimal: of a group, and of `routers` on its ring: one after this node, one before it, others."""
+    """Keys in hexadecimal: of a group, and of `routers` on its ring: the next node, the previous one, others."""
 
     group: str
     routers: tuple[str, ...] = ()
 
 
 class Relaying(PubSub):
-    """Does what `PubSub` does."""
+    """Relays as `PubSub` does."""
 
     def __init__(self, setup: c.Setup) -> None:
         super().__init__(setup)

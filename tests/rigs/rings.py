@@ -1,4 +1,4 @@
-"""Many overlays in one process, whose meetings and exchanges succeed at once or fail at once."""
+"""Many overlays in one process, whose meetings and exchanges succeed or fail at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PERIOD_S = 20.0
 
 
 class Member:
-    """A node: its keys, what it knows, and its overlay."""
+    """A node: its keys, its knowledge, and its overlay."""
 
     def __init__(self, number: int, groups: Iterable[PublicKey], chance: Random, limits: OverlayLimits) -> None:
         self.me = Neighbour(PublicKey(chance.randbytes(32)), PublicKey(chance.randbytes(32)))
@@ -31,7 +31,7 @@ class Member:
 
 
 class Rings:
-    """The nodes, and what they say to each other."""
+    """The nodes, and the messages between them."""
 
     def __init__(self, wants: Sequence[Iterable[PublicKey]], seed: int, limits: OverlayLimits | None = None) -> None:
         self.chance = Random(seed)
@@ -42,7 +42,7 @@ class Rings:
         self.meetings_in_vain = 0
 
     def period(self) -> None:
-        """Let a period begin at each node that is up, in random order."""
+        """Begin a period at each node that is up, in random order."""
         up = [one for one in self.members if one.is_up]
         self.chance.shuffle(up)
         for one in up:
@@ -78,7 +78,7 @@ class Rings:
             mine.overlay.met(theirs.me, self.now_s)
 
     def wrong(self, group: PublicKey) -> int:
-        """Return how many links to the next live member, on both sides, are not those of the ring."""
+        """Return how many links to the next live member, in either direction, are not those of the ring."""
         live = [one for one in self.members if one.is_up and group in one.known.topics]
         live.sort(key=lambda one: one.me.place)
         count = 0

@@ -1,7 +1,7 @@
 """The other end of an app's link, for tests: an honest router in one process, correct but without a disk.
 
-It keeps custody as `link.cddl` and the link layer say: settled messages are in its queues, and those handed over but
-not settled come again. Tests may delay its settling, let it refuse, cut its connections, and read its diary.
+It keeps custody as `link.cddl` and the link layer prescribe: settled messages are in its queues, and those handed over
+but not settled are sent again. Tests may delay its settling, let it refuse, cut its connections, and read its diary.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RouterEnd:
             task_status.started()
 
     def stop(self) -> None:
-        """Die, as by `kill -9`, but with everything in the queues safe."""
+        """Die as by `kill -9`, but with everything in the queues safe."""
         assert self._scope is not None
         self._scope.cancel()
 
@@ -112,7 +112,7 @@ class RouterEnd:
         return self.links[key]
 
     def publish(self, wire: bytes) -> None:
-        """Take a message from elsewhere."""
+        """Take a message from another node."""
         message = open_message(wire)
         assert isinstance(message, Multicast)
         for member in self.members.get(message.group, {}):
@@ -124,7 +124,7 @@ class RouterEnd:
             self.links[recipient].hand_over()
 
     def bodies(self, connection: int) -> list[bytes]:
-        """Return the bodies of the messages, without control, of a connection (from 0; -1 is the last)."""
+        """Return the bodies of the messages, except control messages, of a connection (from 0; -1 is the last)."""
         messages = [open_message(wire) for wire in self.heard[connection]]
         return [one.body for one in messages if not (isinstance(one, Unicast) and one.destination == self.key.public)]
 
@@ -316,7 +316,7 @@ class RouterLink:
         return None
 
     def _carry(self, id: MessageId) -> None:
-        """Answer a PULL as a router does: beside the window, as far as its slack goes, or not at all."""
+        """Answer a PULL as a router does: beside the window, up to its slack, or not at all."""
         self.router.pulls.append(id)
         queue = self.router.queues.get(self.app, Queue())
         wire = next((one for one in queue.wires if message_id(one) == id), self.router.stored.get(id))

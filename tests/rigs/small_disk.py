@@ -11,7 +11,8 @@ NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 
 
 def on_a_small_disk(directory: Path, script: str) -> list[str]:
-    """The lines that a shell script prints in `directory`, where `full` is a disk of 1 MB; the last: what is there."""
+    """Run a shell script in `directory`, where `full` is a disk of 1 MB; return the lines it prints, and the files that
+    are left."""
     (directory / "full").mkdir()
     if subprocess.run((*NAMESPACE, "mount", "-t", "tmpfs", "none", directory / "full"), capture_output=True).returncode:
         pytest.skip("no disk can be mounted here")

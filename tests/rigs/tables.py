@@ -30,7 +30,7 @@ def _line(table: Table, state: object) -> str:
 
 
 def check_every_step(table: Table) -> None:
-    """Check every state × message × speaker × side: the step in the table, or the right error and no change."""
+    """Check every state × message × speaker × side: the table's step, or the right error without a change."""
     kinds = [*dict.fromkeys(kind for row in table.values() for kind in row.on), object]
     for (state, row), kind, speaker, we in product(table.items(), kinds, SIDES, SIDES):
         machine = Machine(table, state, we=we)
@@ -45,7 +45,7 @@ def check_every_step(table: Table) -> None:
 
 def check_reachable(table: Table) -> None:
     """Check that every state can be reached, every step leads to a row, the protocol ends only where neither side may
-    speak, and no limit forbids all that a state allows."""
+    speak, and no limit forbids everything that a state allows."""
     reached = {next(iter(table))}
     while more := {to for state in reached for to in table[state].on.values()} - reached:
         reached |= more

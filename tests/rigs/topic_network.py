@@ -1,4 +1,4 @@
-"""Nodes of one topic that forward and repair, on simulated time: some dead, some silent, on links with loss."""
+"""Nodes of one topic that forward and repair, on simulated time: some dead, some silent, on lossy links."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topic(after: Iterable[int] = (), before: Iterable[int] = (), others: Iterabl
 
 
 def ring(count: int, chance: Random, near: int = 10, far: int = 10) -> list[Topic]:
-    """Return the views of all nodes of a ring that is right: `near` on each side, and `far` others at random."""
+    """Return the views of all nodes of a correct ring: `near` on each side, and `far` others at random."""
     found = []
     for number in range(count):
         after = [(number + step) % count for step in range(1, min(near, count - 1) + 1)]
@@ -52,9 +52,9 @@ def ring(count: int, chance: Random, near: int = 10, far: int = 10) -> list[Topi
 
 
 class TopicNetwork:
-    """`dead` take nothing; `droppers` take custody and do nothing; a share `loss` of all copies is lost on the way
-    without anybody noticing. `copies`: how many each node received of a message; `asked`: PULLs said; `last_s`: when a
-    node last had a message for the first time."""
+    """`dead` nodes take nothing; `droppers` take custody and do nothing; a share `loss` of all copies is lost
+    unnoticed. `copies`: how many copies of a message each node received; `asked`: number of PULLs; `last_s`: when a
+    node last got a message for the first time."""
 
     def __init__(
         self, topics: Sequence[Topic], seed: int, *, limits: f.ForwardingLimits | None = None,
@@ -84,7 +84,7 @@ class TopicNetwork:
         self._forward(at, self.forwardings[at].received(id, GROUP, wire, origin, self.now_s))
 
     def run(self, until_s: float = 1e9) -> None:
-        """Let everything happen that is due until then."""
+        """Carry out everything that is due by then."""
         for _ in range(EVENTS_MAX):
             if not self._due or self._due[0][0] > until_s:
                 self.now_s = max(self.now_s, until_s if until_s < 1e9 else self.now_s)

@@ -1,4 +1,4 @@
-"""The demo shows what it promises, leaves nothing behind, and would notice if something went wrong."""
+"""The demo keeps its promises, leaves nothing behind, and would notice a failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def environment(directory: Path) -> dict[str, str]:
 
 
 def processes(directory: Path) -> list[bytes]:
-    """The command lines that name the directory."""
+    """Return the command lines of processes that name the directory."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""`router demo --meet`: what it counts, and that a count that is wrong fails it."""
+"""`router demo --meet`: its counts, and that a wrong count makes it fail."""
 
 from __future__ import annotations
 

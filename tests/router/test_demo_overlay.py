@@ -1,4 +1,4 @@
-"""`router demo --overlay`: what it counts, and how it is found that something came before what it follows."""
+"""`router demo --overlay`: its counts, and how it detects a message that came before its cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package itself: everything public is there, and importing it costs nothing."""
+"""The package itself: every public name is there, and importing it costs nothing."""
 
 from __future__ import annotations
 

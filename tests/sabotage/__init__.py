@@ -1,1 +1,1 @@
-"""Logs that are damaged on purpose, and what an audit must say of them."""
+"""Logs that are damaged on purpose, and the findings that an audit must report."""

@@ -1,4 +1,4 @@
-"""The audit's arithmetic once more, slow and simple: every message and recipient apart, in dictionaries.
+"""The audit's arithmetic once more, slow and simple: every message and recipient by itself, in dictionaries.
 
 It is given the files that count and the holes, so it knows nothing of signatures. The engines must agree with it.
 """
@@ -84,8 +84,8 @@ def rows(path: Path) -> list[Row]:
 
 
 class Ledger:
-    """All lines of the files that count, exploded. `holes`: by router, a sequence number of each; `pruned`: the routers
-    whose oldest segments were pruned."""
+    """All lines of the files that count, one message at a time. `holes`: by router, a sequence number of each;
+    `pruned`: the routers whose oldest segments were pruned."""
 
     def __init__(
         self, files: Iterable[Path], holes: Mapping[str, Iterable[int]], as_of_ns: int, pruned: Collection[str] = ()
@@ -229,7 +229,7 @@ class Ledger:
     def _custody(self) -> list[Row]:
         """Return, for messages acked to routers whose logs are given, whether the next router accepted the same id.
 
-        A message for that router itself (control) is at its goal, and accepted nowhere.
+        A control message for that router itself has arrived, and is accepted nowhere.
         """
         accepted: defaultdict[str, set[str]] = defaultdict(set)
         accepted_t: dict[tuple[str, str], int] = {}
@@ -297,7 +297,7 @@ def _said(waits: Counter[int]) -> dict[str, float | None]:
 
 
 def unlike(expected: Any, found: Any, place: str = "") -> list[str]:
-    """Return where `found` differs from `expected`; of maps, compare only keys that both have."""
+    """Return where `found` differs from `expected`; in maps, compare only keys that both have."""
     if isinstance(expected, dict) and isinstance(found, dict):
         both = [name for name in expected if name in found]
         return [text for name in both for text in unlike(expected[name], found[name], f"{place}.{name}")]

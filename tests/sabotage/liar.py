@@ -1,4 +1,4 @@
-"""Sabotage by a router itself: it signs contradictions to itself or its neighbours, and every digest fits."""
+"""Sabotage by a router itself: it signs statements that contradict itself or its neighbours, with the right digests."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def in_flight_for_weeks(scene: Scene) -> None:
 
 
 def pruned_without_ends(scene: Scene) -> None:
-    """Do not write the ends of messages, then prune all that would show it but the footers. What was refused at the
-    door, which a footer counts with the ends, is left out, too."""
+    """Omit the ends of messages, then prune everything that would show it except the footers. Messages refused at the
+    door, which a footer counts with the ends, are omitted, too."""
     scene.forget_witnesses()
     victim = scene.victim()
 
@@ -98,7 +98,7 @@ def expired_at_once(scene: Scene) -> None:
 
 
 def numbers_without_lines(scene: Scene) -> None:
-    """Leave out event numbers in the middle of a segment that its footer covers."""
+    """Omit event numbers in the middle of a segment that its footer covers."""
     scene.forget_witnesses()
     victim = scene.victim()
     old = segments(scene.logs[victim])
@@ -114,7 +114,7 @@ def numbers_without_lines(scene: Scene) -> None:
 
 
 def footer_that_counts_otherwise(scene: Scene) -> None:
-    """Let a footer count more than its lines hold, and another one equally less, so that their sum is right."""
+    """Let a footer count more than its lines hold, and another one equally less, so that the sum is right."""
     scene.forget_witnesses()
     victim = scene.victim(3)
     for one, more in zip(segments(scene.logs[victim])[1:], (1, -1), strict=False):

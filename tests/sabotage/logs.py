@@ -1,4 +1,4 @@
-"""Logs in the saboteur's hands: read back as lines, changed, and sealed again with the router's key."""
+"""The saboteur's access to logs: read as lines, changed, and sealed again with the router's key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_rows(paths: Iterable[Path]) -> Rows:
 
 
 def renumbered(rows: Iterable[Line], first_seq: int = 1) -> Rows:
-    """Return the same lines with sequence numbers without a gap."""
+    """Return the lines with consecutive sequence numbers."""
     out = []
     for row in rows:
         out.append(replace(row, seq=first_seq))
@@ -60,7 +60,8 @@ def seal(
     directory: Path, key: SigningKey, parts: Iterable[Rows], predecessor: str | None = None, *,
     version: int = 1, encode: Callable[[Rows], bytes] = encode_lines,
 ) -> list[Path]:  # fmt: skip
-    """Write each part as a signed segment, the first after `predecessor`. `encode` may write what no router would."""
+    """Write each part as a signed segment, the first after `predecessor`. `encode` may write lines that no router
+    would."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for rows in parts:
@@ -78,7 +79,7 @@ def seal(
 
 
 def seal_again(directory: Path, key: SigningKey, change: Callable[[Rows], Rows], parts: int = 5) -> list[Path]:
-    """Write the whole log anew, as a router would have written the lines that `change` returns."""
+    """Write the whole log again, as a router would have written the lines that `change` returns."""
     old = segments(directory)
     rows = renumbered(change(read_rows(one.path for one in old)))
     for one in old:

@@ -1,4 +1,4 @@
-"""Logs of every kind side by side: a fleet of liars, one that was spoilt, and routers' odd lines."""
+"""Logs of every kind side by side: a fleet with liars, a damaged fleet, and faulty lines of routers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPOILT = (
 
 
 class Mixture(NamedTuple):
-    """The directory of all these logs, the scene of its liars, and the instant of an audit of them."""
+    """The directory of all these logs, the scene of the liars, and the time of an audit."""
 
     logs: Path
     liars: Scene
@@ -78,8 +78,8 @@ def summed_at_the_door(log: Log) -> None:
 
 
 def faulty(log: Log) -> None:
-    """Write ranges that leave their parcel, ends that nothing was accepted for, a clock that goes back, and a message
-    that is accepted twice."""
+    """Write ranges that leave their parcel, ends without an acceptance, a clock that goes back, and a message that is
+    accepted twice."""
     log.state("start")
     log.accepted(1, range(40), at=5)
     log.accepted(41, range(3), at=5)

@@ -1,7 +1,7 @@
-"""Sabotage of good logs, from a seed: each does one thing to one log, and says what an audit must make of it.
+"""Sabotage of good logs, from a seed: each does one thing to one log, and states the findings of an audit.
 
-This file needs only write access to the disk; `seals.py` needs a router's key, and `liar.py` has what the router itself
-may sign.
+This file needs only write access to the disk; `seals.py` needs a router's key, and `liar.py` holds what only the router
+itself can sign.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sabotage.seals import SEALED
 
 
 def _not_the_last(scene: Scene) -> LogFile:
-    """Choose a segment after which the log goes on, so that its absence can be seen."""
+    """Choose a segment after which the log goes on, so that its absence can be detected."""
     return scene.chance.choice(segments(scene.logs[scene.victim(2)])[:-1])
 
 
@@ -87,7 +87,8 @@ def directory_instead(scene: Scene) -> None:
 
 
 def broken_link(scene: Scene) -> None:
-    """Replace a segment by a broken link. At the log's end this would not show: no log reaches to what is no file."""
+    """Replace a segment by a broken link. At the log's end this would not be noticed: a link does not show how far a
+    log reached."""
     one = _not_the_last(scene)
     one.path.unlink()
     one.path.symlink_to(one.path.parent / "gone")
@@ -113,14 +114,16 @@ def without_footer(scene: Scene) -> None:
 
 
 def cut_tail(scene: Scene) -> None:
-    """Remove whole segments at the end. Only a neighbour that received their head can know: `Scene.expected` asks."""
+    """Remove whole segments at the end. Only a neighbour that received their head can detect it, which `Scene.expected`
+    asks for."""
     found = segments(scene.logs[scene.victim(3)])
     for one in found[scene.chance.randrange(1, len(found)) :]:
         one.path.unlink()
 
 
 def not_a_log(scene: Scene) -> None:
-    """Add a picture under a segment's name, which may have been one, and files under other names, which were not."""
+    """Add a picture under a segment's name, which may have been a segment, and files under other names, which were
+    none."""
     victim = scene.victim()
     directory = scene.logs[victim]
     scene.holes[victim].append(segments(directory)[-1].last + 1)
@@ -133,7 +136,7 @@ def not_a_log(scene: Scene) -> None:
 
 
 def pruned(scene: Scene) -> None:
-    """Prune the oldest segments as a router does: nothing is missing, but they are no longer to be seen."""
+    """Prune the oldest segments as a router does: nothing is missing, but their lines are gone."""
     victim = scene.victim(3)
     directory = scene.logs[victim]
     oldest = segments(directory)[: scene.chance.randrange(1, 3)]
@@ -153,7 +156,7 @@ def edited_footer(scene: Scene) -> None:
 
 
 def pruned_footers_lost(scene: Scene) -> None:
-    """Remove old segments, and the footers that would tell of it."""
+    """Remove old segments, and the footers that would show it."""
     victim = scene.victim(3)
     oldest = segments(scene.logs[victim])[0]
     oldest.path.unlink()

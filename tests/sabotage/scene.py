@@ -1,6 +1,6 @@
-"""A scene for the saboteur: a fleet's logs that may be damaged, and what is left of them to count.
+"""A scene for the saboteur: a fleet's logs that may be damaged, and the lines of them that still count.
 
-`ledger.py` turns what is left into the numbers that an audit must reach.
+`ledger.py` turns these lines into the numbers that an audit must reach.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LEVELS = ("", "warning", "bad")
 
 
 class Scene:
-    """The changes to the logs, and what the audit must make of them.
+    """The changes to the logs, and the findings of an audit.
 
     `statuses`: files that are not good, with their status; `holes`: by router, sequence numbers before which messages
-    without an end are unknown; `says`: words that the audit's texts must contain; `level`: of a finding that must be
-    there because of the changes (docs/audit.md).
+    without an end are unknown; `says`: words that the audit's texts must contain; `level`: the level of a finding that
+    the changes must cause (docs/audit.md).
     """
 
     def __init__(self, directory: Path, seed: int) -> None:
@@ -69,8 +69,8 @@ class Scene:
         return cores[0]
 
     def brought(self) -> tuple[str, str]:
-        """Return a router and the neighbour that brought it most messages of others, logs untouched: a core if there is
-        one."""
+        """Return a router and the neighbour that brought it most messages of others, both with untouched logs: a core
+        if there is one."""
         for router in sorted(self._untouched, key=lambda one: not self.names[one].startswith("core")):
             lines = read_rows(one.path for one in segments(self.logs[router]))
             peers = Counter(
@@ -91,7 +91,7 @@ class Scene:
     # -- what it comes to ------------------------------------------------------------------------------------
 
     def lose(self, one: LogFile, status: str | None, *says: str) -> None:
-        """Count this segment no longer; without a status it is not there."""
+        """Stop counting this segment; without a status it is missing."""
         if status is not None:
             self.statuses[one.path] = status
         self.holes[one.router].append(one.first)
@@ -133,7 +133,8 @@ class Scene:
     # -- sealing again ---------------------------------------------------------------------------------------
 
     def forget_witnesses(self) -> None:
-        """Write every log as if no pong had carried a head, so that one can be sealed again without contradictions."""
+        """Write every log as if no pong had carried a head, so that a log can be sealed again without
+        contradictions."""
         if self._heads_are_gone:
             return
         self._heads_are_gone = True

@@ -1,4 +1,4 @@
-"""Sabotage with a router's key: the log is sealed again, and every signature fits."""
+"""Sabotage with a router's key: the log is sealed again, and every signature is valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unknown_events(scene: Scene) -> None:
 
 
 def lost_ends(scene: Scene) -> None:
-    """Leave out the ends of some units, as a forgetful router would."""
+    """Omit the ends of some units, as a forgetful router would."""
     scene.forget_witnesses()
     chance = scene.chance
 
@@ -137,7 +137,7 @@ def contradicting_ends(scene: Scene) -> None:
 
 
 def loss_and_duplicate(scene: Scene) -> None:
-    """Lose one delivery's end and write another twice: the sums agree, and the audit must not."""
+    """Omit one delivery's end and write another twice: the sums agree, but the audit must not."""
     scene.forget_witnesses()
 
     def change(rows: Rows) -> Rows:
@@ -165,7 +165,7 @@ def recorded_gap(scene: Scene) -> None:
 
 
 def rewritten(scene: Scene) -> None:
-    """Change a line, and seal the log again from there: only neighbours that received a head can know."""
+    """Change a line, and seal the log again from there: only neighbours that received a head can detect it."""
     victim = scene.victim(2)
     found = segments(scene.logs[victim])
     at = scene.chance.randrange(len(found))

@@ -1,4 +1,4 @@
-"""An audit of an export says what the audit of the logs says, whatever was done to them."""
+"""An audit of an export gives the same as that of the logs, whatever was done to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sabotage.scene import copied
 
 LONG = 8
 SHAPES = [(4, 400), (6, 400)]
-"""Nodes and messages; some sabotages need several routers."""
+"""Numbers of nodes and messages; some sabotages need several routers."""
 NAMES = Pseudonyms(bytes(range(32)))
 SAME = (
     "messages", "owed", "delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted", "unknown",
@@ -27,7 +27,7 @@ SAME = (
     "latency_ms", "custody_ms",
 )  # fmt: skip
 ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
-"""Sabotages of file names only: an export does not have them, since its names are right."""
+"""Sabotages of file names only, which an export repairs."""
 QUICK = ("nothing", *[*SABOTAGES][::6], *ABOUT_NAMES)
 
 
@@ -37,7 +37,7 @@ def fleet(fleets: Fleets) -> Callable[[int], Path]:
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return the parts of a summary that must be the same."""
+    """Return the parts of a summary that must be equal."""
     logs = [
         (renamed(log["router"]), log["segments"], log["first"], log["last"], log["whole"], log["pruned_to"])
         for log in summary["logs"]

@@ -1,4 +1,5 @@
-"""A router signs nonsense with its own key: the audit answers, and what other routers' logs say does not change."""
+"""A router signs nonsense with its own key: the audit answers, and its findings from other routers' logs do not
+change."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def raw(data: bytes) -> Change:
 
 
 def having(**columns: Any) -> Change:
-    """Return a change of a line's columns; a column that is None is left out."""
+    """Return a change of a line's columns; a column set to None is left out."""
 
     def change(row: Line) -> bytes:
         found = json.loads(encode_lines([row])) | columns

@@ -1,4 +1,4 @@
-"""The audit's numbers are the truth, on clean logs and on damaged ones: nothing is overlooked, nothing invented."""
+"""The audit's numbers are true, on clean logs and on damaged ones: nothing is overlooked, nothing invented."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_clean_logs_add_up_to_the_truth(seed: int, fleet: Callable[[int], Path])
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_the_truth_is_the_same_at_any_moment(seed: int, fleet: Callable[[int], Path]) -> None:
-    """An audit as of an earlier moment keeps every number; it only says which lines lie in its future."""
+    """An audit as of an earlier time has the same numbers, and reports which lines lie in its future."""
     directory = fleet(seed)
     truth = json.loads((directory / TRUTH).read_text())
     early_ns = truth["as_of_ns"] - 10 * 60 * 10**9
@@ -85,7 +85,7 @@ def test_windows_and_clocks_are_right(seed: int, fleet: Callable[[int], Path]) -
 
 
 def _by_window(rows: Iterable[Row], name: str, step: int) -> dict[int, Counter[str]]:
-    """Return what is owed and in which state, of all routers, by window."""
+    """Return the units of all routers, by window and state."""
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for row in rows:
         found[row[name] // step * step].update({state: row.get(state, 0) for state in ("owed", *STATES)})
@@ -105,7 +105,7 @@ def test_every_sabotage_has_its_verdict(name: str, seed: int, fleet: Callable[[i
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, LONG))])
 def test_several_sabotages_at_once(seed: int, fleets: Fleets, tmp_path: Path) -> None:
-    """Apply each to another log of a larger fleet; leave out what only witnesses record, as they are damaged too."""
+    """Apply each to another log of a larger fleet, except those that only witnesses record, which are damaged too."""
     scene = copied(fleets(10, 400, seed), tmp_path / "logs", seed)
     chosen = scene.chance.sample([one for one in SABOTAGES.values() if one is not rewritten], ROUNDS_MAX)
     for sabotage in sorted(chosen, key=lambda one: (one in FILES, one not in (broken_custody, never_sent))):
@@ -123,7 +123,8 @@ def test_what_is_no_loss_is_not_called_one(name: str, fleet: Callable[[int], Pat
 
 
 def judge(scene: Scene, found: Row) -> None:
-    """Check the numbers against what is left, each file's status, and that the texts say what they must and no more."""
+    """Check the numbers against the remaining lines, each file's status, and that the texts say what they must and no
+    more."""
     expected = scene.expected()
     assert differences(expected, found) == []
     statuses = {Path(one["path"]): one["status"] for one in found["files"] if one["status"] != "pruned"}
@@ -147,7 +148,7 @@ UNORDERED = ("reasons", "events", "abuse")
 
 
 def differences(expected: Row, found: Row) -> list[str]:
-    """Return where they differ; rows of tables in any order, and only columns that both have."""
+    """Return the differences; rows of tables in any order, and only columns that both have."""
     one, other = dict(expected), dict(found)
     for name in UNORDERED:
         names = expected[name][0].keys() if expected[name] else ()

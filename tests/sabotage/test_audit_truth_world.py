@@ -100,7 +100,7 @@ def test_every_kind_of_end(tmp_path: Path) -> None:
 
 
 def test_what_a_router_was_sent_itself_is_at_its_goal(tmp_path: Path) -> None:
-    """A carrier is accepted only where it was handed in; the router that took it is its goal."""
+    """A carrier is accepted only where it was handed in; the router that took it is its destination."""
     with World(4) as world:
         core, edge = world.node("core"), world.node("edge")
         world.link(edge, core, uplink=True, grants="join store relay")

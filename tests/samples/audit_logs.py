@@ -21,9 +21,9 @@ MINUTE = 60 * SECOND
 START = 29_000_000 * MINUTE
 """A full minute in 2025."""
 NEVER = 100_000_000
-"""An expiry far ahead."""
+"""An expiry far in the future."""
 BOOTED = 1000 * SECOND
-"""The monotonic clock at START."""
+"""The monotonic time at START."""
 LATE = 10_000
 """Seconds after START, when all messages of a test are long due."""
 A, B, C = (SigningKey(letter * 32) for letter in (b"a", b"b", b"c"))
@@ -41,7 +41,8 @@ def message_id(number: int | str) -> str:
 
 
 class Log:
-    """A router's log. `at`: seconds after START. Arrival numbers are given by the test, sequence numbers count up."""
+    """A router's log. `at`: seconds after START. Arrival numbers are given by the test, sequence numbers are
+    counted."""
 
     def __init__(self, key: SigningKey = A) -> None:
         self.key = key
@@ -101,7 +102,7 @@ class Log:
         return self._add(event, at, count=count, signer=message_id("service"), reason=reason, fields=said)
 
     def skip(self, n: int) -> None:
-        """Skip sequence numbers, which are then in no file."""
+        """Leave out sequence numbers."""
         self.seq += n
 
     def write(self, directory: Path, cuts: Sequence[int] = ()) -> Path:

@@ -1,4 +1,4 @@
-"""QR codes as the tests draw them: like a picture that a command writes, in shades of grey."""
+"""QR codes drawn by the tests as a command writes them, in shades of grey."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "d
 SIGNED = VECTORS["signed"]
 EXPIRES_AT: int = SIGNED["expires_at"]
 NOW = Moment(EXPIRES_AT - 900.0, 1000.0)
-"""When the vectors' messages are valid."""
+"""A time at which the vectors' messages are valid."""
 START_PERIOD = 1430
 BODY = bytes(range(256)) * 2
 
@@ -58,6 +58,6 @@ def certificate_of(vector: dict[str, Any]) -> Certificate:
 
 
 def authentication(encoding: Encoding, topic: Topic | None = None) -> Authentication:
-    """Return one that knows the pools of the vectors and of `POOLS`."""
+    """Return an authentication that knows the pools of the vectors and of `POOLS`."""
     vectors = {PoolId(raw(one)): 1 for one in SIGNED["pools"].values()}
     return Authentication(topic or Topic(), encoding, StakeSet({**STAKE.pools, **vectors}, NOW.wall_s))

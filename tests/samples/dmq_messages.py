@@ -10,7 +10,7 @@ from services.dmq.core.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding
 ENCODINGS: tuple[Encoding, ...] = (Dmq05(), Dmq04(), Cip29ffe0e())
 WIRES = {one.name: (one.write(POOLS[0].draft()), one.write(POOLS[1].draft(BODY * 3))) for one in ENCODINGS}
 ONE, OTHER = b"\x80", b"\x82\x01\x41m"
-"""Messages as notification carries them: any list; these are short."""
+"""Messages for notification, which carries any list; these are short."""
 SUBMISSION: tuple[s.Message, ...] = (
     s.MsgSubmitMessage(WIRES["dmq-0.5"][0]),
     s.MsgAcceptMessage(),

@@ -1,4 +1,4 @@
-"""A DMQ node's rules under a host that keeps everything in memory, and clients that speak with it without sockets."""
+"""A DMQ node's rules under a host that keeps everything in memory, and clients that talk to it without sockets."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from services.dmq.sources import encoded
 
 
 class Host:
-    """Hears, keeps, computes at once, and carries the bytes; `crash` makes the rules anew from what was kept.
+    """The host: keeps state, runs jobs at once, and carries bytes; `crash` makes the rules anew from the kept state.
 
-    `stake`: what is read for a stake file; None: reading it fails."""
+    `stake`: the content of a stake file; None: reading it fails."""
 
     def __init__(self, settings: Settings, *pools: Any, has_stake: bool = True) -> None:
         self.settings = settings
@@ -45,7 +45,7 @@ class Host:
         self.hear(c.Started(key))
 
     def crash(self) -> None:
-        """Kill the node: connections and jobs end, what was kept stays."""
+        """Kill the node: connections and jobs end, kept state stays."""
         self.clients.clear()
         self.waiting.clear()
         self.start()
@@ -71,7 +71,7 @@ class Host:
         return deeds
 
     def compute(self) -> None:
-        """Do the job that was asked for first."""
+        """Run the job that was requested first."""
         job = self.waiting.pop(0)
         if job.function.endswith(":stake_file"):
             self.hear(c.Computed(job.tag, self.stake or b"", "" if self.stake else "it is half a file"))
@@ -126,7 +126,7 @@ class Client:
         return self.heard[0] if self.heard else None
 
     def request(self, *, blocking: bool = True) -> tuple[bytes, ...] | None:
-        """Ask for messages, and return those of the reply; None if there is none yet."""
+        """Ask for messages, and return those in the reply; None if there is no reply yet."""
         self.heard.clear()
         self.say(n.NUMBER, n.MsgRequestMessagesBlocking() if blocking else n.MsgRequestMessagesNonBlocking())
         return self.messages()

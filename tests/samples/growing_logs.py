@@ -1,4 +1,4 @@
-"""A simulated fleet's segments that come into a directory bit by bit, and the local audit of them."""
+"""A simulated fleet's segments that appear in a directory bit by bit, and the local audit of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = ("router", "parcel", "recipient")
 
 
 class GrowingLogs:
-    """Logs that grow. `here`: where the segments come to; `now`: the instant of every audit."""
+    """Logs that grow. `here`: the directory where segments appear; `now`: the time of every audit."""
 
     def __init__(self, fleet: Path, directory: Path, seed: int) -> None:
         self.there, self.here = fleet, directory / "logs"
@@ -36,7 +36,7 @@ class GrowingLogs:
             yield segments[start:end]
 
     def bring(self, segments: list[Path], under: str = "") -> None:
-        """Bring segments by a rename, as a router closes them."""
+        """Move segments into place by a rename, as a router closes them."""
         for segment in segments:
             target = self.here / under / segment.relative_to(self.there)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def said(summary: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def delivered(out: Path) -> set[tuple[Any, ...]]:
-    """Return the rows of `delivery` that a stream has written: of each key those of its last batch, and the open
+    """Return the rows of `delivery` that a stream has written: for each key those of its last batch, and the open
     ones."""
     order = f"OVER (PARTITION BY {', '.join(KEY)} ORDER BY batch DESC)"
     last = f"FROM read_parquet('{out}/delivery/*/*.parquet', hive_partitioning = true) QUALIFY row_number() {order} = 1"
@@ -70,7 +70,7 @@ def delivered_locally(out: Path) -> set[tuple[Any, ...]]:
 
 
 def _rows(query: str) -> set[tuple[Any, ...]]:
-    """Return the rows without `hole_first`: a stream does not look again at rows that no hole concerns."""
+    """Return the rows without `hole_first`, because a stream does not update it in rows that no hole concerns."""
     found = duckdb.sql(query)
     assert found is not None
     names = sorted(set(found.columns) - {"hole_first"})

@@ -1,4 +1,5 @@
-"""What members of a sealed group say to each other, as wires made by hand: who, after what, and under which number."""
+"""Messages between members of a sealed group, as wires made by hand: the author, the causes and the number are
+given."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ ANN, BOB, EVE = (SigningKey(bytes((n,)) * 32) for n in b"abe")
 
 @dataclass(repr=False)
 class Talk:
-    """Messages of the family by their names, which are their bodies."""
+    """Messages of the family, by name; the name is the body."""
 
     wires: dict[str, bytes] = field(default_factory=dict)
     seqs: dict[bytes, int] = field(default_factory=dict)
@@ -28,7 +29,7 @@ class Talk:
     def say(
         self, name: str, *deps: str, by: SigningKey = ANN, seq: int | None = None, size: int = 0, until_min: int = 0
     ) -> bytes:
-        """Return the message of that name, which follows those named `deps`; `size`: bytes of padding."""
+        """Return the message of that name, which follows those named `deps`. `size`: bytes of padding."""
         number = self.seqs.get(by.public, 0) if seq is None else seq
         self.seqs[by.public] = number + 1
         body = seal(
@@ -41,7 +42,7 @@ class Talk:
         return wire
 
     def id(self, name: str) -> MessageId:
-        """Return the id of the message of that name, or one that no message has."""
+        """Return the id of the message of that name, or an id that no message has."""
         return message_id(self.wires[name]) if name in self.wires else MessageId(name.encode().rjust(32, b"?"))
 
     def ids(self, names: Sequence[str]) -> tuple[MessageId, ...]:

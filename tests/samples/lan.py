@@ -45,7 +45,7 @@ def interface(
 def signed(
     key: SigningKey, rev: int = 1, *, ttl_s: int = 30, now_s: float = 0.0, port: int = 4101, groups: int = 0
 ) -> bytes:
-    """Return a datagram as a router says it."""
+    """Return a datagram as a router sends it."""
     named = [key_of(5_000 + number).public for number in range(groups)]
     ends = expiry_min(WALL_S + now_s + 600)
     addresses = [IpAddress(ANY, port)]
@@ -61,7 +61,7 @@ def of(kind: type[Any], deeds: list[Deed]) -> list[Any]:
 
 
 def speaking(key: SigningKey = LOW) -> Lan:
-    """Return the LAN's part of a node that has said at once that it is there, at second 0."""
+    """Return the LAN part of a node that has announced itself at second 0."""
     lan = Lan(key.public, DOOR, Random(3), Permit(EVERYWHERE))
     lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
     lan.hear(Listening("tls://:4101"), at(0))
@@ -71,7 +71,7 @@ def speaking(key: SigningKey = LOW) -> Lan:
 
 
 class SimulatedNode:
-    """A node's part on the LAN with everything around it that does as it is told."""
+    """A node's part on the LAN, in surroundings that follow the test's orders."""
 
     def __init__(self, net: SimulatedNetwork, number: int, began_s: float) -> None:
         self.net, self.number, self.key = net, number, key_of(number)
@@ -109,7 +109,7 @@ class SimulatedNode:
 
 
 class SimulatedNetwork:
-    """One link on which datagrams are delayed and lost; time jumps from one thing that happens to the next."""
+    """One link on which datagrams are delayed and lost; time jumps from one event to the next."""
 
     def __init__(self, seed: int, loss: float = 0.0) -> None:
         self.now_s = 0.0
@@ -131,7 +131,7 @@ class SimulatedNetwork:
         self._put(at_s, node, Tick())
 
     def tell(self, node: SimulatedNode, what: object) -> None:
-        """Let a node hear this after what it is dealing with now."""
+        """Let a node handle this after its present event."""
         self._put(self.now_s, node, what)
 
     def _put(self, at_s: float, node: SimulatedNode, what: object) -> None:

@@ -1,4 +1,4 @@
-"""Lines of an event log, and near misses: each kind of line, spoilt in many ways, from a seed."""
+"""Lines of an event log, and near misses: each kind of line, damaged in many ways, from a seed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ SPOILS: tuple[Spoil, ...] = (_number, _number, _number, _text, _text, _column, _
 
 
 def spoilt(chance: Random, line: Line) -> bytes:
-    """Return the line, spoilt once; or, seldom, other text in its place, or the line with one byte changed."""
+    """Return the line with one fault; or, seldom, other text in its place, or the line with one byte changed."""
     text = encode_line(line).decode()
     match chance.randrange(12):
         case 0:
@@ -111,7 +111,7 @@ def spoilt(chance: Random, line: Line) -> bytes:
 
 
 def samples(seed: int, count: int) -> Iterator[tuple[Line, bytes]]:
-    """Yield lines, each with a spoilt encoding; every tenth is unspoilt."""
+    """Yield lines, each with a damaged encoding; every tenth is intact."""
     chance, found = Random(seed), lines()
     for number in range(count):
         line = chance.choice(found)

@@ -54,8 +54,8 @@ class Log:
 
 
 def read_log(directory: Path, router: bytes) -> Log:
-    """Return the log of this router. Each file is also read line by line, although its footer vouches for it: the
-    router under test wrote both."""
+    """Return the log of this router. Each file is also read line by line, although its footer is valid: the router
+    under test wrote both."""
     found = evidence(directory) if candidates(directory) else judge([], lambda path: [])
     paths = [Path(file.path) for file in found.files if file.status in ("good", "tail")]
     inside = [

@@ -21,7 +21,7 @@ def outward(at_s: int, count: int = 1) -> Outward:
 
 
 class Store:
-    """The node's store as the log sees it: values by their last sequence number, deleted when they are sealed."""
+    """The node's store as the log sees it: values by their last sequence number, deleted once they are sealed."""
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}

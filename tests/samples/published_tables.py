@@ -10,11 +10,11 @@ import duckdb
 from router.audit.publish import GOLD
 
 TABLES = tuple(name for name in GOLD if name != "audit_run")
-"""The tables that two audits of the same logs must have alike; `audit_run` describes the run itself."""
+"""The tables in which two audits of the same logs must agree; `audit_run` describes the run itself."""
 
 
 class Published(NamedTuple):
-    """A table. `columns`: name and type, in order; `rows`: sorted, each as often as it is there."""
+    """A table. `columns`: names and types, in order; `rows`: sorted, with repetitions."""
 
     columns: list[tuple[str, str]]
     rows: list[tuple[Any, ...]]

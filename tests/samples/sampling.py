@@ -1,4 +1,4 @@
-"""Advertisements, entries and a node's sampling, as the tests of discovery make them."""
+"""Advertisements, entries and a node's sampling, for the tests of discovery."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def at(mono_s: float) -> Now:
 
 
 def node(*seeds: int, limits: SamplingLimits | None = None) -> Sampling:
-    """Return the sampling of node 0, told of these."""
+    """Return the sampling of node 0, which knows these seeds."""
     keys = [advert_of(number).key for number in seeds]
     return Sampling(OWN, keys, b"secret", Random(7), limits or SamplingLimits())

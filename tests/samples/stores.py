@@ -136,7 +136,7 @@ def _small(random: Random, changes: Changes, plain: PlainStore) -> None:
 
 
 def defer(random: Random, changes: Changes, due: list[Due], wall_s: int) -> None:
-    """Defer parcels that were due, as expiring does: each is looked at again later or never."""
+    """Defer parcels that were due, as expiry does: each is due again later or never."""
     for one in due:
         again = one.parcel is not None and one.owed and random.random() < 0.5
         changes.defer.append((one.first, wall_s + random.randrange(1, 100) if again else 0))
@@ -146,7 +146,7 @@ def defer(random: Random, changes: Changes, due: list[Due], wall_s: int) -> None
 
 
 def shape(one: Parcel, *, frames: bool = True) -> tuple[Any, ...]:
-    """Return the fields that outlive memory."""
+    """Return the fields that are kept on disk."""
     return (
         one.first, one.kind, one.signer, one.destination, one.neighbour, one.via, one.recipients, one.at_s,
         bytes(one.blob) if frames else None, one.ends, one.ids, one.ttls, one.expiries, one.deadlines,

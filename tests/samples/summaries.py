@@ -165,7 +165,8 @@ def _totals(router: str, windows: list[Row]) -> Row:
 
 
 def _spread(p50_ms: float, slow: float, count: int) -> list[Row]:
-    """Return buckets of `count` waits about that median: half, 45 %, 4 % and 1 % of them, ever slower."""
+    """Return buckets of `count` waits about that median: a half, 45 %, 4 % and 1 % of them, each slower than the
+    last."""
     found = []
     for part, factor in ((50, 1.0), (45, 8.0), (4, 40 * slow**0.5), (1, 300 * slow)):
         ns = int(p50_ms * factor * 1e6)

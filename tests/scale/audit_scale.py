@@ -1,8 +1,8 @@
-"""Measures the audit of a fleet's logs: `PYTHONPATH=tests .venv/bin/python -m scale.audit_scale [DIR] [--times N]…`.
+"""Measure the audit of a fleet's logs: `PYTHONPATH=tests .venv/bin/python -m scale.audit_scale [DIR] [--times N]…`.
 
 DIR holds logs that an earlier run wrote; without it the logs of a simulated fleet are written N times, as N lives of
-its nodes. Beside each other in one run: the time in which DuckDB reads and hashes every column that an audit reads, and
-`router audit` by each engine, in processes of their own. Both engines must say the same.
+its nodes. One run measures the time in which DuckDB reads and hashes every column that an audit reads, and `router
+audit` by each engine, in separate processes. Both engines must give the same summary.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scale import read_and_hash
 
 LOOK_S = 0.2
 LATER_S = 86_400
-"""How long after the logs' end the audit's now is."""
+"""Seconds between the logs' end and the audit's time."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 ENGINES = ("local", "spark")
@@ -83,7 +83,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _look(pid: int, spent: dict[int, float]) -> float:
-    """Return the MiB that a process holds now, and note its CPU seconds so far."""
+    """Return the MiB that a process holds now, and record its CPU seconds so far."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])

@@ -1,11 +1,11 @@
-"""Measures the streaming audit: `.venv/bin/python tests/scale/stream_rate.py [--rate N] [--open N] [--minutes M]`.
+"""Measure the streaming audit: `.venv/bin/python tests/scale/stream_rate.py [--rate N] [--open N] [--minutes M]`.
 
 Pairs of routers, an edge and a core, write real signed segments. Each message is accepted by its edge, handed on,
 acknowledged, accepted by the core and delivered: four events (a message accepted, or its end at a recipient). It waits
 half of its time at either router, so that the same number is always open: accepted, and without an end there. All
 segments are written beforehand, with the times they will have, and only renamed into the logs when their last event's
-time has come; the stream reads them meanwhile as its own process. What is behind: at the moment when a batch's summary
-stands, the newest event that it covers; and the watermark, up to which the logs of all routers reach.
+time has come; the stream reads them meanwhile as its own process. The delay is measured when a batch's summary is
+complete: the age of the newest event that it covers, and of the watermark, up to which the logs of all routers reach.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ end."""
 UP_NS = 30 * 86_400 * SECOND
 """How long the routers have been up at the beginning."""
 LINE_S = 10e-6
-"""Estimated seconds to write a line in advance; if that is too little, all is written again with more time."""
+"""Estimated seconds to write a line in advance; if they are too few, all is written again with more time."""
 SEGMENT_BYTES = 8 << 20
 COMMIT_EVENTS = 256
 WARM_UP = 3
-"""Batches until Java has compiled its code; the first of them reads all that is open at the beginning."""
+"""Batches until Java has compiled its code; the first of them reads everything open at the beginning."""
 ENDS = ("accepted", "acked", "delivered")
 
 
@@ -84,7 +84,8 @@ class Load:
 
 @dataclass(order=True, slots=True)
 class Segment:
-    """A segment: the time of its last event, where it was written, where it is renamed to, its events and lines."""
+    """A segment: the time of its last event, the path where it is written, the path of its final name, its events and
+    lines."""
 
     last_ns: int
     ready: Path
@@ -124,7 +125,7 @@ class Log:
 
 
 class Pair:
-    """An edge and its core, which write the parcels of a load, from when nothing was open until its end."""
+    """An edge and its core, which write the parcels of a load, from the first one until its end."""
 
     def __init__(self, load: Load, number: int, directory: Path, begin_ns: int) -> None:
         self._load = load
@@ -138,7 +139,7 @@ class Pair:
         self._columns = [array("I", [value] * load.batch).tobytes() for value in (SIZE, TTL_S, expiry)]
 
     def write(self, ready: Path, logs: Path) -> Iterator[Segment]:
-        """Write the segments. Those before `begin_ns` are closed then; later ones when they reach their age."""
+        """Write the segments. Those before `begin_ns` are closed at that time, later ones at their maximum age."""
         load, early = self._load, 2 * self._load.waiting
         closed_ns = self._begin_ns
         self._at(self._begin_ns - early * load.parcel_ns - SECOND)
@@ -216,8 +217,8 @@ def bring(segments: Sequence[Segment]) -> None:
 
 @dataclass(slots=True)
 class Batch:
-    """A batch. `files`: all that it covers; `behind_s`: the age of the newest event in them when the summary was
-    there."""
+    """A batch. `files`: all files that it covers; `behind_s`: the age of their newest event when the summary was
+    complete."""
 
     number: int
     files: int
@@ -291,7 +292,7 @@ def measured(load: Load, every_s: float, base: Path) -> dict[str, Any]:
 def figures(
     load: Load, segments: Sequence[Segment], batches: Sequence[Batch], summary: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the figures of the batches after the warm-up; `expected`: the sums of the summary for what was written."""
+    """Return the figures of the batches after the warm-up. `expected`: the summary's sums for the written load."""
     warm = batches[WARM_UP:] or batches[-1:]
     first = batches[-len(warm) - 1] if len(batches) > len(warm) else warm[0]
     covered = segments[first.files : warm[-1].files]

@@ -1,4 +1,4 @@
-"""The measuring of audits: what it says of a fleet is what the audit says of it."""
+"""The measurement of audits gives the same figures of a fleet as the audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measuring of the stream: what it writes is what it says, and its figures are those of the batches."""
+"""The measurement of the stream: its load is as announced, and its figures are those of the batches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Measures `router why` on a large log: `.venv/bin/python tests/scale/why_scale.py [EVENTS] [--batch N]…`.
+"""Measure `router why` on a large log: `.venv/bin/python tests/scale/why_scale.py [EVENTS] [--batch N]…`.
 
-It writes a log of so many events as a node would, in a temporary directory, and says what the index costs while the
-log is written, how large it is, and how long a look-up takes: of the newest message, an old one, one that does not
-exist, and of four digits that are many.
+A log of EVENTS events is written as a node would write it, in a temporary directory. Printed are the cost of the index
+while the log is written, its size, and the time of a look-up: of the newest message, an old one, one that does not
+exist, and of four digits that fit many.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def cost_of_index(batch: int, recipients: int) -> tuple[float, float]:
-    """Return the microseconds a message that the sealer takes for a value, and how much of it is the index."""
+    """Return the microseconds a message that the sealer needs for a value, and the part of the index in it."""
     ready = [value for value, _ in values(SAMPLE_VALUES * batch, batch, recipients)]
     messages = len(ready) * batch
 

@@ -1,4 +1,4 @@
-"""The job as `spark-submit` brings it to executors that are processes of their own."""
+"""The job under `spark-submit`, with executors in separate processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 
 def spark_home(directory: Path) -> Path:
-    """The installed Spark, where its workers may leave files."""
+    """Return the directory of the installed Spark, where its workers may write files."""
     directory.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         if part.name != "work":

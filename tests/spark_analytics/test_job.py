@@ -1,4 +1,4 @@
-"""The job as it is called: its words, its output, its tables."""
+"""The job's command line: its arguments, its output, its tables."""
 
 from __future__ import annotations
 

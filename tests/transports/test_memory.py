@@ -1,4 +1,4 @@
-"""Memory streams: bounded, and the same every time."""
+"""Memory streams are bounded and deterministic."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def receive_from(sender: Stream, receiver: Stream, text: bytes) -> bytes:
 
 
 def certificate_files(key: PrivateKey, directory: Path, years: int = 1) -> tuple[str, str]:
-    """A self-signed certificate of any kind of key, on disk for the standard library."""
+    """Write a self-signed certificate of any kind of key, as files for the standard library."""
     now = datetime.datetime.now(datetime.UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody else")])
     span = datetime.timedelta(days=365 * years)
@@ -51,7 +51,7 @@ def certificate_files(key: PrivateKey, directory: Path, years: int = 1) -> tuple
 
 
 def other_client(alpn: str | None = "upsycle/1") -> ssl.SSLContext:
-    """A client that is not ours: the standard library's."""
+    """Return a context of the standard library, as another implementation's client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -61,7 +61,7 @@ def other_client(alpn: str | None = "upsycle/1") -> ssl.SSLContext:
 
 
 def talk(url: str, context: ssl.SSLContext) -> bytes:
-    """Say hello over that context and return the answer; runs in a thread."""
+    """Send a greeting over that context and return the answer; runs in a thread."""
     with (
         socket.create_connection(tcp_address(url), timeout=HANG_S) as raw,
         context.wrap_socket(raw) as tls,
@@ -71,7 +71,7 @@ def talk(url: str, context: ssl.SSLContext) -> bytes:
 
 
 async def refusal_of(context: ssl.SSLContext) -> str:
-    """What the listener logs when such a client comes; the client must be turned away."""
+    """Return the line that the listener logs for such a client; the client must be turned away."""
     async with listening("tls://127.0.0.1:0", handler=echo) as this:
         try:
             answer = await trio.to_thread.run_sync(talk, this.url, context)
@@ -125,7 +125,7 @@ async def test_a_certificate_of_another_kind_is_refused(kind: str, tmp_path: Pat
 
 
 async def test_a_key_of_small_order_is_refused(tmp_path: Path) -> None:
-    """Anyone can sign for such a key (R-B2). Only the judgement is tried: no library signs with one."""
+    """Anyone can sign for such a key (R-B2). Only the judgement is tested: no library signs with one."""
     key = ed25519.Ed25519PrivateKey.generate()
     files = certificate_files(key, tmp_path)
     pem = Path(files[0]).read_bytes()
@@ -277,7 +277,7 @@ async def test_no_place_is_kept_for_a_prefix_that_is_quiet() -> None:
 
 
 class Proxy:
-    """Passes bytes on between a client and the listener until told to spoil them."""
+    """Passes bytes between a client and the listener until told to corrupt them."""
 
     def __init__(self, url: str) -> None:
         self.address = tcp_address(url)

@@ -1,4 +1,4 @@
-"""Where TLS listens and dials: addresses, ports, and the sentences when that fails."""
+"""The addresses and ports where TLS listens and dials, and the sentences when that fails."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_nobody_answers() -> None:
 
 @contextmanager
 def no_more_files() -> Iterator[None]:
-    """This process cannot open anything more."""
+    """Let this process open no more files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as probe:
         lowest = probe.fileno()

@@ -1,4 +1,4 @@
-"""What every transport promises (router/transport/contract.py), held against each of them."""
+"""The promises of the transport contract (router/transport/contract.py), tested with each transport."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ async def test_a_url_that_is_none(scheme: str, url: str) -> None:
 
 
 class Adapted(trio.abc.Stream):
-    """One of our streams as trio's own conformance test wants it."""
+    """Adapts one of our streams to trio's own conformance test."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Unix sockets: the file, its directory, who is let in, and what a left-over socket means."""
+"""Unix sockets: the file, its directory, who is let in, and left-over sockets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from transports.unix import PATH_BYTES_MAX, listen
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A short path: socket paths have a limit."""
+    """Return a directory with a short path, because socket paths have a limit."""
     with tempfile.TemporaryDirectory(prefix="sock") as name:
         yield Path(name)
 
@@ -145,7 +145,7 @@ async def test_an_unwritable_place_is_named(path: str) -> None:
 
 
 async def test_a_directory_of_the_system_is_refused_to_every_user() -> None:
-    """Root is refused by the kernel, others by the owner of the directory; nobody is told to change its mode."""
+    """The kernel refuses root, the owner of the directory others; no message advises to change its mode."""
     with pytest.raises(ListenFailed) as caught:
         await listen("unix:///proc/s", SERVER, echo)
     assert "/proc" in caught.value.text and "a directory of your own" in caught.value.text

@@ -20,7 +20,7 @@ CLIENT = SigningKey(b"\x02" * 32)
 
 @contextmanager
 def fresh_url(scheme: str) -> Iterator[str]:
-    """A URL to listen on that nobody uses."""
+    """Return a URL to listen on that nobody uses."""
     if scheme == "tls":
         yield "tls://127.0.0.1:0"
     elif scheme == "memory":
@@ -31,7 +31,7 @@ def fresh_url(scheme: str) -> Iterator[str]:
 
 
 class Listening:
-    """A running listener that hands out its ends of the connections and keeps what it refused."""
+    """A running listener that hands out its ends of the connections and records its refusals."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -65,7 +65,7 @@ class Listening:
         return await self._receive.receive()
 
     async def refusal(self) -> str:
-        """The text of the first refusal, waiting for it."""
+        """Wait for the first refusal, and return its text."""
         while not self.refused:
             await self.noticed.wait()
         return self.refused[0][1]
@@ -73,7 +73,7 @@ class Listening:
 
 @asynccontextmanager
 async def listening(url: str, **options: Any) -> AsyncIterator[Listening]:
-    """Listen on `url` for as long as the block runs; the whole may take HANG_S."""
+    """Listen on `url` while the block runs; the whole may take HANG_S."""
     this = Listening()
     handler = options.pop("handler", this.handle)
     listen = partial(load(scheme_of(url)).listen, url, SERVER, handler, on_refused=this.on_refused, **options)
@@ -89,7 +89,7 @@ async def listening(url: str, **options: Any) -> AsyncIterator[Listening]:
 
 @asynccontextmanager
 async def two_ends(scheme: str) -> AsyncIterator[tuple[Stream, Stream]]:
-    """The dialling and the accepting end of one connection; both are closed afterwards."""
+    """Yield the dialling and the accepting end of one connection; close both afterwards."""
     with fresh_url(scheme) as url:
         async with listening(url) as this:
             yield await this.connect(), await this.accept()
@@ -102,7 +102,7 @@ async def close_at_once(stream: Stream) -> None:
 
 
 async def receive_exactly(stream: Stream, count: int) -> bytes:
-    """The next `count` bytes, fewer if the stream ends before."""
+    """Return the next `count` bytes, fewer if the stream ends before."""
     chunks: list[bytes] = []
     while count:
         chunk = await stream.receive_some(count)
@@ -121,12 +121,12 @@ async def receive_to_end(stream: Stream) -> bytes:
 
 
 async def echo(stream: Stream) -> None:
-    """A handler that sends back what it gets."""
+    """Send back all bytes received: a handler."""
     while data := await stream.receive_some(1 << 16):
         await stream.send_all(data)
 
 
 async def says(stream: Stream, text: bytes) -> bytes:
-    """What an echo answers to a short text."""
+    """Return the answer of an echo to a short text."""
     await stream.send_all(text)
     return await receive_exactly(stream, len(text))

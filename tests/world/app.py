@@ -73,8 +73,7 @@ class Diary:
 
 
 class App:
-    """An app that keeps messages until they are settled, and sends unsettled ones again after a reconnect, in their
-    order."""
+    """An app that keeps messages until they are settled, and after a reconnect sends unsettled ones again, in order."""
 
     def __init__(
         self, time: Time, name: str, key: SigningKey, router: PublicKey,
@@ -105,7 +104,7 @@ class App:
         return f"<app {self.name}, {state}: {len(self.diary.handled)} handled, {len(self.diary.unsettled)} to send>"
 
     def _begin_process(self) -> None:
-        """Begin a new process, in which only the diary is left."""
+        """Begin a new process, which has only the diary."""
         self._lives += 1
         self._held: list[Arrival] = []
         self._joins = Joins(self.key, self._wall_s, lambda: None, self.problems.append)
@@ -156,7 +155,7 @@ class App:
         return [self.put(seal_unicast(self.key, to, one, ttl_s=ttl_s, expiry_min=expiry)) for one in bodies]
 
     def put(self, wire: bytes) -> bytes:
-        """Send these bytes, whatever they are; return their id."""
+        """Send these bytes, valid or not; return their id."""
         one = Sent(wire, bytes(message_id(wire)), self.diary)
         self.diary.sent[one.id] = wire
         self.diary.unsettled[one] = None
@@ -181,7 +180,7 @@ class App:
         self._hang_up()
 
     def crash(self, back_s: float = 0.5) -> None:
-        """Die as by kill -9, and return after a while."""
+        """Die as by kill -9, and come back after a while."""
         if self._wire is not None:
             self._wire.wire.cut()
         self._lose()
@@ -252,7 +251,7 @@ class App:
         self._speak()
 
     def _speak(self) -> None:
-        """Send all that there is to send now; due JOINs and LEAVEs go first."""
+        """Send everything that may be sent now; due JOINs and LEAVEs go first."""
         if self._wire is not None:
             self.end.ask(self.time.now().mono_s)
             self._wire.send(b"".join(self.end.output()))

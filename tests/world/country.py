@@ -1,4 +1,5 @@
-"""Cores with the pub/sub service, and edges of theirs, in a world: who wants which group, and who has what of it."""
+"""A country: cores with the pub/sub service and their edges in a world; who wants which group, and who has which
+messages."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ LARGE_BYTES = 1_024
 
 @dataclass(eq=False)
 class Place:
-    """A node, its pub/sub service, and the groups that somebody on it or behind it has ever wanted."""
+    """A node, its pub/sub service, and the groups ever wanted on it or behind it."""
 
     node: Node
     pubsub: Resident
     wanted: set[PublicKey] = field(default_factory=set)
     behind: Place | None = None
-    """The core that this edge has for an uplink."""
+    """Return the core that is this edge's uplink."""
 
     @property
     def rules(self) -> PubSub:
@@ -46,7 +47,8 @@ class Place:
 class Country:
     """Cores that can dial each other once they know of each other, edges behind them, and subscribers anywhere.
 
-    Each reader names the first core where its group is wanted, as group links do; the cores hear of others there."""
+    Each reader names the first core where its group is wanted, as group links do; through it the cores learn of others.
+    """
 
     def __init__(self, world: World, cores: int, edges: Iterable[int], settings: Settings, habits: Habits) -> None:
         self.world = world
@@ -87,7 +89,7 @@ class Country:
     def reader(
         self, place: Place, groups: Iterable[SigningKey], habits: Habits | None = None, *, stays: bool = True
     ) -> App:
-        """Make an app that is in these groups, and knows of a core by the links of them."""
+        """Make an app that is in these groups, and knows a core by each group's link."""
         app = self.world.app(place.node, f"reader {len(self.readers)} at {place.node.name}", habits=habits)
         self.readers[app] = place
         if stays:
@@ -117,7 +119,7 @@ class Country:
     # -- what must hold --------------------------------------------------------------------------------------------
 
     def lacking(self) -> dict[App, set[bytes]]:
-        """Return what nodes have taken of the groups of each reader that stays, and the reader has not."""
+        """Return the messages taken by nodes in the groups of each reader that stays and that the reader lacks."""
         found: dict[App, set[bytes]] = {}
         for reader in self.stayers:
             for group in reader.diary.wanted:
@@ -128,7 +130,7 @@ class Country:
         return found
 
     def run_until_whole(self, limit_s: float) -> float:
-        """Run until each reader has the published set of its groups, and nothing is under way; return the seconds."""
+        """Run until each reader has all messages of its groups, and nothing is in progress; return the seconds."""
         for passed in range(0, int(limit_s), 5):
             if not (self.lacking() or self.under_way()):
                 return passed
@@ -140,7 +142,8 @@ class Country:
         return {app.name: [one.hex()[:8] for one in sorted(ids)[:5]] for app, ids in lacking.items()}
 
     def under_way(self) -> list[str]:
-        """Name the readers whose messages no node has taken, and the services that follow, ask for or fetch any."""
+        """Name the readers whose messages no node has taken, and the services that still follow, ask for or fetch
+        messages."""
         found = [app.name for app in self.readers if app.diary.unsettled]
         for place in self.places:
             parts = {type(one): one for one in place.rules.parts}
@@ -153,7 +156,8 @@ class Country:
         return found
 
     def check(self) -> None:
-        """Check that no router was sent a group that nobody wants there; an edge hands all its apps say to its core."""
+        """Check that no router was sent a group that nobody wants there; an edge hands all messages of its apps to its
+        core."""
         wanted = {bytes(place.node.address): place.wanted for place in self.places}
         for place in self.places:
             up = None if place.behind is None else bytes(place.behind.node.address)

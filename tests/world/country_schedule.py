@@ -1,4 +1,4 @@
-"""One schedule of a country: cores, edges and subscribers, and all that may go wrong with them, from one seed."""
+"""One schedule of a country: cores, edges and subscribers, and every possible fault, from one seed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from world.world import World
 STEPS = 12
 CLOCK_STEPS_S = (-5000, -700, 700, 5000)
 WHOLE_S = 3600.0
-"""A comparison finds what forwarding and repair have not brought: every five minutes, with a random neighbour."""
+"""Seconds in which a country becomes whole: a comparison, every five minutes with a random neighbour, finds messages
+that forwarding and repair have missed."""
 
 
 def play(seed: int, done: Callable[[World], None] = lambda world: None) -> float:
-    """Play the schedule to its end and check the books; return the seconds from the last fault until all was whole.
+    """Play the schedule to its end and check the books; return the seconds from the last fault until the country was
+    whole.
 
     `done` is called with the world at its end."""
     with World(seed) as world:
@@ -38,7 +40,7 @@ def play(seed: int, done: Callable[[World], None] = lambda world: None) -> float
 
 
 def _cast(world: World, groups: list[SigningKey]) -> Country:
-    """Make two to four cores and up to two edges; everybody reads news, and some of them cats."""
+    """Make two to four cores and up to two edges; all readers read "news", and some of them "cats"."""
     random, chance = world.time.random, world.time.chance
     settings = Settings(
         strangers=True, window_messages=random.choice((4, 16)), window_bytes=random.choice((4000, 16000))

@@ -34,7 +34,7 @@ class Ledger:
         return set(self.ids.values())
 
     def ended(self, state: str) -> set[tuple[bytes, bytes]]:
-        """Return (id, recipient) of all that ended in this state."""
+        """Return (id, recipient) of all deliveries that ended in this state."""
         return {(self.ids[at], whom) for (at, whom), ends in self.ends.items() if state in ends}
 
     def refusals(self) -> dict[int, int]:
@@ -47,8 +47,8 @@ class Ledger:
 
 
 def read(log: Iterable[Logged]) -> Ledger:
-    """Read a log, and check that sequence numbers have no gap, arrivals and ids are accepted once, nothing ends that
-    was not accepted, and each outward event names the accepted event that it is about."""
+    """Read a log, and check that sequence numbers have no gap, arrivals and ids are accepted once, nothing ends without
+    an acceptance, and each outward event names its accepted event."""
     ledger = Ledger()
     following = 1
     for first_seq, _, events in log:

@@ -43,7 +43,8 @@ PLENTY = 1 << 40
 
 
 class AnyStore(CycleStore, Protocol):
-    """The store that a node needs; `router.disk.store.store.Store` and `plain_store.PlainStore` implement it."""
+    """The interface of a store that a node needs; `router.disk.store.store.Store` and `plain_store.PlainStore`
+    implement it."""
 
     def recover(self, router_key: bytes) -> Recovered: ...
     def commit(self) -> None: ...
@@ -51,7 +52,7 @@ class AnyStore(CycleStore, Protocol):
 
 
 class AnyLog(CycleLog, Protocol):
-    """The event log that a node needs; `MemoryLog` and `sealed_log.SealedLog` implement it."""
+    """The interface of an event log that a node needs; `MemoryLog` and `sealed_log.SealedLog` implement it."""
 
     def head(self) -> LogHead | None: ...
     def tidy(self) -> None: ...
@@ -61,7 +62,7 @@ class AnyLog(CycleLog, Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """A node's role as a few numbers. Windows are small, so that they matter."""
+    """A node's role as a few numbers. Windows are small, so that they are reached."""
 
     strangers: bool = False
     join_open: bool = False
@@ -271,7 +272,7 @@ class Node:
         return next((PublicKey(key) for key in self.public if self.services.get(key) == PUBSUB), None)
 
     def not_connected(self, key: bytes) -> None:
-        """Tell the service that made a neighbour known that it could not be connected to."""
+        """Tell the service that named a neighbour that connecting to it failed."""
         neighbour = self.router.directory.neighbours.get(key)
         if neighbour is not None and neighbour.by:
             said = json.dumps({"key": key.hex(), "text": "nobody is there", "let_in": True})
@@ -384,7 +385,7 @@ class Node:
     # -- checks ----------------------------------------------------------------------------------------------
 
     def check_counters(self, *, tables: bool = True) -> None:
-        """Check that the router's counters match the store; and the tables it has in memory, if `tables`."""
+        """Check that the router's counters match the store, and with `tables` also the tables in its memory."""
         found = self.store.recover(self.address)
         queues = self.router.queues
         assert queues.held == {tag: (messages, size) for tag, messages, size in found.held}, self.name

@@ -22,7 +22,7 @@ RETRY_S = 0.002
 
 
 class Port(LinkWriter):
-    """A connection that sends bytes as they are written, and delays reads while too much is in flight."""
+    """A connection that sends bytes as they are written, and delays reads while too many bytes are in flight."""
 
     def __init__(self, node: Node, number: int, session: Session, *, dialled: bool, owner: bool) -> None:
         self.end: End | None = None

@@ -1,4 +1,4 @@
-"""Steps that tests of a world share: a reader that has joined, goes away and comes back, and how messages ended."""
+"""Steps that tests of a world share: a reader that has joined, goes away and comes back, and the ends of messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def back(world: World, app: App) -> None:
 
 
 def ends(world: World, node: Node, ids: list[bytes], app: App) -> list[str]:
-    """Return how each message ended for the app; "pending" if it has not."""
+    """Return the end of each message for the app; "pending" if it has none."""
     book = world.ledger(node)
     found = []
     for one in ids:

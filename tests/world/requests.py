@@ -1,4 +1,5 @@
-"""What the rules of a resident want of its router, in turn, and what it hands in after that; as the product's host."""
+"""The requests of a resident's rules to its router, one at a time, and the messages that follow them, as in the
+product's host."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ SILENT = {"error": "the node did not answer in time"}
 
 
 class Requests:
-    """One question is open at a time, and answers come in the order of asking. `say` sends a word, `hear` lets the
-    rules hear what became of it, `hand_in` sends a message; `after(seconds, call)` is the resident's clock."""
+    """One question is open at a time, and answers come in the order of the questions. `say` sends a word, `hear` passes
+    the answer to the rules, `hand_in` sends a message; `after(seconds, call)` is the resident's clock."""
 
     def __init__(
         self, say: Callable[[Inquiry], None], hear: Callable[[c.Heard], None], hand_in: Callable[[Submission], None],

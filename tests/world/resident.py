@@ -1,4 +1,4 @@
-"""A service of the world: the rules that ship, on an app whose disk keeps what they keep."""
+"""A service of the world: the rules that ship, on an app whose disk holds their state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PULL_S = 10.0
 
 @dataclass(eq=False)
 class Posted(Sent):
-    """A message of the rules; `heard` lets them hear what became of it, with `tag`."""
+    """A message of the rules; `heard` passes its outcome to them, with `tag`."""
 
     tag: str
     heard: Callable[[Posted, c.Sent], None]
@@ -50,7 +50,7 @@ class Posted(Sent):
 
 
 class Resident(App):
-    """`kept`, `notes` and `heard` are on its disk, and change together with what it sends (`diary`)."""
+    """A resident. `kept`, `notes` and `heard` are on its disk, and change together with its messages (`diary`)."""
 
     def __init__(
         self, world: World, node: Node, name: str, rules: Callable[[c.Setup], c.Rules], settings: object,
@@ -105,7 +105,7 @@ class Resident(App):
     # -- hearing ---------------------------------------------------------------------------------------------
 
     def _later(self, heard: c.Heard, posted: Posted | None = None) -> None:
-        """Let the rules hear it in a moment, in the order of what happened."""
+        """Pass an event to the rules in a moment, in the order in which events happened."""
         self._news.append((heard, posted))
         if len(self._news) == 1:
             self._after(0, self._hear_news)
@@ -136,7 +136,7 @@ class Resident(App):
             self.decide(as_heard(one), one)
 
     def decide(self, heard: c.Heard, one: Arrival | None) -> None:
-        """Let the rules hear it, and do what they say at once: in this world a transaction takes no time."""
+        """Pass an event to the rules, and do at once what they decide: in this world a transaction takes no time."""
         now = c.Now(self._wall_s(), self.time.now().mono_s)
         comes_again = False
         posted: list[Posted] = []
@@ -208,7 +208,7 @@ class Resident(App):
                 self.requests.put(deed)
 
     def _post(self, wire: bytes, tag: str) -> Posted:
-        """Write a message down, to be handed in after what was asked of the router before."""
+        """Record a message, to be handed in after the earlier requests to the router."""
         one = Posted(wire, bytes(message_id(wire)), self.diary, tag, lambda one, sent: self._later(sent, one))
         self.diary.sent[one.id] = wire
         self.diary.unsettled[one] = None
@@ -241,7 +241,7 @@ class Resident(App):
 
 
 def as_heard(one: Arrival) -> c.Message:
-    """What the rules hear of a message."""
+    """Return a message as the rules receive it."""
     message, id, wire = open_message(one.wire), message_id(one.wire), as_received(one.wire)
     if isinstance(message, Unicast):
         return c.Message(id, message.body, source=message.source, via=message.via, wire=wire)

@@ -1,4 +1,4 @@
-"""One schedule of a small world: messages, and everything that may go wrong with a node, all from one seed."""
+"""One schedule of a small world: messages, and every possible fault of a node, from one seed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from world.node import Node
 
 
 class SealedLog:
-    """The log of one life of a node. A new life gives the sealer what the life before did not seal."""
+    """The log of one life of a node. A new life gives the sealer the events that the last life did not seal."""
 
     def __init__(self, node: Node, directory: Path, limits: LogLimits) -> None:
         self._node = node

@@ -1,7 +1,7 @@
-"""Seeded schedules of cores, edges and subscribers with the pub/sub service's own rules, and all that may go wrong.
+"""Seeded schedules of cores, edges and subscribers with the pub/sub service's own rules, and every possible fault.
 
-Each ends whole: every subscriber that stays has what was published in its groups, each message once; nothing that was
-accepted vanished; no router was sent a group that nobody wants there; nothing is under way any more.
+Each ends whole: every subscriber that stays has all messages of its groups, each once; no accepted message vanished; no
+router was sent a group that nobody wants there; nothing is in transit.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ def test_a_schedule_ends_whole(seeds: tuple[int, int]) -> None:
 
 
 def test_a_leaf_whose_core_forgot_it_still_catches_up() -> None:
-    """The core's service was killed and its node was not; the leaf asked it for an hour before it met it again."""
+    """The core's service was killed, but not its node; the leaf asked the service for an hour before it met it
+    again."""
     play(3)
 
 
 @pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(100, 150))])
 def test_the_audit_of_its_logs_finds_nothing_lost(seed: int, tmp_path: Path) -> None:
-    """Copies between cores, and what was repaired, are told apart from deliveries."""
+    """Copies between cores and repaired messages are told apart from deliveries."""
 
     def done(world: World) -> None:
         found = audited(world, tmp_path)

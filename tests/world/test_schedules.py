@@ -1,4 +1,4 @@
-"""Seeded schedules of everything that may go wrong with a node, on the cycle that ships."""
+"""Seeded schedules of every possible fault of a node, on the cycle that ships."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def seeds(count: int, long: int) -> list[object]:
 
 @pytest.mark.parametrize("seed", seeds(QUICK, LONG))
 def test_what_is_settled_arrives_once_and_in_order(seed: int) -> None:
-    """Messages arrive over one path between any two apps, despite cuts, crashes, and apps that die before settling."""
+    """Messages arrive over the one path between any two apps, despite cuts, crashes, and apps that die before
+    settling."""
     with World(seed) as world:
         cores, edges, cables = two_tiers(world)
         readers = readers_of(world, [*cores, *edges], Habits(die=0.03))
@@ -162,7 +163,7 @@ def act(world: World, app: App, groups: list[SigningKey], apps: list[App]) -> No
 
 
 def assert_nothing_is_left_over(world: World) -> None:
-    """Check that ended messages are forgotten: memory grows with what is owed, not with what was."""
+    """Check that ended messages are forgotten: memory grows with the messages owed, not with past ones."""
     for node in world.nodes:
         router = node.router
         for link in router.links:

@@ -1,4 +1,4 @@
-"""An app that asks its node while messages come in: answer and messages leave under the numbers they were given."""
+"""An app that asks its node while messages come in: answer and messages leave with the numbers that they were given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ROUNDS = 200
 
 
 def test_what_an_app_refuses_is_what_is_refused() -> None:
-    """An answer that overtook messages took the number of one of them, so that another one was settled or refused."""
+    """An answer that overtakes messages must not take the number of one of them, or another message would be settled or
+    refused."""
     with World(1) as world:
         node = world.node("core")
         reader = world.app(node, "reader", habits=Habits(settle_s=0.001, refuse=0.4))
@@ -34,7 +35,7 @@ def test_what_an_app_refuses_is_what_is_refused() -> None:
 
 
 def ask(app: App) -> None:
-    """Ask the app's node how it is; the answer is a message of the node's own."""
+    """Ask the app's node for its status; the answer is a message of the node's own."""
     composer = Composer(app.key, Sequences(None), app._wall_s, app.time.random.randbytes)
     app._outbox.add(Submission(composer.control(app.router, encode_inquiry(Inquiry("status"))), Silent(), again=False))
     app._speak()

@@ -1,4 +1,5 @@
-"""Nodes that are killed while guests redeem, and while the configuration is written: the shipped host and guests."""
+"""Nodes that are killed while guests redeem, and while the configuration is written, with the shipped host and
+guests."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ QUICK, LONG, EACH = 40, 1_000, 20
 
 
 def invite(world: World, core: Node, secret: bytes) -> Offer:
-    """Have the core's operator make an invitation of `USES` uses; return it as its guests have it."""
+    """Have the core's operator make an invitation with `USES` uses; return it as its guests have it."""
     until_s = core.clocks.wall_ns() // 10**9 + DAY_S
     said = {"id": digest(secret).hex(), "rights": RIGHTS, "uses": USES, "until_s": until_s}
     operator = world.app(core, "operator", durable=False)

@@ -1,5 +1,5 @@
-"""LAN neighbours in seeded worlds: each message once and in order at each, across cut cables and killed nodes; nothing
-that one of them brings goes on, and one that lies brings nothing (C25)."""
+"""LAN neighbours in seeded worlds: each message arrives once and in order, across cut cables and killed nodes; messages
+from one are not passed to another, and one that lies achieves nothing (C25)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Neighbourhood:
 
 
 class Nearby(Discovery):
-    """The rules that ship, for which it is known who is near; of the group `hidden` they tell nobody."""
+    """The rules that ship, with a given set of routers nearby; they tell nobody of the group `hidden`."""
 
     def __init__(self, setup: c.Setup, lan: Neighbourhood) -> None:
         super().__init__(setup)
@@ -82,7 +82,7 @@ class Nearby(Discovery):
 
 
 def brought_on(node: Node, others: set[bytes]) -> set[bytes]:
-    """Return the LAN neighbours that were owed something that did not come from this node's own apps."""
+    """Return the LAN neighbours that were owed a message that did not come from this node's own apps."""
     found: set[bytes] = set()
     for logged in node.log:
         for event in logged.events:
@@ -178,7 +178,8 @@ def test_a_common_uplink_gives_no_copy_twice_and_hears_nothing_of_it(seed: int) 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_who_brings_or_joins_what_was_not_agreed_gets_and_gives_nothing(seed: int) -> None:
-    """Its router takes the other for an uplink: it joins and brings all there is, though its service told of less."""
+    """The liar's router takes the other for an uplink: it joins and brings everything, though its service named fewer
+    groups."""
     with World(seed) as world:
         news, secret = world.group("news"), world.group("secret")
         lan = Neighbourhood(world, "victim", "liar", hidden="secret")

@@ -1,4 +1,4 @@
-"""How queues end and go on, in small worlds: leaving, clearing, lapsing, blocking, restarts, reports."""
+"""The ends of queues in small worlds: leaving, clearing, lapsing, blocking, restarts, reports."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ def test_a_neighbour_that_becomes_an_uplink_is_joined_at_once() -> None:
 
 
 def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
-    """On open links, without the right nothing is read and nothing waits; with it, all that is published from then on
-    is."""
+    """On open links: without the right nothing is read and nothing waits; with it, everything published from then on is
+    read."""
     with World(24) as world:
         core, edge = world.node("core"), world.node("edge")
         world.link(edge, core, uplink=True, grants=ALL)
@@ -217,7 +217,7 @@ def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
 
 @pytest.mark.parametrize("lost", ["link", "node"])
 def test_whoever_is_owed_something_is_dialled(lost: str) -> None:
-    """A mere peer is not kept connected; a message waiting for it makes the node dial, after a restart as well."""
+    """No connection to a mere peer is kept; a message waiting for it makes the node dial, after a restart as well."""
     with World(22) as world:
         one, other = world.node("one"), world.node("other")
         cable: Cable = world.link(one, other)
@@ -240,7 +240,7 @@ def test_whoever_is_owed_something_is_dialled(lost: str) -> None:
 
 
 def test_reports_never_break_a_link() -> None:
-    """Hundreds of unicasts end at once; their source gets as many reports as its window takes."""
+    """Hundreds of unicasts end at once; their source gets as many reports as its window allows."""
     with World(23) as world:
         node = world.node("node")
         sender, target = world.app(node), world.app(node)

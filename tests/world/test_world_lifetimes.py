@@ -1,4 +1,4 @@
-"""How long a message waits, in small worlds: ttl and expiry, ttl 0, the horizon of the index, kept bytes."""
+"""The time that a message waits, in small worlds: ttl and expiry, ttl 0, the horizon of the index, kept bytes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def test_times_out_of_bounds_are_refused() -> None:
 
 
 def test_the_horizon_shrinks_as_the_index_fills() -> None:
-    """With room for 100 ids (R-C5): when full, nothing is accepted, not even with ttl 0; then ids age out."""
+    """The index has room for 100 ids (R-C5): when it is full, nothing is accepted, not even with ttl 0; then ids age
+    out."""
     limits = Limits(index=IndexLimits(entries_max=100, lifetime_s_max=6000, strangers_percent=0))
     with World(6) as world:
         node = world.node("node", Settings(limits=limits))

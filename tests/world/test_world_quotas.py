@@ -1,5 +1,5 @@
-"""How much may wait, in small worlds: every limit and its reason, which recipients are left out, what is tried
-again."""
+"""The limits of waiting messages, in small worlds: each limit and its reason, the recipients left out, and the
+retries."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_local_group_stays_on_the_node() -> None:
 
 
 def test_groups_beyond_the_window_are_all_joined() -> None:
-    """200 JOINs to an uplink that takes 4 at once are paced, and do not misuse the link."""
+    """An uplink that takes 4 JOINs at once gets 200 of them paced, without misuse of the link."""
     with World(5) as world:
         core = world.node("core", Settings(window_messages=4))
         edge = world.node("edge")
@@ -299,7 +299,7 @@ def test_a_changed_message_is_refused_and_not_remembered() -> None:
 
 
 def test_a_forged_carrier_does_not_spoil_what_it_carries() -> None:
-    """A real multicast inside a unicast with a false signature; the true copy is on its way at the same time."""
+    """A genuine multicast is inside a unicast with a false signature, while the true copy is on its way."""
     with World(13) as world:
         node = world.node("node")
         reader, writer, forger = reader_at(world, node), world.app(node), world.app(node, owner=False)

@@ -1,4 +1,5 @@
-"""Peer sampling between whole nodes in seeded worlds: cores that know of one come to know of all, whatever is killed.
+"""Peer sampling between whole nodes in seeded worlds: cores that know one other core come to know all, whatever is
+killed.
 
 The rules are those that ship, discovery with all its parts, each on a router with its links, its book and its store.
 """
@@ -33,7 +34,7 @@ class Cores:
         self.services: dict[str, Resident] = {}
 
     def add(self, name: str, *seeds: Node) -> Node:
-        """Add a core that is told of these, on a network of its own."""
+        """Add a core that knows these, on a network of its own."""
         world = self.world
         node, key = world.node(name, Settings(strangers=True)), self.keys.setdefault(name, world.key())
         self.nodes.append(node)
@@ -51,7 +52,7 @@ class Cores:
         return node
 
     def advert(self, node: Node) -> Advertisement:
-        """Return what a core's link says of it, with revision 0, as `router id --link` prints it."""
+        """Return the advertisement in a core's link, with revision 0, as `router id --link` prints it."""
         now_s, at = self.world.time.now().wall_s, parse_address(f"tls://45.0.{self.nodes.index(node)}.1:4100")
         services = {"discovery": self.keys[node.name].public}
         return make_advertisement(node.key, [at], services=services, rev=0, expiry_min=expiry_min(now_s + DAY_S))
@@ -62,7 +63,7 @@ class Cores:
         return {names[key] for key in node.router.directory.neighbours if key in names}
 
     def know_all(self) -> bool:
-        """Whether each core that lives knows each other one that lives."""
+        """Whether each live core knows each other live core."""
         alive = {one.name for one in self.nodes if one.alive}
         return all(self.known_to(one) >= alive - {one.name} for one in self.nodes if one.alive)
 
@@ -88,7 +89,7 @@ def disturb(cores: Cores) -> None:
 
 
 def grown(world: World) -> Cores:
-    """Return cores of which the first runs, and the others are told of it."""
+    """Return cores of which the first runs, and the others know it."""
     cores = Cores(world)
     first = cores.add("core 0")
     world.run(PERIOD_S)
@@ -104,7 +105,7 @@ def test_each_comes_to_know_all_within_thirty_periods() -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))])
 def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(seed: int) -> None:
-    """The newcomer is told of the third only, as without the first one nobody knows who knows whom."""
+    """The newcomer knows only the third core; without the first one, some core must know the others."""
     with World(seed) as world:
         cores = grown(world)
         for _ in range(KILLING):

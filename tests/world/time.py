@@ -1,4 +1,4 @@
-"""The world's clock, its one source of chance, and wires that carry bytes late, in pieces, or not at all."""
+"""The world's clock, its one source of randomness, and wires that carry bytes late, in pieces, or not at all."""
 
 from __future__ import annotations
 

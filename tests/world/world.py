@@ -9,7 +9,7 @@
         world.run_until_quiet()
 
 A link carries real bytes between real sessions, late and in pieces, and can be cut; a node that crashes keeps its disk.
-A failure names the seed. Every world ends with the checks that must hold in any: see `check`.
+A failure names the seed. Every world ends with the checks that hold in all worlds: see `check`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ DIAL_AGAIN_S = 2.0
 
 @dataclass(eq=False)
 class Cable:
-    """Two nodes that can reach each other. `keep`: an uplink is kept open; otherwise a node dials when it owes
-    messages, and `again`: whom a service has made known, until it has reached the other or owes none any more."""
+    """Two nodes that can reach each other. `keep`: an uplink that is kept open; otherwise a node dials while it owes
+    messages. `again`: a service named the other node, which is dialled again until it was reached or is owed nothing.
+    """
 
     one: Node
     other: Node
@@ -110,7 +111,7 @@ class World:
     ) -> Cable:  # fmt: skip
         """Let `one` dial `other`; `grants` is what `other` grants `one`, `uplink` makes `other` an uplink of `one`.
 
-        `known` False: `other` does not know `one`. `both`: the other end dials as well.
+        `known` False: `one` is not configured at `other`. `both`: the other end dials as well.
         """
         to_other = Neighbour(other.address, other.name, frozenset(grants_back.split()), uplink=uplink)
         to_one = Neighbour(one.address, one.name, frozenset(grants.split()))
@@ -205,7 +206,7 @@ class World:
             self.time.after(0.5, lambda: self._connect(cable, dialler))
 
     def _not_connected(self, cable: Cable, dialler: Node, other: Node) -> None:
-        """Say that nobody answers, and dial again as long as messages wait."""
+        """Report that nobody answers, and dial again as long as messages wait."""
         dialler.not_connected(other.address)
 
         def again(life: int = dialler.lives) -> None:
@@ -297,7 +298,7 @@ class World:
     # -- checks for every world -----------------------------------------------------------------------------
 
     def pending(self, node: Node) -> set[tuple[int, bytes]]:
-        """Return (arrival, recipient) of all that the node's disk still owes."""
+        """Return (arrival, recipient) of each message that the node's disk still owes."""
         found = set()
         recovered = node.store.recover(node.address)
         for recipient in {one.recipient for one in recovered.backlog}:

@@ -1,4 +1,4 @@
-"""Actors as trio tasks: messages, the order of endings, failure and who hears of it."""
+"""Actors as trio tasks: messages, the order in which they end, and who is notified of a failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fatal(Recorder):
 
 
 class Parent(Recorder):
-    """Starts the actor that the function told to it starts; keeps a task of its own."""
+    """Starts the actor that a given function starts; keeps a task of its own."""
 
     async def _work(self) -> None:
         try:

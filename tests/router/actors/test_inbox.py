@@ -1,4 +1,4 @@
-"""Inbox and answers: threads, limits, and what must not block."""
+"""Inbox and answers: threads, limits, and calls that must not block."""
 
 from __future__ import annotations
 

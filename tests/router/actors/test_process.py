@@ -1,4 +1,4 @@
-"""Child processes take nothing from the working directory."""
+"""Child processes import nothing from the working directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor under a mock clock: pauses that grow, a calm life that forgives, an end on purpose."""
+"""The supervisor under a mock clock: growing pauses, their reset after a calm life, and an end on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit's private directory: nobody's but while it is used; and what is said when the database cannot go on."""
+"""The audit's private directory exists only while it is used; errors of the database are explained."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with scratch(Path(sys.argv[1])) as directory:
 
 
 def left(near: Path, name: str, age_s: float) -> Path:
-    """A directory with a file in it, both as old as that."""
+    """Return a directory with a file in it, both of that age."""
     directory = near / f".router-audit-{name}"
     directory.mkdir()
     (directory / "table").touch()

@@ -1,4 +1,4 @@
-"""What the audit's commands say of a full disk, and what they leave there: in a namespace of their own, on 1 MB."""
+"""The audit's commands on a full disk of 1 MB in a namespace: their message, and the files that they leave."""
 
 from __future__ import annotations
 

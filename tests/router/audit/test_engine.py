@@ -1,4 +1,4 @@
-"""What the audit says of small logs, by value: states, counts, examples, times."""
+"""The audit of small logs, by value: states, counts, examples, times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_analytics.judgement.schema import ENDS
 
 
 def ended(log: Log) -> Log:
-    """With a line long after everything is due, so that the log is known to hold all ends."""
+    """Add a line long after everything is due, so that the log must hold all ends."""
     log.state("stop", LATE)
     return log
 

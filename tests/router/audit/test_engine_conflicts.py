@@ -1,4 +1,5 @@
-"""What a log says that cannot be, or that nobody else bears out, is told, though its router signed it."""
+"""The audit reports impossible statements of a log, and those that other logs contradict, although its router signed
+them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ DAY_S = 86_400
 
 
 def told(found: dict[str, Any], level: str) -> str:
-    """What is said at that level, in one text."""
+    """Return the findings at that level as one text."""
     return "\n".join(f"{row['text']} {row['remedy']}" for row in found["findings"] if row["level"] == level)
 
 
@@ -68,7 +69,7 @@ def test_pending_under_a_doubted_clock_or_a_new_start_is_told(tmp_path: Path) ->
 
 
 def pruned(log: Log, directory: Path, cuts: list[int], keep: int) -> Path:
-    """The log in segments, of which the last `keep` are left, beside the footers of the others."""
+    """Return the log in segments, of which the last `keep` are left, beside the footers of the others."""
     log.write(directory, cuts)
     sizes = [path.stat().st_size for path in sorted(directory.glob("events-*"))]
     left = sum(sizes[len(sizes) - keep :]) if keep else 0
@@ -98,7 +99,8 @@ def test_ends_that_are_kept_count_for_what_was_pruned(tmp_path: Path) -> None:
 
 
 def test_what_was_pruned_may_still_wait(tmp_path: Path) -> None:
-    """As long as a message may live there, which `config` says; without that it is not known."""
+    """Messages in pruned segments may wait as long as `config` lets a message live there; without that it is not
+    known."""
     for number, (end_s, ttl_s, is_over) in enumerate(((DAY_S, DAY_S, False), (3 * DAY_S, DAY_S, True), (99, None, 0))):
         log = Log()
         log.accepted(1, range(5), ttl=DAY_S)
@@ -113,7 +115,7 @@ def test_what_was_pruned_may_still_wait(tmp_path: Path) -> None:
 
 
 def test_an_arrival_number_that_is_given_twice_is_told(tmp_path: Path) -> None:
-    """Also where parcels only overlap; of three acceptances two are too many."""
+    """Parcels that only overlap count too; of three acceptances with the same numbers, two are too many."""
     log = Log()
     log.accepted(1, range(5))
     log.accepted(11, range(10, 15))
@@ -159,7 +161,7 @@ def test_expired_a_second_after_it_was_accepted_for_a_day_is_told(tmp_path: Path
 
 
 def test_expired_in_time_is_not_told(tmp_path: Path) -> None:
-    """From the full second on; when the shorter of ttl, expiry and what the router allows at most is over."""
+    """A message may expire from the full second on, when the shortest of ttl, expiry and the router's limit is over."""
     minute = (START - 1_577_836_800 * 10**9) // 60 // 10**9
     cases: list[tuple[float, dict[str, Any]]] = [
         (DAY_S, {}), (60, {"expiries": [minute + 1] * 3}), (9, {"ttl_s_max": 9}), (5, {"ttls": [5] * 3}),
@@ -189,7 +191,7 @@ def test_where_the_log_does_not_say_how_long_a_message_may_live_it_is_a_warning(
 
 
 def signed_anew(path: Path, log: Log, change: Callable[[Line], Line]) -> None:
-    """The segment with its footer changed, and signed by its router."""
+    """Return the segment with its footer changed, and signed again by its router."""
     lines = path.read_bytes().splitlines(keepends=True)
     footer = change(decode_line(lines[-1]))
     path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(footer, log.key)]))
@@ -235,7 +237,7 @@ def test_a_footer_that_its_lines_contradict_is_told(what: str, tmp_path: Path) -
 
 
 def test_event_numbers_that_are_in_no_line_are_told(tmp_path: Path) -> None:
-    """The footer covers them, and so does the name of the next file: only the lines tell."""
+    """Only the lines show it: the footer and the name of the next file cover the missing numbers."""
     log = Log()
     log.accepted(1, range(3))
     log.skip(4)
@@ -249,7 +251,7 @@ def test_event_numbers_that_are_in_no_line_are_told(tmp_path: Path) -> None:
 
 
 def test_two_lines_with_one_event_number_are_told(tmp_path: Path) -> None:
-    """And as many are lacking: the sums fit."""
+    """The sums fit, because as many numbers are missing as are doubled."""
     log = Log()
     log.accepted(1, range(3))
     log.outward("delivered", [(1, 3)])
@@ -267,7 +269,7 @@ def test_two_lines_with_one_event_number_are_told(tmp_path: Path) -> None:
 
 
 class Hop:
-    """B brings A two messages, `x` in between is told by A alone; B hears that A has both."""
+    """B brings A two messages; only A reports `x` in between; B hears that A has both."""
 
     def __init__(self, **columns: Any) -> None:
         self.taker, self.giver = Log(A), Log(B)
@@ -294,7 +296,8 @@ def test_a_message_that_the_neighbours_log_does_not_know_is_told(tmp_path: Path)
 
 
 def test_what_may_be_so_is_not_told(tmp_path: Path) -> None:
-    """Signed by the neighbour itself; after all that is known to be in its log; in a carrier; before its log began."""
+    """A difference is not reported if the neighbour signed the message, if it comes after the known end of its log or
+    before its begin, or if a carrier may have brought it."""
     signed = Hop(source=name(B))
     after = Hop()
     after.taker.lines[1:] = [replace(after.taker.lines[2], seq=2), replace(after.taker.lines[1], seq=3)]

@@ -1,4 +1,4 @@
-"""Messages followed from one router to the next, and what the two clocks say of each other."""
+"""Messages followed from one router to the next, and the clocks of both compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from samples.audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id
 
 
 def handed_over(ids: int, at: float = 0, acked: float = 4) -> Log:
-    """A's log: messages 0 .. ids-1 accepted, and acked by B."""
+    """Return A's log: messages 0 .. ids-1 accepted, and acked by B."""
     log = Log(A)
     log.accepted(1, range(ids), [name(B)], at=at)
     log.outward("acked", [(1, ids)], at=acked, recipient=name(B))
@@ -19,7 +19,7 @@ def handed_over(ids: int, at: float = 0, acked: float = 4) -> Log:
 
 
 def taken(*ids: int, at: float = 2, end: float = LATE) -> Log:
-    """B's log: it accepted these, and delivered them."""
+    """Return B's log: it accepted these messages, and delivered them."""
     log = Log(B)
     log.state("start", 0)
     if ids:

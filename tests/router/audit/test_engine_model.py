@@ -1,4 +1,4 @@
-"""The arithmetic of bits against sets: random logs, counted by the engine and by plain Python."""
+"""The bit arithmetic of the engine against sets: random logs, counted by the engine and by plain Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THIRD = "cd" * 32
 RECIPIENTS = (APP, OTHER_APP, THIRD)
 EVENTS = (*ENDS, "forwarded", "deferred")
 Unit = tuple[int, int, str]
-"""Parcel, arrival, recipient."""
+"""A unit: parcel, arrival number, recipient."""
 
 parcels = st.lists(
     st.tuples(st.integers(1, 100), st.sets(st.sampled_from(RECIPIENTS), max_size=3).map(sorted)), min_size=1, max_size=4
@@ -30,7 +30,8 @@ outward = st.lists(
 
 
 def written(sizes: list[tuple[int, list[str]]], events: list[tuple[str, int, str, list[tuple[int, int]]]]) -> Log:
-    """Each parcel in a minute of its own; events name the parcel by its place, and ranges from its first message on."""
+    """Write each parcel in a minute of its own; events name the parcel by its place, and ranges count from its first
+    message."""
     log, firsts, first = Log(), [], 1000
     for place, (size, recipients) in enumerate(sizes):
         log.accepted(first, range(first, first + size), recipients, at=60 * place)
@@ -45,7 +46,7 @@ def written(sizes: list[tuple[int, list[str]]], events: list[tuple[str, int, str
 
 
 class Model:
-    """What the lines say, message by message."""
+    """The content of the lines, message by message."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.events: defaultdict[Unit, Counter[str]] = defaultdict(Counter)

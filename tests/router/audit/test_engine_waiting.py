@@ -1,4 +1,5 @@
-"""What has no end although its time is over, and is not lost: in flight, or its router lets nothing expire just now."""
+"""Messages without an end although their time is over that are not lost: in flight, or at a router that lets nothing
+expire."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from router.audit.listing import list_logs
 
 
 def handed_over(log: Log, link: int = 2, count: int = 2) -> None:
-    """Three messages, the first of which are written to a link that has just come up."""
+    """Return a log of three messages, the first of which are written to a link that has just come up."""
     log.state("start")
     log.state("link_up", peer=APP, link=link)
     log.accepted(1, range(3))
@@ -88,7 +89,8 @@ def test_the_tables_agree_about_what_is_in_flight(tmp_path: Path) -> None:
 
 
 def test_custody_is_judged_by_the_takers_own_clock(tmp_path: Path) -> None:
-    """B's clock is a day ahead, and its log was copied before A heard of the second message: nobody can tell."""
+    """B's clock is a day ahead, and its log was copied before A heard of the second message, so its custody is
+    unknown."""
     day = 86_400
     one, two = Log(), Log(B)
     one.accepted(1, [1, 2], [name(B)])

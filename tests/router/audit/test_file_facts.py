@@ -1,4 +1,4 @@
-"""What is read of a file before its lines: first and last line, and the digest of what stands before the last."""
+"""The facts of a file before its lines are read: first and last line, and the digest of the bytes before the last."""
 
 from __future__ import annotations
 

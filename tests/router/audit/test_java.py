@@ -1,4 +1,4 @@
-"""Which Java Spark gets."""
+"""The choice of a Java for Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from router.audit.database import AuditFailed
 
 
 def fake(directory: Path, version: str) -> Path:
-    """A java that says its version, and else its arguments, and complains."""
+    """Write a java that prints its version, or else its arguments and a complaint."""
     command = directory / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(
@@ -133,7 +133,7 @@ def test_the_tests_see_no_java_of_this_machine() -> None:
 
 @pytest.mark.long
 def test_an_audit_by_spark_where_no_java_is_installed(fleets: Fleets) -> None:
-    """Slow for a Spark of its own."""
+    """This test is slow, because it starts a Spark of its own."""
     logs = fleets(4, 400, 0)
     command = [sys.executable, "-m", "router", "audit", str(logs), "--engine", "spark", "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Keys are called by the names that operators gave them, each name for one key."""
+"""Keys are shown by the names that operators gave them, each name for one key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are read of the paths that were given, and what is said of those without any."""
+"""The files that are found at given paths, and the messages about paths without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit stays within the memory that it is given, over logs that are larger by far."""
+"""The audit stays within its memory limit over logs that are far larger."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fleets.writing import write_fleet
 from router.audit.database import MEMORY_BYTES_MIN
 
 OTHERWISE_BYTES = 350 * 10**6
-"""What the process takes beside the database: Python, DuckDB's code, the lines that are being read."""
+"""Memory of the process besides the database: Python, DuckDB's code, the lines being read."""
 
 
 @pytest.mark.long
 def test_nine_million_lines_in_the_least_memory(tmp_path: Path) -> None:
-    """Two minutes, and 8 GB of disk: with less, DuckDB needs no more room for its tables than it has."""
+    """This takes two minutes and 8 GB of disk; over fewer lines DuckDB would not need more memory than it has."""
     write_fleet(tmp_path / "fleet", 20, 2000, 10, is_over=True)
     truth = multiply(tmp_path / "fleet", tmp_path / "logs", 250)
     as_of = datetime.fromtimestamp(-(-truth["as_of_ns"] // 10**9), UTC).isoformat()

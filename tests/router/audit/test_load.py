@@ -1,4 +1,4 @@
-"""Files of any name and size come into the database, and those that overlap come once."""
+"""Files of any name and size are loaded, and the lines of overlapping files once."""
 
 from __future__ import annotations
 

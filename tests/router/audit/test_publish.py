@@ -1,4 +1,4 @@
-"""The directory that `--out` makes: every table, the summary, a page; and what it may replace."""
+"""The directory of `--out`: every table, the summary, a page; and what it may replace."""
 
 from __future__ import annotations
 

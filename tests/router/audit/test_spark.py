@@ -1,4 +1,4 @@
-"""What the Spark engine does around Spark itself."""
+"""The work of the Spark engine around Spark itself."""
 
 from __future__ import annotations
 

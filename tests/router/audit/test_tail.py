@@ -1,4 +1,4 @@
-"""The newest events of a node as files: of a stopped one from its store, and with gaps where segments took them."""
+"""The newest events of a node as files: of a stopped node from its store, and with gaps where segments hold them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_the_segments_of_a_node_with_a_damaged_store_are_audited(home: Home, tmp
 
 
 def test_a_store_that_was_cut_short_is_a_sentence(home: Home) -> None:
-    """In a process of its own: reading beyond the end of the file would end it with a bus error."""
+    """The test reads in a separate process, because reading beyond the end of the file would end it with a bus
+    error."""
     store(home, *(encode_events([accepted(9)], 1 + 9 * number, BOOT) for number in range(200)))
     os.truncate(home.store_path / "data.mdb", 3 * 4096)
     command = [sys.executable, "-m", "router", "audit", str(home.path)]
@@ -135,7 +136,7 @@ def test_what_was_sealed_meanwhile_is_left_to_the_segment(tmp_path: Path) -> Non
 
 
 def test_the_tails_of_homes_are_told_by_their_homes(tmp_path: Path) -> None:
-    """Two homes with one key: where their tails are written is gone when somebody reads of it."""
+    """Two homes with one key: the temporary files of their tails are gone when somebody reads the report."""
     homes = [Home(tmp_path / name) for name in ("b", "a")]
     for number, home in enumerate(homes):
         home.create()

@@ -1,4 +1,4 @@
-"""How an audit speaks to people."""
+"""The audit's output on a terminal."""
 
 from __future__ import annotations
 

@@ -52,13 +52,13 @@ def stop_node(process: subprocess.Popen[str]) -> int:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Of a node that has never run."""
+    """Return the home of a node that has never run."""
     return tmp_path / "home"
 
 
 @pytest.fixture
 def router(home: Path) -> Run:
-    """Runs a command on a fresh home."""
+    """Return a function that runs a command on a fresh home."""
     return run_in(home)
 
 
@@ -72,12 +72,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 
 @pytest.fixture
 def at_node(node: RunningNode) -> Run:
-    """Runs a command on the home of the running node."""
+    """Return a function that runs a command on the home of the running node."""
     return run_in(node.home)
 
 
 @pytest.fixture(autouse=True)
 def _no_home_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test touches the home of whoever runs it."""
+    """Keep tests away from the home of the user who runs them."""
     monkeypatch.setenv("ROUTER_HOME", str(tmp_path / "elsewhere"))
     assert os.environ["ROUTER_HOME"]

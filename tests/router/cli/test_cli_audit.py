@@ -1,4 +1,4 @@
-"""`router audit`: what it prints, with which code it ends, and what it says of input that is none."""
+"""`router audit`: its output, its exit codes, and its messages about bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router audit-export`: the export audits like the logs; who has the secret can look names up."""
+"""`router audit-export`: an export audits like the logs, and the holder of the secret can look names up."""
 
 from __future__ import annotations
 

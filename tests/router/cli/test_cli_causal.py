@@ -1,4 +1,4 @@
-"""`sub --causal`: what it prints, in lines and as JSON, with a journal and without."""
+"""`sub --causal`: its output in lines and as JSON, with a journal and without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAITING = ("--timeout", str(HANG_S))
 
 
 def test_causal_says_what_is_missing_and_goes_with_a_journal(at_node: Run, node: RunningNode, tmp_path: Path) -> None:
-    """With a journal nothing is missing; without one, what an earlier run has handled is named."""
+    """With a journal nothing is missing; without one, messages that an earlier run has handled are named as missing."""
     at_node("group", "new", GROUP)
     args = ("sub", GROUP, "--as", "bob", "--causal", "--journal", str(tmp_path / "journal"))
     assert at_node(*args, "--timeout", "0.01").exit_code == 5

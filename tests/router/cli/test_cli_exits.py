@@ -1,4 +1,4 @@
-"""How errors become sentences and codes; how help stays quick."""
+"""Errors become sentences and exit codes; help stays quick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`keys` and `leave`, and what `--as` says of a name that has no key yet."""
+"""`keys` and `leave`, and the announcement of `--as` for a name without a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init`, `id`, `group`: what they print, keep, and refuse."""
+"""`init`, `id` and `group`: their output, their files, and their refusals."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_known_group_is_renamed_and_keeps_what_it_may(router: Run) -> None:
 def test_a_shared_link_names_the_uplinks_or_this_node_where_others_reach_it(
     router: Run, home: Path, tmp_path: Path
 ) -> None:
-    """Only where there is a configuration, at most two, and not with --no-hints (R-C28)."""
+    """The link names at most two routers, only if there is a configuration, and none with --no-hints (R-C28)."""
     [link] = lines(router("group", "new", "family"))
     keys = [SigningKey(bytes((n,)) * 32).public for n in range(1, 5)]
 
@@ -280,7 +280,7 @@ def test_a_new_group_says_that_its_link_is_a_secret_and_what_to_do_with_it(route
 
 
 def test_a_link_that_opens_a_known_group_otherwise_is_refused(router: Run, home: Path) -> None:
-    """A damaged letter in the content key cannot be seen in the link alone."""
+    """A damaged letter in the content key cannot be detected in the link alone."""
     [text] = lines(router("group", "new", "family"))
     kept = parse_link(text)
     damaged = replace(kept, content_key=bytes(31) + b"x").text()

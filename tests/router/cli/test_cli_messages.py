@@ -29,7 +29,7 @@ WAITING = ("--timeout", str(HANG_S))
 
 
 class Party(NamedTuple):
-    """A group of its own, and the kept key of somebody who has joined it and is away."""
+    """A group of its own, and the kept key of a member who is away."""
 
     group: str
     bob: str
@@ -50,7 +50,7 @@ def records(text: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def listening(node: RunningNode, *args: str) -> Iterator[subprocess.Popen[str]]:
-    """A `sub` or `recv` in a process of its own, which has joined."""
+    """Run a `sub` or `recv` in a process of its own, and yield it when it has joined."""
     command = [*ROUTER, "--home", str(node.home), *args, "--verbose"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -286,7 +286,7 @@ main()
 
 
 def test_a_second_ctrl_c_while_pub_signs_off_ends_it_cleanly(node: RunningNode, party: Party) -> None:
-    """As `timeout` does, which signals the process and then its group."""
+    """`timeout` sends two signals in this way, to the process and then to its group."""
     command = [sys.executable, "-c", TWICE, "--home", str(node.home), "pub", party.group, "--wait"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:

@@ -1,4 +1,4 @@
-"""`peer`: what it writes into `router.toml`, and that the running node hears of it."""
+"""`peer`: its changes to `router.toml`, and that the running node reads them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_neighbour_is_written_changed_and_removed(router: Run, home: Path) -> 
 
 
 def test_rights_and_the_uplink_are_taken_away_one_by_one(router: Run, home: Path) -> None:
-    """The comments in the file stay; a neighbour that is blocked does not come back by having less."""
+    """The comments in the file stay; taking a right from a blocked neighbour does not unblock it."""
     router("peer", "add", BOB_TEXT, "tls://127.0.0.1:4101", "--name", "bob", "--grant", "join,store,why", "--uplink")
     path = home / "router.toml"
     path.write_text(path.read_text().replace("uplink = true", "uplink = true  # for now"))

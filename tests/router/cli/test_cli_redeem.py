@@ -1,4 +1,4 @@
-"""`router peer add INVITATION`: what it shows, keeps and writes, and every sentence about one that is of no use."""
+"""`router peer add INVITATION`: its display, its files, and every sentence about an invitation that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`serve`: what it prints when ready, how it stops, and every way it cannot start."""
+"""`serve`: its output when ready, how it stops, and every way in which it cannot start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_settings_from_the_command_line(home: Path) -> None:
 
 
 def test_a_new_home_is_said_to_be_new(router: Run, home: Path) -> None:
-    """A mistyped --home would otherwise become another node, with another address, without a word."""
+    """Without this line, a mistyped --home would silently become another node with another address."""
     command = [*ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
     said = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`router why` on a node that does not run, whose store is gone, emptied or damaged beside a good log."""
+"""`router why` on a node that does not run, whose store is missing, empty or damaged beside a good log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DATA = Path("store", "data.mdb")
 
 
 class Kept(NamedTuple):
-    """The home of a node that has stopped; a closed segment says that it took this message for bob, who is away."""
+    """The home of a stopped node; a closed segment shows that it took this message for bob, who is away."""
 
     home: Path
     message: str
@@ -60,7 +60,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 @pytest.fixture
 def copy(kept: Kept, home: Path) -> Kept:
-    """To be spoilt."""
+    """Return a copy of the home that a test may damage."""
     shutil.copytree(kept.home, home)
     return Kept(home, kept.message)
 
@@ -78,7 +78,7 @@ def overwrite(data: Path) -> None:
 
 
 def spoil_pages(data: Path) -> None:
-    """All but the two first, which say where the others are."""
+    """Corrupt all pages but the first two, which hold the places of the others."""
     raw = data.read_bytes()
     data.write_bytes(raw[:8192] + b"\xab" * (len(raw) - 8192))
 
@@ -110,7 +110,7 @@ def test_with_its_store(router: Run, copy: Kept) -> None:
 
 @pytest.mark.parametrize(("spoil", "said"), SPOILT)
 def test_without_a_store_the_log_answers(router: Run, copy: Kept, spoil: Callable[[Path], None], said: str) -> None:
-    """Twice the same: asking makes no store that the next one takes for good."""
+    """Ask twice with the same answer: asking creates no store that the second question would take for a real one."""
     spoil(copy.home / DATA)
     for _ in range(2):
         result = router("why", copy.message, "--json")
@@ -153,8 +153,8 @@ def test_another_router_s_log_is_named_by_its_place(router: Run, copy: Kept) -> 
 
 
 def empty_table(data: Path, name: bytes) -> None:
-    """Its first page, to which the last 8 bytes of its entry point: that is noticed when it is read, not when the store
-    is opened."""
+    """Corrupt the table's first page, to which the last 8 bytes of its entry point: reading notices that, opening does
+    not."""
     with lmdb.open(str(data.parent), lock=False, readonly=True) as environment, environment.begin() as txn:
         page, size = int.from_bytes((txn.get(name) or b"")[-8:], "little"), environment.stat()["psize"]
     with data.open("r+b") as file:
@@ -198,8 +198,8 @@ def test_another_router_s_log_beside_a_good_store(router: Run, copy: Kept) -> No
 
 
 def seal(copy: Kept, *, settles: bool = False) -> Path:
-    """All that the store still has for the log, and then, if it `settles`, the message's delivery, go into segments
-    after the one of its acceptance, whose path is returned."""
+    """Seal all events that the store still has for the log, and, if it `settles`, the message's delivery; return the
+    path of the segment after that of the acceptance."""
     key = keyring.load(Home(copy.home), keyring.NODE)
     segments = Segments(copy.home / "log", key, LogLimits())
     sealer = Sealer(segments)
@@ -221,7 +221,7 @@ def seal(copy: Kept, *, settles: bool = False) -> Path:
 
 
 def segment(copy: Kept) -> Path:
-    """In which the message was accepted."""
+    """Return the segment in which the message was accepted."""
     return next(one for one in (copy.home / "log").glob("events-*.jsonl") if copy.message in one.read_text())
 
 
@@ -237,7 +237,8 @@ def edit_the_footer(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [edit_a_line, edit_the_footer, Path.unlink])
 def test_what_the_log_has_lost_the_store_still_tells(router: Run, copy: Kept, spoil: Callable[[Path], None]) -> None:
-    """For whom it waits, until when, and which file is not believed; in words and in JSON."""
+    """The answer names the recipients it waits for, until when, and the file that is not trusted, in words and in
+    JSON."""
     path = seal(copy)
     spoil(path)
     answer = json.loads(router("why", copy.message[:10], "--json").stdout)
@@ -275,7 +276,7 @@ def test_without_the_store_a_file_that_is_not_believed_is_named(
 
 
 def test_no_fault_is_claimed_of_what_may_have_ended_in_a_file_that_is_not_believed(router: Run, copy: Kept) -> None:
-    """The last one; the store holds no event after it."""
+    """The damaged file is the last one, and the store holds no later event."""
     seal(copy, settles=True)
     assert json.loads(router("why", copy.message, "--json").stdout)["states"] == {"delivered": 1}
     path = max((copy.home / "log").glob("events-*.jsonl"))

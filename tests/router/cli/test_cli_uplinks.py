@@ -1,4 +1,5 @@
-"""`pub` and `send` through an uplink: whether anybody gets it is said within a second, or that it is not known yet."""
+"""`pub` and `send` through an uplink report within a second whether anybody gets the message, or that it is not known
+yet."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from router.settings.home import Home
 
 
 class Pair(NamedTuple):
-    """An edge whose uplink is a core, both running; what stops the core."""
+    """An edge and the core that is its uplink, both running, and a function that stops the core."""
 
     edge: Run
     core: Run

@@ -126,7 +126,7 @@ def test_who_did_not_answer_has_no_clock(names: Names, capsys: pytest.CaptureFix
 def test_a_key_with_a_name_goes_by_it(
     router: Run, home: object, capsys: pytest.CaptureFixture[str], is_kept: bool
 ) -> None:
-    """Of a neighbour, or of a key that is kept here and that the node knows nothing of."""
+    """The key is a neighbour's, or one kept here that the node does not know."""
     assert router("init").exit_code == 0
     place, one = Home(str(home)), ACKED
     if is_kept:
@@ -141,7 +141,8 @@ def test_a_key_with_a_name_goes_by_it(
 
 
 def test_a_prefix_that_fits_nothing_is_repeated_as_typed(at_node: Run) -> None:
-    """In the text form too, at any length: of its digits only a part may be wrong, and nothing else is said of it."""
+    """The error quotes a prefix in the text form at any length, and claims nothing about which of its digits are
+    wrong."""
     assert at_node("group", "new", "typed").exit_code == 0
     message = json.loads(at_node("pub", "typed", "hello", "--json").stdout)["id"]
     text = key_text("msg", bytes.fromhex(message))

@@ -1,4 +1,4 @@
-"""A terminal without Unicode, and remedies that name the home that was given."""
+"""Output to a terminal without Unicode, and remedies that name the given home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is repeated on standard error is counted, not written."""
+"""Repeated lines on standard error are counted instead of printed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where `router peer add` and `router group add` find a link: in a mail, a file, standard input; and what they say of
-one that is not there."""
+"""Where `router peer add` and `router group add` find a link: in a mail, a file, standard input; and the messages if
+there is none."""
 
 from __future__ import annotations
 

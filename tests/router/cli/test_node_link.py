@@ -1,4 +1,4 @@
-"""A node's own link: what it names, and that another node takes it from a text or a picture."""
+"""A node's own link: its contents, and that another node accepts it as a text or a picture."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_names_where_others_reach_the_node(tmp_path: Path, lines: list[str], 
 
 
 def test_a_new_core_samples_and_its_link_names_its_discovery_service(tmp_path: Path) -> None:
-    """What the link says gives way to what the node says while it runs: its revision is the least."""
+    """The link's revision is the lowest, so it gives way to the advertisements of the running node."""
     run = run_in(tmp_path)
     assert run("init", "--role", "core", "--listen", URL).exit_code == 0
     config, _ = load(tmp_path / "router.toml")

@@ -1,4 +1,4 @@
-"""QR codes of links: what is drawn is read again from pictures of every kind, and what cannot be is a sentence."""
+"""QR codes of links: a drawn code can be read from pictures of every kind; the limits are reported as sentences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def turned(image: Image.Image, degrees: int, ground: int) -> Image.Image:
 
 
 def terminal(text: str, *, dark: bool, gap: int) -> Image.Image:
-    """What a terminal shows of the code: half blocks of 8 x 8 pixels, with light lines between rows or without."""
+    """Return a terminal's picture of the code: half blocks of 8 x 8 pixels, with or without light lines between
+    rows."""
     out = io.StringIO()
     segno.make(text, error="m", micro=False).terminal(out=out, border=qr.BORDER, compact=True)
     rows = out.getvalue().splitlines()
@@ -84,7 +85,7 @@ def test_a_transparent_ground_is_white() -> None:
 
 
 def test_the_largest_code_fits_a_terminal() -> None:
-    """The one beyond it is refused, with what to leave out."""
+    """The next larger code is refused, with advice what to leave out."""
     assert segno.make(LONGEST, error="l", micro=False).symbol_size(border=qr.BORDER)[0] == 77
     with pytest.raises(Failure, match=r"has 459 characters, .* 458: leave out the name"):
         qr.show(LONGEST + "A", qr.Drawing(True, None, None), leave_out="the name", on_terminal=True)
@@ -158,7 +159,7 @@ def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
 
 
 def test_a_link_without_its_scheme_is_not_repeated(router: Run) -> None:
-    """It may be longer than the name of any file, and it is a secret."""
+    """It may be too long for the name of a file, and it is a secret."""
     letters = LINK.partition(":")[2] + "A" * 200
     said = refused(router("group", "add", letters))
     assert "does not begin with upsycle:" in said and letters[:20] not in said

@@ -1,4 +1,4 @@
-"""Codes that stand straight are read by another reader too, jsqr for JavaScript, where node and npm are installed."""
+"""Upright codes can be read by another reader too: jsqr for JavaScript, if node and npm are installed."""
 
 from __future__ import annotations
 

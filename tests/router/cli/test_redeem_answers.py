@@ -1,4 +1,4 @@
-"""The sentences of `router peer add INVITATION` once its router has answered, or while it has not."""
+"""The sentences of `router peer add INVITATION` after its router has answered, and before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals end the audit's commands as Ctrl-C does, with nothing left behind."""
+"""Signals end the audit's commands like Ctrl-C, and nothing is left behind."""
 
 from __future__ import annotations
 

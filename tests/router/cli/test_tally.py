@@ -1,4 +1,4 @@
-"""What a sending command ends with: the codes of refusals, and what is said of them."""
+"""The end of a sending command: exit codes for refusals, and the sentences about them."""
 
 from __future__ import annotations
 

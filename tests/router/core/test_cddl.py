@@ -1,6 +1,6 @@
-"""The CDDL files as an oracle (R-A8): all that our encoders write is valid, and all that our decoders accept.
+"""The CDDL files as an oracle (R-A8): everything that our encoders write or our decoders accept is valid by them.
 
-What CDDL cannot say, the decoders alone check: points, signatures, seals, and the causes in `BEYOND_CDDL`.
+Only the decoders check what CDDL cannot express: points, signatures, seals, and the causes in `BEYOND_CDDL`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _parse_invitation(data: bytes) -> object:
 
 
 def _decode_discovery(body: bytes) -> object:
-    """Type 1 is described in advert.cddl."""
+    """Decode a message of discovery; its type 1 is described in advert.cddl."""
     if body[:2] == b"\x82\x01":
         raise Malformed("not of discovery.cddl")
     return decode_message(body)
@@ -161,7 +161,8 @@ def test_we_accept_what_is_valid_and_nothing_else(stem: str, rule: str, decoder:
 
 
 def _written(value: Any) -> bytes:
-    """Application messages and invitations are signed again, lest a wrong signature hide a wrong shape."""
+    """Encode the value again; application messages and invitations are signed again, so that a wrong signature hides no
+    wrong shape."""
     match value:
         case [3, {"inv": _, "sig": bytes() as signature} as fields] if len(signature) == 64:
             rest = {key: one for key, one in fields.items() if key != "sig"}

@@ -1,8 +1,8 @@
-"""What a byte costs: no reader does more work for hostile bytes than the table says, whatever they are.
+"""The cost of hostile bytes: no reader does more work for them than the table allows.
 
-Work is counted in instructions of the interpreter, not in time; memory in bytes allocated at the worst moment. A reader
-may do so much whatever comes, and so much for each byte. What grows by the item, for which a byte is enough, is bounded
-by how many items the reader takes.
+Work is counted in instructions of the interpreter, not in time; memory in bytes allocated at the peak. Each reader has
+a fixed allowance and one for each byte. Costs that grow with the number of items, for which one byte is enough, are
+bounded by the reader's limit on items.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ CORES = (ROOT / "router" / "core", *ROOT.glob("services/*/core"))
 
 
 class Cost(NamedTuple):
-    """A reader; the instructions that it may take whatever comes, for each byte, and bytes of memory for each byte."""
+    """A reader, and its allowances: instructions in all cases, instructions for each byte, and bytes of memory for each
+    byte."""
 
     read: Callable[[bytes], object]
     fixed: int
@@ -75,7 +76,7 @@ class Cost(NamedTuple):
 
 
 def said_to(role: str, envelope: Callable[[bytes], bytes] = frame) -> Callable[[bytes], object]:
-    """All of it in one read, to a session that is open: as one frame, or whatever it is."""
+    """Feed the bytes in one read to an open session: as one frame, or unframed."""
 
     def receive(data: bytes) -> None:
         session = Session(offer(role, messages=4096, size=8 << 20), BOB, dialler=False, peer=ALICE.public)
@@ -154,7 +155,8 @@ FILLERS = (
 
 
 def worst_of(opening: bytes, filler: bytes, size: int, major: int) -> bytes:
-    """That opening, and behind it as many fillers as fit, as one array, map, string, nesting, or as they are."""
+    """Return the worst input with that opening: as many fillers as fit behind it, as one array, map, string, nesting,
+    or bare."""
     room = max(0, size - len(opening) - 5)
     count = room // len(filler)
     match major:
@@ -187,7 +189,7 @@ def allowed(cost: Cost, data: bytes) -> float:
 
 @pytest.mark.parametrize("name", COSTS)
 def test_wide_deep_and_many_items_cost_no_more_than_is_said(name: str) -> None:
-    """The opening of each type, and the smallest things behind it."""
+    """The inputs are the opening of each type with the smallest items behind it."""
     cost = COSTS[name]
     for opening in OPENINGS:
         for filler, major in ((b"\xa0", 4), (b"\x61a", 4), (b"\x00", 5), (b"\x00", 1), (b"\x82\x00\x61a", 4)):
@@ -211,7 +213,7 @@ def test_a_search_for_the_worst_finds_nothing_worse(name: str, data: st.DataObje
 
 @pytest.mark.parametrize("name", COSTS)
 def test_what_is_refused_is_not_built(name: str) -> None:
-    """Functions in C allocate what they build: a megabyte of empty maps would be sixty."""
+    """C functions allocate the values that they build: a megabyte of empty maps would become sixty."""
     cost, size = COSTS[name], 1 << 17
     for opening in (
         b"",
@@ -236,7 +238,7 @@ def test_honest_samples_are_within_it_too(name: str) -> None:
 
 
 def readers() -> Iterator[str]:
-    """The functions of the router's and the services' cores that are made to read what others wrote."""
+    """Return the functions in the cores of router and services that read the input of others."""
     for path in sorted(found for core in CORES for found in core.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(
@@ -246,7 +248,7 @@ def readers() -> Iterator[str]:
 
 
 ELSEWHERE = {"events.decode_events", "id_prefix.parse_prefix", "line.decode_line", "text.parse_key"}
-"""What this node wrote itself, what its owner types, and lines of logs, which have limits of their own."""
+"""Readers of this node's own files, of its owner's input, and of log lines, which have limits of their own."""
 
 
 def test_every_decoder_has_its_cost() -> None:
@@ -262,7 +264,7 @@ def test_the_smallest_frames_end_the_link_before_they_are_all_cut(filler: bytes)
 
 
 def test_the_attacks_that_were_measured() -> None:
-    """hello and one item of 126 KB, `82 09` and empty maps: it took 0.28 s, and is over at its second byte now."""
+    """A hello with an item of 126 KB, and `82 09` with empty maps, once took 0.28 s; now their second byte ends it."""
     wide = b"\x82\x09" + head(126_000, 4) + b"\xa0" * 126_000
     honest = effort(COSTS["session to a router"], link.encode_item(link.Settled(0)))
     assert effort(COSTS["session to a router"], wide) < honest + 2000

@@ -36,7 +36,7 @@ REV, EXPIRY_MIN = 1_790_000_000_000, 3_100_000
 
 
 def make() -> dict[str, Any]:
-    """Everything in the file, from fixed seeds."""
+    """Return the content of the file, from fixed seeds."""
     return {
         "about": "Bytes are hex. The seed of a key is the BLAKE3 of its name, as in messages.json.",
         "address": {url: encode(one.encoded()).hex() for url, one in zip(URLS, ADDRESSES, strict=True)},
@@ -126,7 +126,7 @@ def test_nothing_else_is_frozen() -> None:
 
 
 def test_frozen_values_are_read_back() -> None:
-    """From the file alone, as another implementation would read it."""
+    """Decode from the file alone, as another implementation would."""
     assert read_addresses(decode(bytes.fromhex(FROZEN["addresses"]), 64), "addr") == ADDRESSES
     for name, one in _advertisements().items():
         found = advert.decode_datagram(bytes.fromhex(FROZEN["advertisement"][name]))

@@ -30,7 +30,7 @@ REV, EXPIRY_MIN = 1_790_000_000_000, 3_100_000
 
 
 def make() -> dict[str, Any]:
-    """Everything in the file, from fixed seeds."""
+    """Return the content of the file, from fixed seeds."""
     groups = [GROUP.public, BOB.public]
     return {
         "about": "Bytes are hex. The seed of a key is the BLAKE3 of its name, as in messages.json.",

@@ -31,7 +31,7 @@ WIRE_BYTES_MAX = 1024  # longer ones are given by their digest
 
 
 def make() -> dict[str, Any]:
-    """Everything in the file, from fixed seeds."""
+    """Return the content of the file, from fixed seeds."""
     return {
         "about": "Bytes are hex. Bodies are an item repeated. wire_blake3 stands for a wire over 1 KiB.",
         "keys": {
@@ -185,7 +185,7 @@ def test_nothing_else_is_frozen() -> None:
 
 @pytest.mark.parametrize("vector", [*FROZEN["unicast"], *FROZEN["multicast"]], ids=lambda vector: vector["id"][:8])
 def test_frozen_messages_open(vector: dict[str, Any]) -> None:
-    """From the file alone, as another implementation would read it."""
+    """Decode from the file alone, as another implementation would."""
     if "wire" not in vector:
         assert vector["wire_bytes"] > WIRE_BYTES_MAX
         return

@@ -1,4 +1,4 @@
-"""A node that takes connections and never answers does not hold up the doctor."""
+"""A node that accepts connections and never answers does not hold up the doctor."""
 
 from __future__ import annotations
 

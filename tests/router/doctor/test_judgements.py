@@ -1,4 +1,4 @@
-"""What `router doctor` makes of facts: each outcome of each check, and what to do about it."""
+"""The judgements of `router doctor`: each outcome of each check, with its remedy."""
 
 from __future__ import annotations
 

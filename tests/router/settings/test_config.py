@@ -1,4 +1,4 @@
-"""`router.toml`: defaults, sample, errors that help, origins."""
+"""`router.toml`: defaults, the sample, errors with remedies, and origins of settings."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ CHANGES = st.one_of(
 
 
 def simply(peers: dict[PublicKey, Peer], change: PeerChange) -> dict[PublicKey, Peer] | None:
-    """The slow and simple model: peers by key, None where the change does not fit."""
+    """Apply the change to a slow and simple model: peers by key, None if the change does not fit."""
     match change:
         case AddPeer(peer):
             return None if peer.address in peers else {**peers, peer.address: peer}

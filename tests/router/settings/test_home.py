@@ -1,4 +1,4 @@
-"""The home: made private, held by one node, found by its clients through a socket of any length of path."""
+"""The home: private, held by one node, and found by its clients through a socket at a path of any length."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def new_link(name: str | None = None) -> GroupLink:
 
 
 def failure(act: Callable[[], object]) -> tuple[str, str]:
-    """The error's text, and all that a traceback with every local could show of it."""
+    """Return the error's text, with everything that a traceback with all local variables could show."""
     with pytest.raises(KeyringError) as caught:
         act()
     shown, one = repr(caught.value), caught.value

@@ -1,4 +1,4 @@
-"""What keys are called in a home, where the views of operators show them."""
+"""The names of keys in a home, as operators see them."""
 
 from __future__ import annotations
 

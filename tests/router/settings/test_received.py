@@ -1,4 +1,4 @@
-"""The invitations of a home: kept with their secret until they are answered, and their group never lost."""
+"""The invitations of a home keep their secret until they are answered, and their group is never lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of values in a TOML text, against texts whose lines are known because they were put together here."""
+"""Lines of values in a TOML text, against texts that were assembled from known lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs of transports, and finding the file of a scheme."""
+"""URLs of transports, and the file of a scheme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns and places of handshakes: by prefix, in a round, charged when they are taken."""
+"""Turns and places of handshakes: by prefix, in rounds, charged when they are taken."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_who_gives_up_takes_no_turn(autojump_clock: MockClock) -> None:
 
 
 async def test_a_flood_that_is_over_leaves_no_debt(autojump_clock: MockClock) -> None:
-    """Those who wait are cut one after the other, the oldest first: each at the moment in which its turn is next."""
+    """Waiting connections are closed one after the other, oldest first, each just before its turn."""
     scopes: list[trio.CancelScope] = []
 
     async def come(address: str) -> None:
@@ -158,7 +158,7 @@ async def test_a_turn_that_is_handed_to_one_who_gives_up_is_given_back(autojump_
 
 
 async def order_of_turns(places: Places, addresses: list[str]) -> list[str]:
-    """From which prefixes those were who had their turn, one after the other; they come while others wait."""
+    """Return the prefixes that got a turn, in order; connections arrive while others wait."""
     came: list[str] = []
 
     async def come(address: str) -> None:

@@ -31,7 +31,7 @@ SERVER = SigningKey(b"\x01" * 32)
 
 
 def shake(expect: PublicKey | None = None) -> tuple[Records, Records]:
-    """The client's and the server's end after a handshake."""
+    """Return the client's and the server's end after a handshake."""
     ends = connection(CLIENT, expect, server=False), connection(SERVER, None, server=True)
     client, server = Records(ends[0]), Records(ends[1])
     hand_shake(ends, (client, server))
@@ -54,7 +54,7 @@ def hand_shake(ends: tuple[SSL.Connection, SSL.Connection], records: tuple[Recor
 
 
 class ByHand:
-    """A client that writes its own TLS records after the handshake: OpenSSL's API makes none that carry nothing."""
+    """A client that writes its own TLS records after the handshake, because OpenSSL's API makes no empty ones."""
 
     def __init__(self) -> None:
         lines: list[bytes] = []
@@ -195,7 +195,7 @@ def test_buffers_can_be_replaced_in_the_middle_of_a_record() -> None:
 
 
 def fed_until_it_ends(server: Records, pieces: Iterator[bytes]) -> int:
-    """How many pieces it takes, one by one, until the stream ends for the reason that they carry nothing."""
+    """Return after how many pieces without data, fed one by one, the stream ends for that reason."""
     for number, piece in enumerate(pieces):
         server.feed(piece)
         try:

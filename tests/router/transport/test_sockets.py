@@ -1,4 +1,4 @@
-"""Places of connections, remainders of writes, errors in words."""
+"""Places of connections, the rest of partial writes, and errors in words."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_acceptor_reads_as_a_sentence() -> None:
 
 
 class Door:
-    """An acceptor on a port: who sends a byte has proven a key, and stays until it closes."""
+    """An acceptor on a port: a client that sends a byte has proven a key, and stays until it closes."""
 
     def __init__(self, connections_max: int) -> None:
         self.acceptor = Acceptor(self._admit, self._handle, self._refused, connections_max)
@@ -99,7 +99,7 @@ async def door(connections_max: int) -> AsyncIterator[Door]:
 
 
 async def test_who_proves_no_key_gives_way_to_whom_may() -> None:
-    """Silent connections alone would fill every place; the oldest of them goes for each newcomer."""
+    """Silent connections alone would fill every place; the oldest of them is closed for each newcomer."""
     async with door(6) as found:
         silent = [await found.come(proves=False) for _ in range(20)]
         await found.until(lambda: len(found.refused) == 17)

@@ -1,4 +1,4 @@
-"""What is said where the beginning of an id is that of no message, or of several: in the spelling that was typed."""
+"""The answer if an id prefix fits no message or several: it quotes the prefix as typed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_that_it_may_be_among_those_that_were_counted_only() -> None:
 
 
 def test_files_that_are_not_believed_are_named() -> None:
-    """Where nothing is found, all of them; of a message, those that may tell of it."""
+    """If nothing is found, all such files are named; for a message, those that may hold its events."""
     spoilt = tuple((at, f"{at}.jsonl") for at in range(1, SPOILT_TOLD + 3))
     cause = "not believed, for its bytes cannot be read or are not those that were signed: events of it are not counted"
     assert without_remedy("3f9a", Found(None, (), 5, 10**18, 0, 0, spoilt=spoilt[:1])).endswith(f"; 1.jsonl is {cause}")

@@ -1,4 +1,4 @@
-"""Questions about messages on a running router: what changes while the log is read, who is asked, and the limits."""
+"""Questions about messages on a running router: changes while the log is read, who is asked, and the limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def states(answer: dict[str, Any]) -> list[str]:
 
 
 def test_what_ends_while_the_log_is_read_is_no_fault(tmp_path: Path) -> None:
-    """A fan-out that is settled bit by bit, some of it in each search; one that was lost is told of as such."""
+    """Each search finds a part of a fan-out settled; a message that really was lost is reported as lost."""
     with here(tmp_path) as node:
         node.accept(RECIPIENTS[:4])
         node.lose(RECIPIENTS[3])
@@ -108,7 +108,8 @@ async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: 
 
 @pytest.mark.parametrize("is_pruned", [True, False])
 async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pruned: bool) -> None:
-    """Who is still owed it, with what is left of the log; of who is not, nothing; and the same to who brought it."""
+    """The store tells who is still owed the message, with the rest of the log, but nothing about other recipients; its
+    publisher hears the same."""
     with here(tmp_path) as node:
         node.accept(RECIPIENTS[:3])
         await node.book.tidy(node.now())
@@ -218,7 +219,8 @@ def test_it_is_told_which_lan_neighbours_were_not_owed_it_and_why(tmp_path: Path
 
 
 def test_a_service_from_elsewhere_is_answered_about_what_it_handed_over_itself(tmp_path: Path) -> None:
-    """By whole ids, and one question at a time: it can neither look through the log nor take all places."""
+    """The service may ask by whole ids only, and one question at a time: it can neither search the log nor take all
+    places."""
     with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.ask(APP, node.identity, SIGNER)

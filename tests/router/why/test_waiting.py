@@ -1,4 +1,4 @@
-"""Events that a service committed just before its node was killed: `router why` tells of them, the log does not."""
+"""`router why` shows events that a service committed just before its node was killed and that the log does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both engines say the same of the same logs, sound and spoilt."""
+"""Both engines give the same summary of the same logs, sound and damaged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def of_a_day(log: Log) -> None:
-    """In windows of 15 minutes; what ends in a later one, or lies before the time asked for, too."""
+    """Write a log of a day, for windows of 15 minutes: messages end in later windows, or lie before the requested
+    time."""
     for number in range(200):
         first, at = 1 + 2 * number, 433 * number
         log.accepted(first, (first, first + 1), (APP, OTHER_APP), at=at, ttl=9000)
@@ -42,7 +43,7 @@ def of_a_day(log: Log) -> None:
 
 
 def spoilt(fleets: Fleets, directory: Path) -> Scene:
-    """A fleet that is sound yet."""
+    """Return a scene of a sound fleet, which a test may damage."""
     return copied(fleets(6, 400, 2), directory / "logs" / "spoilt", 1)
 
 
@@ -59,7 +60,7 @@ def liars(fleets: Fleets, directory: Path) -> Scene:
 
 
 def no_logs(directory: Path) -> None:
-    """Write what has a segment's name and must not be touched, or only looked at."""
+    """Write files with a segment's name that Spark must not read, or only examine."""
     (directory / ".aside-events-0000000000000001.jsonl").write_bytes(b"{}\n")
     (directory / "events-0000000000000009.jsonl").write_bytes(b"")
     os.mkfifo(directory / "events-0000000000000099.jsonl")
@@ -71,7 +72,7 @@ def no_logs(directory: Path) -> None:
 def test_windows_of_more_than_a_minute(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: tuple[int, ...]
 ) -> None:
-    """Of a log that is named by a relative path, with files beside it that Spark must not touch."""
+    """The log is given by a relative path, with files beside it that Spark must not read."""
     log = Log()
     of_a_day(log)
     no_logs(log.write(tmp_path / "logs"))
@@ -93,14 +94,14 @@ def test_each_alone(spark: SparkSession, fleets: Fleets, tmp_path: Path) -> None
 
 
 def middle(scene: Scene) -> tuple[int, int]:
-    """The second of three equal parts of the time in which messages were accepted, in ns."""
+    """Return the second of three equal parts of the time in which messages were accepted, in ns."""
     found = engine.audit(list_logs([scene.directory]), Span(scene.as_of_ns))["span"]
     first, last = (int(datetime.fromisoformat(found[name]).timestamp()) * 10**9 for name in ("from", "until"))
     return first + (last - first) // 3, first + 2 * (last - first) // 3
 
 
 def agree(session: SparkSession, logs: Path, *asked: int) -> dict[str, Any]:
-    """Check that both engines agree; return what they say."""
+    """Check that both engines agree; return their summary."""
     local = said(engine.audit(list_logs([logs]), Span(*asked)))
     fleet = said(spark.audited(session, list_logs([logs]), Span(*asked)))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}

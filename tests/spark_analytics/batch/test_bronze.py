@@ -1,4 +1,4 @@
-"""Files as Spark reads them: which there are, what each is, and their lines."""
+"""Files as Spark reads them: the list of files, the kind of each, and their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routers wrote down about themselves: their last condition, gaps, and heads of their neighbours' logs."""
+"""The routers' events about themselves: their last condition, gaps, and heads of their neighbours' logs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def test_lines_that_come_bit_by_bit_tell_the_same(spark: SparkSession, parts: in
 
 
 def test_links_that_went_down_are_not_told_of(spark: SparkSession) -> None:
-    """However many there were: the rows are those of links that are up, or went down and came up in other lines."""
+    """Only links that are up have rows, and those that went down and came up in other lines, however many links there
+    were."""
     many = [
         (event, 2 * link + later, None, {"link": str(link)})
         for link in range(100)

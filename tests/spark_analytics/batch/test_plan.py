@@ -1,4 +1,4 @@
-"""What is shuffled: one layout by (router, parcel) serves all that is about parcels."""
+"""The shuffles of an audit: one layout by (router, parcel) serves everything about parcels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KEYS = re.compile(r"Arguments: (\w+)(?:\((.*?)\))?, [A-Z_]+,")
 
 
 class Unkept(Kept):
-    """Keeps nothing on the way: a plan goes back to the layout."""
+    """Keeps no tables, so that a plan goes back to the layout."""
 
     def keep(self, table: DataFrame, level: StorageLevel = StorageLevel.DISK_ONLY) -> DataFrame:
         return table
@@ -68,7 +68,7 @@ def found(spark: SparkSession, tmp_path: Path) -> Iterator[Found]:
 
 @contextmanager
 def _as_planned(spark: SparkSession) -> Iterator[None]:
-    """Small tables are not sent to all: plans are those of large logs, and are final."""
+    """Disable broadcasts of small tables and adaptive planning, so that plans are final and those of large logs."""
     settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     before = {setting: spark.conf.get(setting) for setting in settings}
     for setting, value in settings.items():
@@ -82,7 +82,7 @@ def _as_planned(spark: SparkSession) -> Iterator[None]:
 
 
 def shuffles(table: DataFrame, capture: Capture) -> list[str]:
-    """The partitioning of each shuffle between the kept tables and this one, as the physical plan says it."""
+    """Return the partitioning of each shuffle between the kept tables and this one, from the physical plan."""
     capture.readouterr()
     table.explain(mode="formatted")
     tree, _, details = capture.readouterr().out.partition("\n\n")

@@ -1,4 +1,4 @@
-"""Which lines count, and the layout of the events."""
+"""The lines that count, and the layout of the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Spark job writes: the local engine's tables row by row, and the logs' lines below them."""
+"""The tables that the Spark job writes: those of the local engine row by row, and the logs' lines."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 
 FILE_BYTES = 40_000
-"""So little that a day takes several files."""
+"""Small enough that a day takes several files."""
 
 
 class Audits(NamedTuple):
-    """What both engines published of the same logs."""
+    """The tables that both engines published of the same logs."""
 
     logs: Path
     local: Path
@@ -93,7 +93,7 @@ def test_events_lie_by_date_and_within_a_file_by_message_id(audits: Audits) -> N
 
 
 def test_bronze_has_every_line_of_every_file_once(audits: Audits) -> None:
-    """Also of files that count for nothing."""
+    """Files that do not count are included."""
     lines = {path: path.read_bytes().splitlines() for path in audits.logs.rglob("*.jsonl")}
     digests = {hashlib.sha256(b"\n".join(one[:-1]) + b"\n").hexdigest(): len(one) for one in lines.values()}
     assert len(digests) == len(lines) - 1, "one is a copy"

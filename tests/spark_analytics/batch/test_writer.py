@@ -1,4 +1,4 @@
-"""Where tables and texts go."""
+"""The places of tables and texts."""
 
 from __future__ import annotations
 

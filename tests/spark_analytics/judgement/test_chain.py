@@ -1,4 +1,4 @@
-"""Spans of sequence numbers, and where one router's seals tell two histories."""
+"""Spans of sequence numbers, and where one router's seals hold two histories."""
 
 from itertools import pairwise, permutations
 

@@ -1,4 +1,4 @@
-"""Plain Python accepts and refuses the very signatures that the router does."""
+"""Plain Python accepts and refuses exactly the signatures that the router does."""
 
 from hashlib import sha512
 
@@ -117,14 +117,14 @@ def test_the_samples_are_what_they_are_called() -> None:
 
 
 def forged(secret: Affine, key: bytes, nonce: Affine, message: bytes, scalar: int, blind: int) -> bytes:
-    """A signature by whoever knows the large part of a key, with any small part in the nonce."""
+    """Return a signature by an attacker who knows the large part of a key, with any small part in the nonce."""
     hashed = int.from_bytes(sha512(spelt(nonce) + key + message).digest(), "little")
     return spelt(nonce) + ((blind + hashed * scalar) % ORDER).to_bytes(32, "little")
 
 
 @pytest.mark.parametrize("of_key", range(8))
 def test_parts_of_small_order_are_judged_alike(of_key: int) -> None:
-    """Whether these verify depends on the hash modulo 8: some do and most do not."""
+    """Whether these verify depends on the hash modulo 8: some do, most do not."""
     key = spelt(add(times(77, BASE), times(of_key, SMALL)))
     nonces = [add(times(99, BASE), times(of_nonce, SMALL)) for of_nonce in range(8)]
     found = [both(key, MESSAGE, forged(BASE, key, nonce, MESSAGE, 77, 99)) for nonce in nonces]
@@ -132,7 +132,8 @@ def test_parts_of_small_order_are_judged_alike(of_key: int) -> None:
 
 
 def hashed_to(point: bytes, key: bytes, rest: int) -> tuple[bytes, int]:
-    """A message, and its hash in a signature with this point, which is `rest` modulo 8 and below the order's."""
+    """Return a message and its hash in a signature with this point; the hash is `rest` modulo 8 and below the
+    order's."""
     for number in range(1000):
         message = number.to_bytes(2, "big")
         hashed = int.from_bytes(sha512(point + key + message).digest(), "little") % ORDER
@@ -145,7 +146,7 @@ def hashed_to(point: bytes, key: bytes, rest: int) -> tuple[bytes, int]:
     "key", [*SMALL_KEYS, *(y.to_bytes(32, "little") for y in (P, P + 1)), b"\1" + bytes(30) + b"\x80"]
 )
 def test_a_key_of_small_order_signs_nothing(key: bytes) -> None:
-    """The equation holds: the message's hash makes the key neutral, whatever its order."""
+    """The equation holds, because the message's hash makes the key neutral, whatever its order."""
     point = spelt(times(8, BASE))
     message, _ = hashed_to(point, key, 0)
     assert not both(key, message, point + (8).to_bytes(32, "little"))
@@ -153,7 +154,7 @@ def test_a_key_of_small_order_signs_nothing(key: bytes) -> None:
 
 @pytest.mark.parametrize("number", range(8))
 def test_a_nonce_of_small_order_is_refused(number: int) -> None:
-    """The equation holds: S cancels the large part of the key, and the nonce what is left."""
+    """The equation holds, because S cancels the large part of the key, and the nonce the rest."""
     key = spelt(add(times(77, BASE), SMALL))
     point = SMALL_KEYS[-number % 8]
     message, hashed = hashed_to(point, key, number)

@@ -1,4 +1,4 @@
-"""From files to evidence: what counts, what is missing, what nobody can know. Any order of files gives the same."""
+"""From files to evidence: what counts, what is missing, and what nobody can know, whatever the order of the files."""
 
 import time
 from hashlib import sha256
@@ -25,7 +25,7 @@ NOT_GIVEN = "no file given holds them"
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Four segments of two events each: 1 to 8."""
+    """Write four segments of two events each: 1 to 8."""
     return write_log(tmp_path / "log")
 
 
@@ -125,7 +125,7 @@ def test_a_log_without_a_signed_file_is_told_by_the_path_of_its_first(tmp_path: 
 
 
 def test_two_nodes_with_one_key(log: Path, tmp_path: Path) -> None:
-    """A copy of the log went on elsewhere from event 5: nothing counts from there."""
+    """A copy of the log was continued elsewhere from event 5, so nothing counts from there."""
     other = write_log(tmp_path / "other", segments=2)
     write_log(other, segments=3, at_ns=77, after=decode_line(last_line(other / TWO))["sha256"], first=5)
     (other / "tail-11.jsonl").write_bytes(tail(numbered(11, 12)))
@@ -178,7 +178,7 @@ def test_a_tail_that_was_cut_off_shows_only_to_a_witness(log: Path) -> None:
 
 @pytest.mark.parametrize("seq", [4, 3])
 def test_a_witness_of_another_head_tells_that_the_log_was_rewritten(log: Path, seq: int) -> None:
-    """At 4 a segment ends with another digest; at 3 none ends at all."""
+    """At 4 a segment ends with another digest; at 3 no segment ends."""
     agreed = Witness(STRANGER, ROUTER, 2, digest_of(log, ONE))
     found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, seq, "77" * 32), agreed])
     [(first, last, why)] = holes(found)
@@ -220,7 +220,8 @@ def test_what_a_folded_footer_hides_is_not_called_rewritten(log: Path) -> None:
 
 
 def test_who_is_no_witness(log: Path) -> None:
-    """A router for itself, a neighbour before it heard of anything; and one of a router without a log here."""
+    """These do not count: a router's word about itself, a neighbour that has heard nothing yet, and a witness of a
+    router whose log is not given."""
     others = [Witness(ROUTER, ROUTER, 99, "00" * 32), Witness(STRANGER, ROUTER, 0, "00" * 32),
               Witness(ROUTER, STRANGER, 5, "00" * 32)]  # fmt: skip
     found = witnessed(evidence(log), [], others)
@@ -245,7 +246,7 @@ def test_whose_events_a_file_held_may_not_be_knowable(tmp_path: Path) -> None:
 
 
 def sealed_facts(key: SigningKey, seq: int, after: str | None) -> FileFacts:
-    """Of a segment with one event, whose digest is made up."""
+    """Return the facts of a segment with one event, whose digest is made up."""
     digest, router = sha256(b"%d" % seq).hexdigest(), key.public.hex()
     line = Line(1, "delivered", seq, 1, 5, 6, router, "00" * 16)
     foot = Line(
@@ -257,7 +258,7 @@ def sealed_facts(key: SigningKey, seq: int, after: str | None) -> FileFacts:
 
 
 def test_a_large_fleet_is_judged_in_seconds() -> None:
-    """6,000 segments of 20 routers, each seen by four neighbours."""
+    """The fleet has 6,000 segments of 20 routers, each seen by four neighbours."""
     found: list[FileFacts] = []
     keys = [SigningKey(bytes([number]) * 32) for number in range(20)]
     for key in keys:

@@ -1,4 +1,4 @@
-"""Every way to tamper with a log leaves a hole, is told with file and line, and lets nothing tampered with count."""
+"""Every way to tamper with a log leaves a hole, is reported with file and line, and lets no changed line count."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ BEHIND = file_name(300)
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Four segments of two events each: 1 to 8."""
+    """Write four segments of two events each: 1 to 8."""
     return write_log(tmp_path / "log")
 
 

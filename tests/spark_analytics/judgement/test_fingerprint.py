@@ -1,4 +1,4 @@
-"""Marks tell stretches that lie side by side from those that do not, in Spark as in Python."""
+"""Marks distinguish ranges that lie side by side from others, in Spark as in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a footer says is signed, in the very bytes that the router signs."""
+"""A footer's content is signed, in exactly the bytes that the router signs."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Signed lines of every kind, sound and spoilt: each is counted by both engines, or its file is bad in both."""
+"""Signed lines of every kind, sound and damaged: each is counted by both engines, or its file is bad in both."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 COUNT, COUNT_BY_BOTH = 300, 120
 TOLD = ("event", "seq", "n", "count")
-"""Of a line, what a footer sums."""
+"""The fields of a line that a footer sums up."""
 
 
 def write(directory: Path, seed: int, count: int = COUNT) -> dict[str, bool | None]:
-    """A log of two lines for each sample, by a router of its own. By file: whether its lines are some; None if they
-    are, but not those that its footer tells of."""
+    """Write a log of two lines for each sample, by a router of its own. Return by file whether its lines are valid;
+    None if they are, but do not match the footer."""
     found: dict[str, bool | None] = {}
     for number, (line, data) in enumerate(samples(seed, count)):
         key = SigningKey(number.to_bytes(32, "big"))

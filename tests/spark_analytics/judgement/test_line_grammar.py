@@ -1,4 +1,4 @@
-"""The grammar of lines: what the router writes is in it, what is nearly a line is not, and all who judge agree."""
+"""The grammar of lines accepts the router's lines and refuses near misses, and all its users judge alike."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_whoever_reads_bytes_judges_alike(seed: int) -> None:
 
 @pytest.mark.xdist_group("spark")
 def test_spark_judges_alike(spark: SparkSession, tmp_path: Path) -> None:
-    """On 5,000 lines and near-lines; and it can read all that are lines."""
+    """Test 5,000 lines and near misses; Spark can also read every valid line."""
     found = [data for _, data in samples(3, 5_000)]
     path = tmp_path / "tail-1.jsonl"
     path.write_bytes(b"".join(data + b"\n" for data in found))

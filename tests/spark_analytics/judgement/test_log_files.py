@@ -1,4 +1,4 @@
-"""What one log file is, by itself: good, tail, pruned, bad or foreign, with file and line."""
+"""The kind of a log file by itself: good, tail, pruned, bad or foreign, with file and line."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ Seen = tuple[str | None, str, int, int, int]
 
 
 def read(directory: Path, **files: bytes) -> tuple[list[Seen], list[tuple[str, int, str]]]:
-    """`(router, status, first, last, lines)` of each file, and the problems, paths without their directory."""
+    """Return `(router, status, first, last, lines)` of each file, and the problems, with paths relative to their
+    directory."""
     reading = Reading(lambda path: [Path(path).read_bytes()], verify, ())
     for name, data in files.items():
         path = directory / name.replace("__", ".")
@@ -161,7 +162,7 @@ def test_pruned_footers_count_each_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [NAME, "tail-10.jsonl", "pruned.jsonl"])
 def test_a_file_that_is_all_wrong_is_not_read_to_its_end(tmp_path: Path, name: str) -> None:
-    """Empty lines, or forged footers: of each as many are looked at as are told of."""
+    """The file has empty lines, or forged footers; only as many are examined as are reported."""
     forged = encode_lines([footer(numbered(1, 2))]).replace(b'"lines":2', b'"lines":3')
     verified: list[bytes] = []
 
@@ -179,7 +180,7 @@ def test_a_file_that_is_all_wrong_is_not_read_to_its_end(tmp_path: Path, name: s
 
 
 class Parts:
-    """The content of every file, and how much of it was read."""
+    """The content of every file, which counts how much of it was read."""
 
     def __init__(self, parts: list[bytes]) -> None:
         self.parts = parts

@@ -1,4 +1,4 @@
-"""The analytics read the log with the same columns and words as the router writes it."""
+"""The analytics read the log with the columns and words with which the router writes it."""
 
 import pytest
 

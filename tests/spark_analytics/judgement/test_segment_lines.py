@@ -1,4 +1,4 @@
-"""Every way to damage a segment shows, with its line, and with what should be there."""
+"""Every way to damage a segment is reported, with its line, and what should be there."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What nobody signed is compared with what else tells the same events."""
+"""Unsigned tails are compared with the other files that hold the same events."""
 
 from __future__ import annotations
 

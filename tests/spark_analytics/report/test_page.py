@@ -1,4 +1,4 @@
-"""The page on a summary: whole, alone, honest in its numbers, and deaf to whatever the logs would have it say."""
+"""The page on a summary: complete, self-contained, right in its numbers, and safe whatever the logs contain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTHING = Evidence((), (), (), (), (), (), frozenset())
 
 
 class Element:
-    """One element of the page, with what is in it."""
+    """One element of the page, with its content."""
 
     def __init__(self, name: str, attributes: dict[str, str], parent: Element | None) -> None:
         self.name, self.attributes, self.parent = name, attributes, parent
@@ -54,7 +54,7 @@ class Element:
 
 
 class Reader(HTMLParser):
-    """Reads a page strictly: every element is closed in its order."""
+    """Reads a page strictly: every element must be closed, in order."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -90,7 +90,7 @@ def rich() -> Element:
 
 
 def changed(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The same shape with every leaf changed."""
+    """Return a value of the same shape with every leaf changed."""
     if isinstance(value, dict):
         return {name: changed(each, leaf) for name, each in value.items()}
     return [changed(each, leaf) for each in value] if isinstance(value, list) else leaf(value)

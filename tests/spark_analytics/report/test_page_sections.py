@@ -1,4 +1,4 @@
-"""What single sections of the page say of single findings."""
+"""The sections of the page on single findings."""
 
 from __future__ import annotations
 

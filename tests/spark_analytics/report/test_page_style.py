@@ -1,4 +1,5 @@
-"""The page's colours can be read and told apart by all eyes, on light and dark ground; its style fits every width."""
+"""The page's colours are legible and distinct for all eyes, on light and dark backgrounds; its style fits every
+width."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ def linear(colour: str) -> Colour:
 
 
 def contrast(one: str, other: str) -> float:
-    """The ratio of WCAG 2.2."""
+    """Return the contrast ratio of WCAG 2.2."""
     bright = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (linear(one), linear(other)))
     return (bright[1] + 0.05) / (bright[0] + 0.05)
 
 
 def distance(one: str, other: str, eyes: str) -> float:
-    """In OKLab, as those eyes see both."""
+    """Return the distance of two colours in OKLab, as an eye with that deficiency sees them."""
 
     def lab(colour: str) -> Colour:
         light = linear(colour)

@@ -1,4 +1,4 @@
-"""Each finding's sentence, level and remedy; and the verdict that follows."""
+"""The sentence, level and remedy of each finding, and the verdict that follows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From the tables of an engine and the evidence to the summary, by value, whatever order the rows come in."""
+"""From an engine's tables and the evidence to the summary, by value, whatever the order of the rows."""
 
 import json
 from copy import deepcopy
@@ -167,7 +167,8 @@ def test_when_a_queue_will_be_full_at_this_rate(opens: dict[int, int], full_in_s
 
 
 def test_a_queue_is_told_of_after_what_was_accepted_in_the_time_asked_for() -> None:
-    """As with --since on a quiet evening: then there is no such time at all, and still no forecast into the past."""
+    """With --since on a quiet evening nothing was accepted in the requested time; there is still no forecast into the
+    past."""
     rows = [
         {"router": A, "recipient": C, "window": START + at, "added": 1, "ended": 0, "open": many, "depth_max": None}
         for at, many in ((1, 5), (2, 6))
@@ -193,7 +194,7 @@ def test_a_queue_says_what_is_known_of_it() -> None:
 
 
 def test_wider_windows_forecast_alike() -> None:
-    """Windows of 10 minutes: 40 more in each."""
+    """The windows have 10 minutes, with 40 more messages in each."""
     rows = {0: 0, 10: 40, 20: 80, 30: 120, 40: 160, 1190: 160}
     assert queue(rows, until=1199)["full_in_s"] is None
     assert queue({1150: 0, 1190: 160}, until=1199)["full_in_s"] == (1000 - 160) * 4 * 600 // 160
@@ -203,7 +204,7 @@ def test_wider_windows_forecast_alike() -> None:
 
 
 def table(random: Random, **columns: list[Any]) -> list[dict[str, Any]]:
-    """At most 12 rows with different keys; the last column is no part of the key."""
+    """Generate at most 12 rows with different keys; the last column is no part of the key."""
     rows = {tuple(random.choice(values) for values in columns.values()) for _ in range(12)}
     return [dict(zip(columns, row, strict=True)) for row in {row[:-1]: row for row in rows}.values()]
 

@@ -1,4 +1,5 @@
-"""Why messages that were handed over are not in the next router's log: a log that lives gives no alarm."""
+"""Reasons why messages handed over are missing from the next router's log; a log that is still growing raises no
+alarm."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ DAY = 24 * HOUR
 
 
 def logs(directory: Path, handed: list[int], ends: int) -> list[Path]:
-    """A hands a message to B at each of these seconds, and goes on for an hour; B's log ends at `ends`."""
+    """Return A's log, which hands a message to B at each of these seconds and goes on for an hour, and B's, which ends
+    at `ends`."""
     here, there = Log(A), Log(B)
     there.state("start", -1)
     for number, at in enumerate(handed, 1):
@@ -49,7 +51,7 @@ def test_it_is_an_alarm_only_if_the_end_should_have_been_there(
 
 
 def test_a_queue_that_is_not_told_of_gives_no_alarm(tmp_path: Path) -> None:
-    """Of very many queues only the longest are."""
+    """Of very many queues only the longest are in the summary."""
     found = audited(*logs(tmp_path, [0, DAY, 2 * DAY], 1), at=3 * DAY)
     [pair] = found["custody"]
     assert unfollowed(found, pair).level == "warning"

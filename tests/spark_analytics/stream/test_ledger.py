@@ -1,4 +1,4 @@
-"""Rows of several batches become those that count."""
+"""The rows of several batches are merged into those that count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream's state: the last note that was written whole counts, and parts of one size become one."""
+"""A stream's state: the last note that was written completely counts, and parts of one size are folded into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stops a stream is told in one sentence, with what to do."""
+"""Causes that stop a stream are reported in one sentence, with the remedy."""
 
 from __future__ import annotations
 

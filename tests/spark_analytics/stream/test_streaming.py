@@ -1,5 +1,5 @@
-"""The audit of growing logs says after every batch what an audit of all files says, and writes the same rows: whatever
-comes in which order, comes again or takes back what was counted, and wherever a run was broken off."""
+"""The audit of growing logs gives, after every batch, the summary and rows of an audit of all files, whatever the order
+in which files come, come again or take back earlier counts, and wherever a run was interrupted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_analytics.streaming import main, run_stream
 
 pytestmark = pytest.mark.xdist_group("spark")
 STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "text")]
-"""All that a batch writes."""
+"""Everything that a batch writes."""
 STEPS_MAX = 20
 LONG_AGO = 1_000_000_000
 
@@ -31,8 +31,8 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     spark: SparkSession, fleets: Fleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], is_copy_alone: bool,
 ) -> None:  # fmt: skip
-    """And a state that is torn is named with its remedy. The copy of a segment comes in a batch of its own, or with
-    segments that are late."""
+    """A torn state is reported with its remedy. The copy of a segment comes in a batch of its own, or with late
+    segments."""
     logs, out, chance = GrowingLogs(fleets(3, 300, 7), tmp_path, seed=7), tmp_path / "out", random.Random()
 
     def run(**options: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
 
 
 def _fail_at(patch: pytest.MonkeyPatch, step: int) -> None:
-    """The disk is full after that many writes."""
+    """Let the disk be full after that many writes."""
     left = [step]
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:

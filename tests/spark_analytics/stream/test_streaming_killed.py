@@ -1,4 +1,5 @@
-"""A stream that is killed, driver and Java process, and started again ends with the rows of one that never was."""
+"""A stream whose driver and Java process are killed, and that is started again, ends with the rows of one that was
+not."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, fleets: Fl
 
 
 def _run_for(seconds: float, logs: GrowingLogs, out: Path) -> str | None:
-    """The summary that it printed; None: its time was over, and it was killed."""
+    """Return the summary that it printed; None if it was killed when its time was over."""
     command = [sys.executable, "-m", "spark_analytics.streaming", str(logs.here), "--out", str(out), "--once", "--json"]
     command += ["--as-of", str(logs.now), "--files-max", "3"]
     with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""An export tells an audit the same as the logs it was made of, and shows nobody's key, message or place."""
+"""An audit of an export gives the same as that of the original logs, and an export shows no key, message or path."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def exported(path: Path, out: Path) -> Exported:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Three segments, the first of which is pruned, and a fourth that somebody spoilt."""
+    """Return a log of three segments, the first of which is pruned, and a fourth that was damaged."""
     directory = tmp_path / KEY.public.hex() / "log"
     segments, sealer = open_log(directory)
     store = Store()
@@ -118,7 +118,7 @@ def test_what_is_there_is_not_written_over(log: Path, tmp_path: Path) -> None:
 def test_an_empty_directory_stays_the_one_that_it_is(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody is in it, and it may be where a disk is mounted."""
+    """Keep the directory itself, because a process may be in it, or a disk mounted there."""
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
     exported(log, Path())
@@ -179,7 +179,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_secret_that_is_there_needs_no_writable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a medium that is read-only, also for root."""
+    """Accept a secret file that exists in a read-only directory, even as root."""
     secret = secret_from(tmp_path / "secret")
 
     def read_only(path: Path, data: bytes) -> None:

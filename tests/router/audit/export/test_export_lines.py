@@ -1,4 +1,4 @@
-"""Chains, forks, witnesses, tails and footers are in an export what they were; a file that does not fit is named."""
+"""Chains, forks, witnesses, tails and footers are the same in an export; files that do not fit are named."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found(path: Path) -> Evidence:
 
 
 def both(logs: Path, out: Path) -> tuple[Evidence, Evidence]:
-    """What is judged of the logs, and of their export."""
+    """Return the judgement of the logs, and that of their export."""
     exported(logs, out=out)
     return found(logs), found(out)
 
@@ -53,7 +53,8 @@ def spans(evidence: Evidence) -> list[tuple[int, int]]:
 
 
 def test_a_copy_that_keeps_what_its_source_pruned_is_no_fork(tmp_path: Path) -> None:
-    """As `rsync -a` leaves it: segments that are gone at the source, and their footers."""
+    """Treat a copy made by `rsync -a` as no fork: it keeps segments that are pruned at the source, beside their
+    footers."""
     source, copy = tmp_path / "source", tmp_path / "copy" / "log"
     segments = seal_each(source, 1, 2, 3, 4)
     shutil.copytree(source, copy)
@@ -152,7 +153,7 @@ def test_a_newer_version_stays_foreign(tmp_path: Path) -> None:
 
 
 def witnessing(tmp_path: Path, at: float) -> tuple[Path, Path]:
-    """B's log of two segments, and A's, which says where B's ended, and what its own end was."""
+    """Return B's log of two segments, and A's, which states where B's log ended, and what A's own end was."""
     here, there = Log(A), Log(B)
     there.accepted(1, range(3), at=0)
     there.outward("delivered", [(1, 2)], at=1)
@@ -255,7 +256,7 @@ def test_tails_that_contradict_each_other_do_so_in_an_export(tmp_path: Path) -> 
 
 
 def signed(lines: bytes) -> bytes:
-    """These lines as a segment whose footer says two events, with the digest that they have."""
+    """Return these lines as a segment whose footer counts two events and has the right digest."""
     rows = numbered(1, 2)
     data = encode_lines([header(rows[0], None)]) + lines
     return data + encode_lines([sign(replace(footer(rows), sha256=sha256(data).hexdigest()), KEY)])

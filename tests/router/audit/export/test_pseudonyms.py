@@ -1,4 +1,4 @@
-"""Pseudonyms join across logs, sign as routers do, and show nothing of what they stand for."""
+"""Pseudonyms join across logs, sign as routers do, and reveal nothing about the originals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as values: what one takes, what the store's bytes hold, what counting them says."""
+"""Events as values: the sequence numbers they take, their bytes in the store, and their counts."""
 
 from pathlib import Path
 from struct import pack
@@ -102,7 +102,7 @@ def test_every_value_is_what_the_cddl_says(events: list[Event]) -> None:
 
 
 def test_the_bytes_of_a_value() -> None:
-    """They lie in databases: a change needs another version."""
+    """The bytes are in existing databases: a change needs another version."""
     delivered = Outward(1 << 40, 24, "delivered", ALICE, 3, ((7, 2),), None, 0, 1, 500, 6)
     turned = Turned(2, 3, "duplicate", BOB, 4, Reason.DUPLICATE, b"", 70, None, 3072, 7)
     state = State(4, 5, "join", (("group", GROUP), ("local", True), ("members", 2), ("name", "ü")))

@@ -1,4 +1,4 @@
-"""The JSON lines of the log: each event once, every column as documented."""
+"""The JSON lines of the log: one example of each event, and every column as documented."""
 
 import json
 from collections.abc import Callable
@@ -156,7 +156,7 @@ def meant(event: Event) -> tuple[object, ...]:
 
 @given(some_events)
 def test_events_give_the_lines_that_their_value_gives(events: list[Event]) -> None:
-    """What is handed over when it commits, and what is read from the store after a crash."""
+    """The first are handed over at the commit, the second are read from the store after a crash."""
     assert encode_lines(event_rows(40, BOOT, events, ROUTER)) == encode_lines(
         rows(encode_events(events, 40, BOOT), ROUTER)
     )
@@ -189,7 +189,7 @@ def test_every_column_holds_what_the_analytics_expect(events: list[Event]) -> No
 
 
 def test_the_schema() -> None:
-    """A column may be added; one that is here keeps its name and type: old logs must stay readable."""
+    """A column may be added; an existing one keeps its name and type, so that old logs stay readable."""
     assert ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()) == (
         "v BIGINT, event STRING, seq BIGINT, n BIGINT, t BIGINT, mono BIGINT, router STRING, boot STRING, "
         "kind STRING, source STRING, group STRING, signer STRING, destination STRING, peer STRING, link "

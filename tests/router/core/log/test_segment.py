@@ -1,4 +1,4 @@
-"""Segments: header, footer, what is signed of it, and how footers fold."""
+"""Segments: header, footer, the signed bytes, and the folding of footers."""
 
 import json
 from hashlib import sha256
@@ -92,7 +92,7 @@ def test_another_router_may_not_sign_for_this_one() -> None:
 
 
 def chain(*sizes: int) -> list[Line]:
-    """Footers of segments that follow each other, with so many events each."""
+    """Return footers of consecutive segments, with that many events each."""
     footers: list[Line] = []
     seq, predecessor = 1, None
     for size in sizes:

@@ -1,4 +1,4 @@
-"""Meetings as two machines and an adversary between them: both find what both want, and nobody else does."""
+"""Meetings of two services with an adversary in between: both find the groups that both want, and nobody else does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keys(count: int, first: int = 0) -> list[bytes]:
 
 @dataclass
 class Side:
-    """One service, and what it has told its router."""
+    """One service, and the deeds that it told its router."""
 
     router: PublicKey
     meetings: Meetings
@@ -35,7 +35,7 @@ class Side:
     left_out: int = 0
 
     def take(self, deeds: Iterable[Deed]) -> list[Say]:
-        """Keep what is told of, and return what is to be sent."""
+        """Record the deeds about groups, and return those to be sent."""
         said = []
         for deed in deeds:
             match deed:
@@ -49,7 +49,7 @@ class Side:
 
 
 class Table:
-    """Sides that hear each other at once; `seen` are all words in the order sent, with their senders."""
+    """Sides that hear each other at once; `seen`: all words in the order sent, with their senders."""
 
     def __init__(self, *routers: PublicKey, seed: int = 0, limits: MeetingLimits | None = None) -> None:
         self.seconds = 0.0
@@ -64,7 +64,7 @@ class Table:
         return self.sides[router]
 
     def run(self, until_s: float) -> None:
-        """Let everything happen that is due by then."""
+        """Carry out everything that is due by then."""
         while (due_s := min(side.meetings.due_s for side in self.sides.values())) <= until_s:
             self.seconds = max(self.seconds, due_s)
             for side in self.sides.values():
@@ -149,7 +149,7 @@ def test_a_group_that_is_wanted_while_a_meeting_goes_on_is_found_by_both() -> No
 @given(st.integers(0, 1 << 32))
 @settings(max_examples=60)
 def test_both_find_what_both_want_whenever_they_came_to_want_it(seed: int) -> None:
-    """Words take up to half a second, in order; one begins, or both; the last change is 3 s after the start."""
+    """Words take up to half a second, in order; one side begins, or both; the last change is 3 s after the start."""
     chance = random.Random(seed)
     table = pair((), ())
     if chance.random() < 0.3:
@@ -196,7 +196,7 @@ def test_they_meet_again_every_hour_and_when_the_own_set_changes() -> None:
 
 
 def test_what_is_relayed_between_two_shows_the_relay_nothing() -> None:
-    """Eve passes on what each of them says, as if it were hers."""
+    """Eve relays the words of each to the other as if they were hers."""
     group = keys(1)
     table = Table(ALICE.public, BOB.public)
     table.want(ALICE.public, group)

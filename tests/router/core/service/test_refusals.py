@@ -1,4 +1,4 @@
-"""What was not taken in is counted by who brought it, in a bounded number of rows."""
+"""Refused input is counted by its sender, in a bounded number of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From lines of the log to what became of a message: each state, each reason, and what happens next."""
+"""The fate of a message from the lines of a log: each state, each reason, and what happens next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GONE = "are missing or cannot be read"
 
 
 def accepted(*recipients: str, seq: int = 100, first: int = 40, ttl: int = 60) -> Line:
-    """Three messages with the arrival numbers 40, 41 and 42."""
+    """Return the acceptance of three messages with the arrival numbers 40, 41 and 42."""
     minute = expiry_min(AT_S + 3600)
     return Line(
         1, "accepted", seq, 3, AT_S * S, 1, ROUTER, "b0", kind="multicast", group=GROUP, peer=PETER, link=2,
@@ -48,7 +48,7 @@ def told(
     *lines: Line, holes: tuple[tuple[int, int], ...] = (), prospect: Callable[[str, int, int], Prospect] = away,
     now_ns: int = NOW_NS,
 ) -> Recipient:  # fmt: skip
-    """What is said of Bob, of the second message."""
+    """Return the fate of the second message for Bob."""
     found = fate(Trace(IDS[1], (accepted(BOB),), (), lines, holes), prospect, now_ns, WEEK_S)
     assert found is not None
     [one] = found.recipients
@@ -65,7 +65,7 @@ def test_the_files_that_are_not_believed_are_named_as_far_as_they_may_tell_of_it
 
 
 def test_whether_there_may_have_been_more_attempts() -> None:
-    """Only between the acceptance and the end."""
+    """Events are missing only if the hole is between the acceptance and the end."""
     lines = outward("forwarded", 111), outward("delivered", 112)
     for holes, is_open_partial, is_ended_partial in (
         ((), False, False), (((1, 99),), False, False), (((105, 110),), True, True), (((113, 0),), True, False),
@@ -127,7 +127,8 @@ def test_after_an_end_nothing_is_next(state: str, said: str) -> None:
 
 
 def test_what_is_about_others_is_not_told() -> None:
-    """Another message of the parcel, another recipient, and an earlier life of the same arrival numbers."""
+    """The lines are about another message of the parcel, another recipient, and an earlier life of the arrival
+    numbers."""
     one = told(
         outward("delivered", 104, ranges=((40, 1), (42, 1))), outward("delivered", 105, ALICE), outward("expired", 99),
         outward("forwarded", 106, ranges=((41, 1),)), outward("deferred", 107, reason="rate-limited"),
@@ -209,7 +210,7 @@ def test_one_missing_event() -> None:
 
 
 def without_store(*lines: Line, log_end_s: int, holes: tuple[tuple[int, int], ...] = (), now_s: int = 20) -> Recipient:
-    """Seconds after the acceptance, of a message with a ttl of 60."""
+    """Return the fate, that many seconds after the acceptance, of a message with a ttl of 60 s."""
     prospect = is_so(is_owed=None, log_end_ns=(AT_S + log_end_s) * S)
     return told(*lines, holes=holes, prospect=prospect, now_ns=(AT_S + now_s) * S)
 
@@ -264,7 +265,7 @@ def test_times_for_people() -> None:
 
 
 def copy_to(recipient: str, seq: int, first: int) -> Line:
-    """The acceptance by which a service sends the second message on to one router."""
+    """Return the acceptance by which a service sends the second message on to one router."""
     line = accepted(recipient, seq=seq, first=first)
     return changed(
         line,

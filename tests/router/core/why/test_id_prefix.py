@@ -1,4 +1,4 @@
-"""The beginning of a message id: every spelling of it, and what is none."""
+"""The beginning of a message id: every spelling, and texts that are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fate as JSON, and what routers tell each other of one: numbers, no names, and nothing that is not well-formed."""
+"""A fate as JSON, and the reports between routers: numbers, no names, and nothing malformed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def line(event: str, peer: str) -> Line:
 
 
 def test_a_neighbour_may_ask_about_what_was_accepted_from_it() -> None:
-    """Of what others brought of the same message it hears nothing."""
+    """The neighbour hears nothing about the same message if others brought it."""
     trace = replace(TRACE, turned=(REFUSED, line("refused", BOB), line("duplicate", CARA)))
     assert may_hear(trace, PETER) == TRACE
     twice = replace(trace, accepted=(Line(1, "accepted", 90, 1, 5, peer=BOB), *trace.accepted))
@@ -93,7 +93,8 @@ def test_who_only_received_a_message_hears_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("event", ["duplicate", "refused"])
 def test_of_a_copy_that_was_turned_away_it_hears_that_alone(event: str) -> None:
-    """It may have received the message and sent it back, or found it somewhere: what became of it is not its affair."""
+    """It may have received the message and sent it back, or found it somewhere, so the message's fate is not its
+    business."""
     mine, others = line(event, BOB), line("refused", CARA)
     heard = may_hear(replace(TRACE, turned=(others, mine)), BOB)
     assert heard == Trace(IDS[0], turned=(mine,))
@@ -163,7 +164,7 @@ SAID = st.fixed_dictionaries(
 
 @given(st.binary(max_size=80) | SAID.map(lambda said: json.dumps({"why": said}).encode()))
 def test_any_bytes_are_a_report_or_none(text: bytes) -> None:
-    """What is taken for one is bounded, may be shown on a terminal, and stays the same when it is passed on."""
+    """An accepted report is bounded, safe to print on a terminal, and unchanged when it is passed on."""
     told = decode_report(text)
     if told is None:
         return

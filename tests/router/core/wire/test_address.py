@@ -1,4 +1,4 @@
-"""Transport addresses: kinds, texts and URLs, what is malformed, and who may name what."""
+"""Transport addresses: kinds, texts, URLs, malformed ones, and who may name which."""
 
 from __future__ import annotations
 
@@ -262,7 +262,8 @@ def test_the_reason_and_its_sentence() -> None:
 
 @given(IPS, st.sampled_from(AddressSource))
 def test_nobody_leads_us_to_ourselves(ip: IPv4Address | IPv6Address, source: AddressSource) -> None:
-    """An address that may be dialled at others' word is never loopback, multicast or unspecified, in any dress."""
+    """An address that may be dialled at the word of others is never loopback, multicast or unspecified, in any
+    disguise."""
     within = ip if ip.version == 4 else ip.ipv4_mapped or ip
     if refusal_of(IpAddress(ip, 1), source) is None and not ip.is_unspecified:
         assert not (within.is_loopback or within.is_multicast or within.is_unspecified)

@@ -1,4 +1,4 @@
-"""Inquiries and answers: exactly two shapes, and nothing else is read."""
+"""Inquiries and answers: exactly two shapes are read, and nothing else."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ GROUP_KEY = GROUP.public
 
 
 def sealed_plain(plain: bytes, *, bound_to: PublicKey = GROUP_KEY, key: bytes = CONTENT_KEY) -> bytes:
-    """A body around any plaintext, as a member who does not keep to the rules could make it."""
+    """Return a body around any plaintext, as a member could make it who breaks the rules."""
     encrypt = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt
     ciphertext = encrypt(plain, b"upsycle group body 1" + bound_to, NONCE, key)
     return encode([1, content_key_id(key), NONCE, ciphertext])

@@ -1,4 +1,4 @@
-"""Deterministic CBOR: what is accepted is exactly what would have been written; frames in any chunking."""
+"""Deterministic CBOR: only bytes that the encoder would write are accepted; frames are split alike in any chunking."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _in_chunks(stream: bytes, cuts: Any) -> list[bytes]:
 
 @given(st.binary(max_size=60))
 def test_any_stream_fails_the_same_in_any_chunking(stream: bytes) -> None:
-    """Whatever is good before the bad frame is given out first."""
+    """Frames before the bad one are returned first."""
     spans: list[tuple[int, int, int]] = []
     rest, is_bad = 0, False
     try:

@@ -1,4 +1,4 @@
-"""Invitations: exact bytes, signatures, closed maps, rights, and what is too long for a link."""
+"""Invitations: exact bytes, signatures, closed maps, rights, and the limits of a link's length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Link items: exact bytes, round trips, limits, and what a proof covers."""
+"""Link items: exact bytes, round trips, limits, and the bytes that a proof covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of all links: what mailers do to them, and each way in which a text is not the wanted link."""
+"""The reader of all links: damage by mailers, and each way in which a text is not the wanted link."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_signed_link_with_any_letter_changed_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("link", LINKS)
 def test_a_group_link_with_any_letter_changed_is_refused_or_opens_another_group_or_content(link: GroupLink) -> None:
-    """It bears no signature and, if it is for reading only, nothing that its content key must fit."""
+    """The link has no signature and, if it is read-only, no part that its content key must match."""
     text, others = link.text(), 0
     for at, letter in enumerate(text[len(SCHEME) :], len(SCHEME)):
         for other in set("AZaz09-_=") - {letter}:

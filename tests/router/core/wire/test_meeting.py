@@ -1,4 +1,5 @@
-"""Meetings: tags that only the two who meet can compare, padding that hides how many, and the shape of the messages."""
+"""Meetings: tags that only the two partners can compare, padding that hides their number, and the shape of the
+messages."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_padding_hides_how_many_and_the_order_tells_nothing(groups: set[bytes], 
     ids=["reflected", "sender", "receiver", "nonces", "replayed"],
 )
 def test_a_tag_is_worth_nothing_elsewhere(elsewhere: Meeting) -> None:
-    """Reflected, relayed in another's name or to another, or kept for a later meeting."""
+    """The tag is reflected, relayed in another's name, relayed to another, or kept for a later meeting."""
     told = MEETING.tags([GROUP.public], FILLER)
     hears = Meeting(elsewhere.other, elsewhere.own, elsewhere.first, elsewhere.second)
     assert THEIRS.shared([GROUP.public], told) == [GROUP.public]

@@ -1,4 +1,4 @@
-"""Routed messages: the fast reader in place against a slow and simple one, seals, ids, VIA."""
+"""Routed messages: the fast reader against a slow and simple one, seals, ids, VIA."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORD32_MAX = (1 << 32) - 1
 
 
 def slow_header(wire: bytes) -> Header | None:
-    """The header by decoding everything and looking at it; None if this is no message."""
+    """Return the header by decoding everything; None if the bytes are no message."""
     try:
         value = value_of(wire)
     except Malformed:
@@ -78,7 +78,7 @@ def _is_seen(value: Any) -> bool:
 
 
 def _signer_at(wire: bytes, kind: int) -> int:
-    """Where the signer's key lies, by re-encoding what stands before it."""
+    """Return where the signer's key lies, by encoding again what is before it."""
     value = value_of(wire)
     header = value[1]
     if kind == UNICAST:
@@ -104,7 +104,7 @@ def test_both_readers_agree_on_samples(wire: bytes) -> None:
 
 
 def loose_head(major: int, value: int, width: int) -> bytes:
-    """A CBOR head, not necessarily the shortest: of at least `width` bytes."""
+    """Return a CBOR head of at least `width` bytes, not necessarily the shortest."""
     for size, info in ((0, value), (1, 24), (2, 25), (4, 26), (8, 27)):
         if size >= width and (value < 24 if size == 0 else value < 1 << 8 * size):
             return bytes((major << 5 | info,)) + (value.to_bytes(size, "big") if size else b"")
@@ -142,7 +142,7 @@ def loose_seen(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def loose_messages(draw: st.DrawFn) -> bytes:
-    """Nearly a message: often one, often wrong in a single place."""
+    """Generate messages that are often valid, and often wrong in a single place."""
     kind = draw(st.sampled_from((0, 1) * 20 + (2,)))
     members = {"exp": draw(loose_numbers()), "ttl": draw(loose_numbers())}
     if kind == MULTICAST:
@@ -310,7 +310,7 @@ def test_multicast_round_trip(body: bytes, ttl_s: int, expiry_min: int, seen: in
 
 
 def by_another_hand(kind: int, header: dict[str, Any], body: bytes, seed: bytes) -> bytes:
-    """The same message from other libraries, field by field as the specification says."""
+    """Return the same message made by other libraries, field by field as the specification says."""
     fields = [cbor2.dumps(one, canonical=True) for one in (kind, header, body)]
     signature = Ed25519PrivateKey.from_private_bytes(seed).sign(b"".join(fields))
     return b"\x84" + b"".join(fields) + cbor2.dumps(signature)

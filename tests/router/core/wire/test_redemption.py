@@ -1,4 +1,4 @@
-"""Redeeming an invitation: exact bytes, round trips, closed maps, and no secret in what is shown."""
+"""Redeeming an invitation: exact bytes, round trips, closed maps, and no secret in any repr."""
 
 from __future__ import annotations
 

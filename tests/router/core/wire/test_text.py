@@ -1,4 +1,4 @@
-"""Keys as text: published bech32m vectors, every single mistake noticed, and sentences that help."""
+"""Keys as text: published bech32m vectors, detection of every single mistake, and helpful error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealing on a real directory, and opening what is there."""
+"""Sealing in a real directory, and opening an existing one."""
 
 import resource
 from pathlib import Path

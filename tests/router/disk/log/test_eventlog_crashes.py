@@ -1,4 +1,4 @@
-"""A disk that fails, and a crash before every step of sealing and pruning."""
+"""A failing disk, and a crash before every step of sealing and pruning."""
 
 import json
 import resource
@@ -20,7 +20,7 @@ from router.disk.log.file import LogNotWritten
 
 @contextmanager
 def no_file_larger_than(size: int) -> Iterator[None]:
-    """The system refuses to write further, as on a full disk."""
+    """Let the system refuse to write more, as on a full disk."""
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
     try:
@@ -71,7 +71,7 @@ def test_a_full_disk_does_not_lose_a_footer(tmp_path: Path) -> None:
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Raised to end the process at this step."""
 
 
 class Steps:
@@ -103,7 +103,7 @@ STEPS = Steps()
 
 
 def live(directory: Path, store: Store, until: int) -> None:
-    """A router from start to stop: seals, deletes from the store, prunes, until so many events are sealed."""
+    """Run a router from start to stop: seal, delete from the store, and prune, until that many events are sealed."""
     segments, sealer = open_log(directory, pruned_bytes=2500)
     try:
         while segments.last_sealed() < until:
@@ -146,7 +146,7 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [0, 1, 200, -1])
 def test_a_footer_torn_in_writing_is_written_again(tmp_path: Path, keep: int) -> None:
-    """A crash within the write of the footers, before any segment goes."""
+    """The crash comes while the footer is written, before any segment is removed."""
     segments = seal_each(tmp_path, 1, 2, 3)
     segments.prune(1e6, 1e9, 2 * (tmp_path / "events-0000000000000003.jsonl").stat().st_size)
     line = (tmp_path / "events-0000000000000002.jsonl").read_bytes().splitlines(keepends=True)[-1]
@@ -173,7 +173,7 @@ def test_a_crash_between_the_footers_and_the_removal(tmp_path: Path) -> None:
 
 
 def test_a_reader_of_the_directory_sees_whole_segments_only(tmp_path: Path) -> None:
-    """Spark's file source takes each file that does not begin with a dot or underline once, as it finds it."""
+    """Spark's file source takes each file once, as it finds it, unless its name begins with a dot or underscore."""
     _, sealer = open_log(tmp_path)
     store = Store()
     seen: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""Pruning the log: whole segments go, their signed footers stay."""
+"""Pruning the log removes whole segments and keeps their signed footers."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_a_log_that_is_pruned_away_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_an_old_event_keeps_its_place_behind_a_younger_one(tmp_path: Path) -> None:
-    """The chain is pruned from its old end only, whatever a clock said meanwhile."""
+    """The chain is pruned from its old end only, whatever the times of its events are."""
     segments = seal_each(tmp_path, 300, 100, 200)
     assert segments.prune(350, 100, 1 << 30) == 0
 

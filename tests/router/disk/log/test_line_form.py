@@ -1,4 +1,5 @@
-"""A node reads lines of event logs strictly: by the audit's grammar, and for each only the messages that it states."""
+"""A node reads lines of event logs strictly: by the audit's grammar, and only with as many messages as a line
+states."""
 
 from __future__ import annotations
 

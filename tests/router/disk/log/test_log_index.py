@@ -1,4 +1,4 @@
-"""The index beside a segment: what it says, and that it fits only its own."""
+"""The index beside a segment: its content, and that it is used for its own segment only."""
 
 from __future__ import annotations
 

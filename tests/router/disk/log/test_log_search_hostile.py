@@ -1,4 +1,5 @@
-"""A log that its own key signed, with lines in it that are none: the others count, these never, and nothing raises."""
+"""A log signed by its own key that contains invalid lines: valid lines count, invalid ones never do, and nothing
+raises."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ KINDS = ["made again", "with its index", "open"]
 
 
 def accepted() -> Log:
-    """Three messages that are owed to two apps; their lines are those that samples are about."""
+    """Return three messages that are owed to two apps; the samples are lines about these."""
     log = Log()
     log.state("start", 0)
     log.accepted(1, range(3))
@@ -44,7 +45,7 @@ def accepted() -> Log:
 
 
 def write(directory: Path, rows: Sequence[Line], odd: bytes, at: int, predecessor: str | None = None) -> Path:
-    """A segment signed over these lines, with other bytes in the place of one of them."""
+    """Write a segment that is signed over these lines, with other bytes in the place of one of them."""
     tally, log = Tally(rows[0].seq), Log()
     for row in rows:
         tally.note(row)
@@ -64,7 +65,8 @@ def grown(rows: Sequence[Line]) -> Growing:
 
 
 def logs(directory: Path, kind: str, before: Sequence[Line], rows: Sequence[Line], odd: bytes, at: int) -> Sought:
-    """Of two segments. The second with those bytes, as its index says that the lines are, or as lines say."""
+    """Return a log of two segments, the second of which contains the bytes `odd`. `kind`: whether it has its own index,
+    none, or is still open."""
     first = write(directory, before, encode_lines([before[0]])[:-1], 0)
     path = write(directory, rows, odd, at, read_line(first.read_bytes().splitlines()[-1]).sha256)
     segments = Segments(directory, Log().key, LogLimits())
@@ -79,7 +81,7 @@ def logs(directory: Path, kind: str, before: Sequence[Line], rows: Sequence[Line
 
 
 def told(found: Found, identity: str) -> str:
-    """What `router why` says then."""
+    """Return the answer of `router why`, as JSON."""
     if found.trace is None:
         return json.dumps(not_one(identity, found))
     whole = fate(found.trace, lambda *_: Prospect(is_owed=False), START + 10 * MINUTE, 86_400)
@@ -100,7 +102,7 @@ def is_about(line: Line, identity: str) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 def test_what_is_nearly_a_line_never_counts(kind: str, seed: int) -> None:
-    """And what is one counts as what it says; whatever it is, nothing raises."""
+    """Bytes that are a line count as that line; no bytes make the search raise."""
     for line, data in samples(seed, 3):
         log = accepted()
         seq = log.seq
@@ -137,7 +139,8 @@ def delivered() -> tuple[Log, list[Line]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_without_an_end_ends_what_is_read_of_its_file(tmp_path: Path, kind: str) -> None:
-    """Also of what was read of it before; other files tell what they tell, and no more is held than a line may have."""
+    """A file with such a line is dropped, with everything read from it before; other files count, and memory stays
+    bounded."""
     log, before = delivered()
     sought = logs(tmp_path, kind, before, log.lines[2:], ENDLESS, 2)
     path = str(tmp_path / file_name(5))

@@ -1,4 +1,4 @@
-"""The node's own log while it runs: a thread waits for the disk, and what is committed meanwhile keeps its order."""
+"""The node's own log while it runs: a thread waits for the disk, and events committed meanwhile keep their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BIG = 40  # events that fill a segment
 
 
 class Pair:
-    """A store and its logbook, as the message router uses them; every commit brings so many events."""
+    """A store and its logbook, as the message router uses them; every commit brings that many events."""
 
     def __init__(self, path: Path, mono_s: float = 1.0) -> None:
         self.path = path
@@ -80,7 +80,7 @@ def a_pair(path: Path) -> Iterator[Pair]:
 
 
 class SlowDisk:
-    """`os.fsync` that waits until it may go on, or fails."""
+    """`os.fsync` that waits until it is released, or fails."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.may_go = threading.Event(), threading.Event()
@@ -124,7 +124,7 @@ async def test_the_loop_goes_on_while_a_segment_is_written(tmp_path: Path, monke
 
 
 async def test_a_disk_that_takes_no_segment_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came meanwhile had begun a segment that names the one that failed: both are made again from the store."""
+    """Events committed meanwhile are in a segment that names the failed one: both are made again from the store."""
     with a_pair(tmp_path) as pair:
         disk = SlowDisk(monkeypatch)
         disk.failure = OSError(28, "No space left on device")
@@ -157,7 +157,7 @@ async def test_a_node_that_ends_before_the_thread_began_leaves_the_store_as_it_w
 
 
 async def test_a_segment_that_got_its_name_but_was_not_forgotten_is_not_doubled(tmp_path: Path) -> None:
-    """Killed between the thread's rename and the transaction that forgets."""
+    """The crash comes between the thread's rename and the transaction that deletes the values."""
     with a_pair(tmp_path) as pair:
         pair.commit()
         await pair.tidy()
@@ -170,7 +170,8 @@ async def test_a_segment_that_got_its_name_but_was_not_forgotten_is_not_doubled(
 
 
 async def test_what_is_committed_can_be_looked_up_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a segment, in the one that is being written, in the open one; and not what the disk did not take."""
+    """The search covers sealed segments, the one being closed and the open one, but not events that the disk did not
+    take."""
     with a_pair(tmp_path) as pair:
 
         def reach() -> tuple[int, list[tuple[int, int]], bool]:

@@ -1,4 +1,4 @@
-"""One message in the log, found by the indexes: compared with reading every line, over whatever the log consists of."""
+"""Looking up one message by the indexes gives the same as reading every line, for every state of a log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Begin = Callable[..., "Scene"]
 
 
 class Scene:
-    """A log with what a node might write: parcels, what became of them, duplicates. `lines`: all of it, read back."""
+    """A log as a node might write it: parcels, their ends, duplicates. `lines`: all of it, read back."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -79,7 +79,7 @@ class Scene:
         return Search(self.log()).find(IdPrefix(identity, 256))
 
     def check(self, identity: bytes) -> None:
-        """What is found is what reading every line finds."""
+        """Check that the search finds the same as reading every line."""
         found = self.find(identity)
         assert found.trace is not None and not found.unsearched
         first, index = self.ids[identity]
@@ -117,7 +117,7 @@ def _seqs(lines: Iterable[Line]) -> list[int]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_is_found_is_what_every_line_says(tmp_path: Path, begin: Begin, seed: int) -> None:
-    """Sealed, being closed, and open; made by the sealer and made again from the file."""
+    """The log has sealed, closing and open segments; indexes are made by the sealer, and made again from the file."""
     scene = begin(seed)
     for _ in range(4):
         scene.write(12)
@@ -286,7 +286,7 @@ class Delivered:
 
 @pytest.mark.parametrize("spoilt", [b"\0", b"x", b"\n"])
 def test_a_line_that_the_disk_has_spoilt_leaves_a_hole(begin: Begin, spoilt: bytes) -> None:
-    """Also where it has lost the words that it was looked for by."""
+    """This holds even if the damaged line has lost the words that are searched for."""
     log = Delivered(begin)
     assert log.is_delivered() and log.found().unread == ()
     log.one.path.write_bytes(log.data.replace(log.line, spoilt * (len(log.line) - 1) + b"\n"))
@@ -305,7 +305,7 @@ def test_of_a_line_that_was_edited_and_can_be_read_nothing_counts(begin: Begin) 
 
 
 def test_a_first_segment_that_was_edited_is_told_of_where_its_message_is_sought(begin: Begin) -> None:
-    """With its index, and without: of it none is made."""
+    """The search reports it with an index and without one; no index is made of an edited segment."""
     log = Delivered(begin)
     data = log.before.path.read_bytes()
     log.before.path.write_bytes(data.replace(log.identity.hex().encode(), b"0" * 64))
@@ -317,7 +317,7 @@ def test_a_first_segment_that_was_edited_is_told_of_where_its_message_is_sought(
 
 
 def test_a_last_segment_without_a_good_footer_is_a_hole_up_to_what_the_store_gives_next(begin: Begin) -> None:
-    """And without the store from there on."""
+    """Without the store the hole has no end."""
     log = Delivered(begin)
     log.one.path.write_bytes(log.data[:-9] + b"00000000\n")
     segments = Segments(log.one.path.parent, KEY, log.scene.segments.limits)
@@ -330,7 +330,7 @@ def test_a_last_segment_without_a_good_footer_is_a_hole_up_to_what_the_store_giv
 
 
 def test_what_the_log_did_not_keep_the_store_has(begin: Begin) -> None:
-    """Its acceptance stands for the log's, which comes first if there is one."""
+    """The store's record stands in for a missing acceptance; the log's own comes first."""
     log = Delivered(begin)
     whole = log.found().trace
     assert whole is not None and not whole.is_by_store
@@ -394,7 +394,7 @@ def test_of_very_many_copies_too(begin: Begin, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_of_several_ids_all_but_one_go_meanwhile(begin: Begin) -> None:
-    """Of several one line each is read; of the one that is left, every line."""
+    """Of several ids one line each is read; of the one that remains, every line."""
     scene = begin(14)
     scene.write(1)
     two = [b"\xab\xcd" + bytes([number]) * 30 for number in (1, 2)]

@@ -1,4 +1,4 @@
-"""Buckets of latencies in Spark are those of everybody."""
+"""Buckets of latencies in Spark are those of the other engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept begins the plans made of it, and a Spark that has no such plans does without."""
+"""Kept tables begin the plans made of them; a Spark that does not allow this works without."""
 
 from __future__ import annotations
 

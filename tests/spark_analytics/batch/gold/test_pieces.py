@@ -1,4 +1,4 @@
-"""Ranges as bits."""
+"""Ranges of outward lines as bits."""
 
 from __future__ import annotations
 
