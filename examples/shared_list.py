@@ -1,11 +1,11 @@
-"""A list that laptops edit while they cannot reach each other, and that is the same on all of them once they can.
+"""A list that laptops edit while they cannot reach each other, and that becomes the same on all once they can.
 
     router group new shopping                           # once; `router group share shopping` is for the others
     python examples/shared_list.py shopping Ann         # then type: + milk, - milk, or an empty line to see the list
 
-Each line that is added is an item of its own, named by its message's id. Taking a line off takes off the items that
-one sees, so what somebody else adds meanwhile stays. Causal order makes this simple: an item is always here before the
-message that takes it off, and nobody has to remember for ever what is gone.
+Each line that is added is an item of its own, named by its message's id. Taking a line off removes the items that one
+sees, so what somebody else adds meanwhile stays. Causal order makes this simple: an item is always here before the
+message that removes it, and nobody has to remember removed items.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def follow(group: router.Group, shared: SharedList) -> None:
 
 
 def read(body: bytes) -> dict[str, Any] | None:
-    """Return an edit; None if it is none, because any member may send anything."""
+    """Return the edit in a message; None if it is none, because any member may send anything."""
     try:
         what = json.loads(body)
     except ValueError:

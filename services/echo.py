@@ -1,4 +1,4 @@
-"""Echo: sends every unicast back to its source; the smallest service, and a way to see that keys reach each other."""
+"""Echo: send every unicast back to its source; the smallest service, which tests that two keys reach each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from router.service import Received, Service
 
 
 class Echo(Service):
-    """Answers with the same body. What comes from its own kind would go round for ever, so a prefix ends it."""
+    """Answers with the same body after a mark; marked messages are not answered, or two echoes would never stop."""
 
     MARK = b"echo: "
 

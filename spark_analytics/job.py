@@ -24,7 +24,8 @@ from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.span import NS_MAX, Span
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set where spark-submit started this process; it mixes a job's standard error into standard output."""
+"""An environment variable that shows that spark-submit started this process, which mixes a job's standard error into
+its standard output."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

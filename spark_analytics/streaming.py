@@ -47,13 +47,13 @@ from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
 
 FILES = "path string, modificationTime timestamp, length long, content binary"
 BYTES = "latin-1"
-"""Encoding with one character for each byte."""
+"""An encoding with one character for each byte."""
 EVER = "36500d"
-"""The largest age of a file: one that comes late counts however old it is."""
+"""The largest age of a file: a late one counts however old it is."""
 LOOK_S = 1
-"""How often a stream checks whether it is to stop."""
+"""Seconds between two checks whether a stream is to stop."""
 Clock = Callable[[], int]
-"""Returns the audit's now, in ns."""
+"""Returns the time of the audit, in ns."""
 Report = Callable[[str], None]
 
 
@@ -72,7 +72,7 @@ def run_stream(
     """Audit the new files in these directories: once, or every `every_s` seconds until the query is stopped.
 
     Return the last summary, None if there never was a log. `files_max`: the most new files in one batch; `is_over`:
-    asked now and then whether to stop. Raises `Stopped`.
+    called now and then to ask whether to stop. Raises `Stopped`.
     """
     prepare(spark)
     stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
@@ -123,7 +123,7 @@ def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
 
 
 class Stream:
-    """Take batch after batch; all lasting data is below `out`."""
+    """The stream: takes batch after batch; all lasting data is below `out`."""
 
     def __init__(
         self, spark: SparkSession, paths: Sequence[str], out: str, as_of: Clock, verify: Verify, report: Report
@@ -143,7 +143,7 @@ class Stream:
         return f"<the audit of {', '.join(self.paths)} as it grows, in {self.out}>"
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """Take one batch, which holds the names of new files. Spark reports little of an error here, so it is kept in
+        """Take one batch, which holds the names of new files. Spark loses most of an error here, so it is kept in
         `failure`."""
         try:
             self._take(batch, number)
@@ -173,8 +173,8 @@ class Stream:
         self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
 
     def _taken(self, base: State, files: _Files, span: Span, number: int, run: dict[str, Any]) -> dict[str, Any]:
-        """Return the summary: from the state before if that holds, else from all files, incrementally if they allow
-        it."""
+        """Return the summary: made from the previous state if that holds, else from all files, incrementally if
+        possible."""
         try:
             if base.full:
                 raise NotIncremental(base.full)
@@ -251,7 +251,7 @@ class Stream:
 
 
 class _Files:
-    """The files that the stream has named so far, and the evidence they give together."""
+    """The files that the stream has named so far, and their evidence together."""
 
     def __init__(self, stream: Stream, base: State, found: Mapping[str, str]) -> None:
         ledger = stream.store.ledger(base)
@@ -276,7 +276,7 @@ class _Files:
         self.doubt({*self._doubted_before, *(fact.path for fact in changed if fact.is_odd)})
 
     def doubt(self, paths: Iterable[str]) -> None:
-        """Judge the files; the lines of these, and of those doubted before, cannot be read."""
+        """Judge the files again, with the lines of these and of those doubted before counted as unreadable."""
         self._doubted = self._doubted | {*paths}
         spark = self._stream.spark
         self.evidence = judge(
@@ -322,7 +322,7 @@ def _facts(row: Mapping[str, Any]) -> FileFacts:
 
 
 def _outdated(base: State, span: Span, files: _Files) -> str:
-    """Return why earlier sums do not hold now; "" if they do."""
+    """Return why earlier sums are no longer right; "" if they are."""
     if base.batch < 0:
         return ""
     if span.as_of_ns < base.as_of_ns:

@@ -58,7 +58,7 @@ def check(url: str) -> None:
 
 
 def unix_path(url: str) -> Path:
-    """Return the absolute path of `unix://path`, without options; `~` is the home directory, a relative path begins at
+    """Return the absolute path in `unix://path`, without options; `~` is the home directory, a relative path begins at
     the working directory."""
     rest = after("unix://", url).partition("?")[0]
     if not rest or rest.endswith("/") or "\0" in rest:
@@ -87,7 +87,7 @@ class Doors:
 
 
 def options(url: str) -> Doors:
-    """Return the options after the ? of `unix://path?mode=660&group=staff&owner=no`; raise `InvalidUrl` for a wrong
+    """Return the options after the ? of `unix://path?mode=660&group=staff&owner=no`; raise `InvalidUrl` for an invalid
     one."""
     _, mark, text = url.partition("?")
     given = dict(parse_qsl(text, keep_blank_values=True))

@@ -1,1 +1,2 @@
-"""A guestbook, the tutorial of docs/services.md: what is sent to its address is a page, and all hear of the newest."""
+"""A guestbook, the tutorial of docs/services.md: a message to its address is a page, and subscribers hear of each new
+one."""

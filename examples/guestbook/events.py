@@ -1,4 +1,4 @@
-"""What a guestbook writes to the node's log."""
+"""The events that a guestbook writes to the node's log."""
 
 EVENTS = {
     "guestbook_signed": "A page was written.",

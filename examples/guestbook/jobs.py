@@ -1,4 +1,4 @@
-"""What is computed in another process."""
+"""The job that a guestbook runs in another process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections import Counter
 
 
 def favourite(pages: bytes) -> bytes:
-    """The word that stands most often in these pages."""
+    """Return the most frequent word in these pages."""
     words = Counter(pages.split())
     return max(words, key=lambda word: (words[word], word)) if words else b""

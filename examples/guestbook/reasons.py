@@ -1,4 +1,5 @@
-"""Why a guestbook refuses a page: numbers of the range for services of one's own, words and sentences."""
+"""The reasons for which a guestbook refuses a page: numbers from the range for services of one's own, words and
+sentences."""
 
 from __future__ import annotations
 

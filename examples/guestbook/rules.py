@@ -1,4 +1,5 @@
-"""What a guestbook decides. Nothing here touches a socket, a clock or a disk: the same class runs in a simulation."""
+"""The decisions of a guestbook. Nothing here touches a socket, a clock or a disk: the same class runs in a
+simulation."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ VISIT, MEET = b"visit", b"meet "
 LINK = b"LINK\n"
 SHOWN_CHARS_MAX = 2_000
 LISTED_BYTES_MAX = 40_000
-"""After so many bytes a list of pages ends: an answer has at most 64,512, and a last page may take 12,000."""
+"""Size at which a list of pages ends: an answer holds at most 64,512 bytes, and the last page may take 12,000."""
 
 
 class Guestbook:
-    """A unicast is a page, kept with its number and answered by it; a few words ask for more than a page."""
+    """A guestbook: it keeps each unicast as a page and answers with its number; a few words are commands instead of
+    pages."""
 
     def __init__(self, setup: c.Setup) -> None:
         self.key = setup.key
@@ -27,7 +29,7 @@ class Guestbook:
         self.asked: dict[str, c.Asked] = {}
 
     def doors(self) -> dict[str, str]:
-        """Where it can be reached besides its address."""
+        """Return the doors where it can be reached besides its address."""
         return {"board": self.settings.board, "desk": self.settings.desk}
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
@@ -52,7 +54,7 @@ class Guestbook:
 
     @property
     def count(self) -> int:
-        """How many pages were ever written."""
+        """Return how many pages were ever written."""
         return int(self.kept.get(COUNT, b"0"))
 
     def _page(self, text: bytes, guest: str) -> list[c.Deed]:
@@ -61,7 +63,7 @@ class Guestbook:
         return [c.Keep(PAGE + b"%08d" % number, value), c.Keep(COUNT, b"%d" % number)]
 
     def _read(self, heard: c.Message, guest: PublicKey, now: c.Now) -> list[c.Deed]:
-        """Take what a guest sent: a page, or one of the words."""
+        """Handle a guest's message: a page, or one of the words."""
         body, until_s = heard.body, int(now.wall_s) + self.settings.visit_s
         if body == VISIT:  # this guest may join groups here, twice
             return [c.Grant(guest, ("join", "store"), until_s, uses=2), c.Send(guest, b"welcome")]
@@ -77,7 +79,8 @@ class Guestbook:
         return [*self._page(body, guest.hex()), note, c.Send(guest, answer), c.Publish(answer, ttl_s=60)]
 
     def _at_desk(self, peer: str, data: bytes) -> list[c.Deed]:
-        """A line is a page of somebody at this machine; a stream that begins with LINK is handed to the router."""
+        """Handle bytes from the desk's socket: a line is a page by somebody at this machine, a stream that begins with
+        LINK is handed to the router."""
         if data.startswith(LINK):
             return [c.Hand("desk", peer, data[len(LINK) :])]
         if not data.strip():
@@ -105,7 +108,7 @@ class Guestbook:
         return [c.Answer(asked.number, {"error": said})]
 
     def _listed(self, pages: dict[bytes, bytes], first: int) -> dict[str, object]:
-        """Return pages from that number on, as many as fit one answer, and the number to go on with (0: none)."""
+        """Return the pages from that number on that fit one answer, and the number to continue with (0: none)."""
         found: list[dict[str, object]] = []
         size = 0
         for key, value in pages.items():

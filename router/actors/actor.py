@@ -1,10 +1,10 @@
-"""Actors as trio tasks: pykka's references and registry, run under the nursery of whoever started them.
+"""Actors as trio tasks: pykka's references and registry, run in the nursery of the code that started them.
 
-Only the actor's task touches its state. `tell` works from every thread; in trio, ask by
-`await ref.ask(message, block=False)`, because a blocking ask raises `WouldBlock` there.
+Only the actor's task touches its state. `tell` works from every thread; in trio, ask by `await ref.ask(message,
+block=False)`, because a blocking ask raises `WouldBlock` there.
 
 * Stopping: messages sent before are handled, children stop (last started first), tasks in `nursery` are cancelled,
-  `on_stop` runs, and asks that are still open raise `ActorDeadError`. Cancelling does the same but skips the inbox.
+  `on_stop` runs, and asks that are still open raise `ActorDeadError`. Cancelling does the same but discards the inbox.
 * Failing: an exception in an *ask* is raised in the asker and the actor lives on. In a *tell*, a hook or a task of
   `nursery` it ends the actor: it is logged, then `on_failure` and the parent's `on_child_end` run. `sys.exit()` in an
   actor counts as its failure and does not end the process. A `fatal` actor ends its parent too, and at the top the
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 BURST_MESSAGES_MAX = 256
 """Messages that one actor handles before other tasks run."""
 STOP_S = 10.0
-"""The time in which a stopped actor may handle its inbox; then it is cancelled."""
+"""Seconds that a stopped actor has to handle its inbox; then it is cancelled."""
 
 
 class ActorFailed(Exception):
@@ -47,7 +47,7 @@ class ActorFailed(Exception):
 
 
 class ActorQuit(Exception):
-    """An actor tried to end the process, for example with `sys.exit()`; the text names the exception."""
+    """Raised if an actor tried to end the process, for example with `sys.exit()`; the text names the exception."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class TrioActor(pykka.Actor):
 
     address: PublicKey | None = None
     nursery: trio.Nursery
-    """For tasks that live as long as the actor; it exists from `on_start` on."""
+    """Runs tasks that live as long as the actor; it exists from `on_start` on."""
     actor_inbox: TrioInbox
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -215,7 +215,8 @@ class TrioActor(pykka.Actor):
             await self._ended.wait()
 
     def _end(self, failure: Exception | None) -> None:
-        """Run the last hook, then wake those who wait for the end; synchronous, so that nothing comes between."""
+        """Run the last hook, then wake the tasks that wait for the end; synchronous, so that nothing runs in
+        between."""
         self.actor_stopped.set()
         pykka.ActorRegistry.unregister(self.actor_ref)
         self.actor_inbox.close()

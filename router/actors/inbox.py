@@ -22,11 +22,11 @@ INBOX_MESSAGES_MAX = 100_000
 
 
 class InboxFull(Exception):
-    """The actor has not kept up: the message was not taken, and its sender must decide what becomes of it."""
+    """The inbox is full: the message was not taken, and its sender must decide what to do with it."""
 
 
 class WouldBlock(RuntimeError):
-    """A blocking `ask`, `stop` or `get` was called inside trio, where it would wait for the loop that it blocks."""
+    """A blocking `ask`, `stop` or `get` was called inside trio, where it would block the loop that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class TrioInbox:
             self._sleeper = None
 
     def close(self) -> None:
-        """Answer all waiting asks and stops; those that come later are answered at once."""
+        """Answer all waiting asks and stops; later ones are answered at once."""
         self._closed = True
         with suppress(IndexError):  # two threads may be emptying it
             while True:

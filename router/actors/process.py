@@ -6,6 +6,6 @@ import sys
 
 
 def program(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs `module` in this Python, with `-P`: the working directory may hold foreign modules
-    of the same names."""
+    """Return the command that runs `module` in this Python. `-P` keeps modules of the same name in the working
+    directory from being loaded."""
     return [sys.executable, "-P", "-m", module, *arguments]

@@ -1,4 +1,4 @@
-"""Keeps an actor running: restarts it whenever it fails, after a pause that grows."""
+"""Keep an actor running: restart it whenever it fails, after a growing pause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOUBLINGS_MAX = 64  # keeps the power within a float
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """The pause before a restart: doubled at each failure in a row, with a limit and jitter."""
+    """The pause before a restart, doubled at each failure in a row, with a limit and jitter."""
 
     pause_s_min: float
     pause_s_max: float

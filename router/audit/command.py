@@ -115,7 +115,7 @@ def _audited(
     paths: tuple[Path, ...], span: Callable[[], Any], memory: int, out: Path | None, engine: str
 ) -> dict[str, Any]:
     """Return the engine's summary, showing progress on the terminal. `span` is called after a running node has given
-    its newest events, so that none is later than now."""
+    its newest events, so that its end is later than all of them."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -21,7 +21,7 @@ import duckdb
 from router.audit.disk_space import NO_ROOM, no_room
 
 MEMORY_BYTES = 2 * 10**9
-"""How much memory DuckDB may take; data that does not fit goes to the directory."""
+"""Most memory that DuckDB may take, in bytes; data that does not fit goes to the directory."""
 MEMORY_BYTES_MIN = 256 * 10**6
 _UNTRUSTED = ("join_order", "build_side_probe_side", "join_filter_pushdown")
 """Optimizers that are off, so that a join keeps its right side, as written, in memory: DuckDB 2.0 fails where a join

@@ -35,7 +35,7 @@ TABLES = (
     "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
-"""How many routers get a bit each in the table of distinct messages."""
+"""Number of routers that get a bit each in the table of distinct messages."""
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
     "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality", "overdue",
@@ -43,12 +43,12 @@ FINDINGS = (
 )  # fmt: skip
 
 Report = Callable[[str, float], None]
-"""Gets the present step, and how much of it is done, from 0 to 1."""
+"""Callback for progress: the current step, and the fraction of it that is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time span of an audit: its now, and the accepted events of [since_ns, until_ns)."""
+    """The time span of an audit: the time at which it is made, and the accepted events in [since_ns, until_ns)."""
 
     as_of_ns: int
     since_ns: int = 0
@@ -134,7 +134,7 @@ def _added_up(
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:
-    """Write down which logs are whole, and their holes: a line is affected by the holes that end after it."""
+    """Record which logs are complete, and their holes: a hole makes all lines before its end doubtful."""
     tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
     for number, log in enumerate(evidence.logs):
         tables.run(

@@ -14,10 +14,10 @@ from router.audit.spelling import Care, Spelling
 from spark_analytics.judgement.log_files import DEAD_LINK, NOT_A_FILE, FileFacts
 
 LINE_BYTES_MAX = 64 * 1024
-"""How much of the first and the last line is kept; header and footer are shorter."""
+"""Number of bytes kept of the first and of the last line; header and footer are shorter."""
 READ_BYTES = 1 << 20
 THREADS = 8
-"""More than there are cores, because files on a slow disk wait for the disk."""
+"""Number of reading threads: more than cores, because files on a slow disk wait for the disk."""
 
 
 def read_facts(

@@ -45,9 +45,11 @@ def java_home(directory: Path) -> Path:
 
 
 def end_java(home: Path) -> None:
-    """End the Java that was started last from that JAVA_HOME, with the script that starts it, and let no other start.
+    """End the Java that was started last from that JAVA_HOME and the script that started it, and prevent further
+    starts.
 
-    A Java whose Python was interrupted during its start would run for ever: it cannot say at which port it listens."""
+    A Java whose Python was interrupted during its start would run for ever, as nobody knows the port at which it
+    listens."""
     (home / "bin" / "java").unlink(missing_ok=True)
     for pid in (*_scripts(), *_started(home)):
         with suppress(OSError):
@@ -68,7 +70,7 @@ def _scripts() -> list[int]:
 
 
 def java_version(java: Path) -> int:
-    """Return the version of a java command, like 17; 0 if it does not say."""
+    """Return the major version of a java command, as 17; 0 if it reports none."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=WAIT_S, check=True).stderr
     except (OSError, subprocess.SubprocessError):

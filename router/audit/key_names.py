@@ -21,8 +21,8 @@ def key_names(homes: Iterable[Home]) -> dict[str, str]:
 
 
 def _names(home: Home) -> dict[str, str]:
-    """Return the names in one home, where its node is called as its configuration says, or as the folder; none of a
-    home that cannot be used."""
+    """Return the names by key in hex that one home knows; {} if it cannot be used. The home's own node has its
+    configured name, else the folder's name."""
     try:
         settings, _ = config.load(home.config_path)
         node = keyring.load(home, keyring.NODE).public.hex()

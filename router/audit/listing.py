@@ -17,7 +17,7 @@ _LOGS_OWN = ("events-", "tail-")
 
 
 class NothingToRead(Exception):
-    """None of the paths holds an event log; the text lists the paths."""
+    """Raised if none of the paths holds an event log; the text lists the paths."""
 
 
 @dataclass(slots=True)

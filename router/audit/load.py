@@ -78,8 +78,8 @@ WHERE is_within OR is_odd
 
 
 class _Part(NamedTuple):
-    """The part of one file that counts: its lines of the sequence numbers first_seq .. last_seq. `number`: of the
-    file."""
+    """The part of one file that counts: its lines of the sequence numbers first_seq .. last_seq. `number`: the file's
+    number."""
 
     file: File
     number: int
@@ -140,7 +140,7 @@ def _read_readable(
 
 def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
     """Read the parts through links with plain names, because DuckDB takes a path for a pattern and for UTF-8. Return
-    the files with a line of another router, or with columns of another length than it says."""
+    the files that have a line of another router, or a line whose columns do not have the length that it states."""
     links = database.directory / "files"
     links.mkdir()
     spans: dict[str, list[tuple[object, ...]]] = {}

@@ -38,7 +38,8 @@ too; its job also keeps the unprocessed lines."""
 
 
 def parent(out: Path) -> Path:
-    """Return the parent of `out`, made if need be; raise `AuditFailed` if `out` holds anything but an earlier audit."""
+    """Return the parent directory of `out`, created if missing; raise `AuditFailed` if `out` holds anything but an
+    earlier audit."""
     found = out.absolute().parent
     try:
         strange = sorted(path.name for path in out.iterdir() if path.name not in FILES) if out.exists() else []

@@ -1,5 +1,5 @@
 """Check that the lines of signed files match their footers: the number of lines, the number of messages of each event,
-and each event number in one line."""
+and that each event number stands in exactly one line."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _given(
 
 
 def _oddity(path: str) -> str | None:
-    """Return why Spark must not be given that file; None if it may."""
+    """Return why Spark must not read that file; None if it may."""
     if role(path) == "aside":
         return ""
     try:
@@ -168,7 +168,7 @@ def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSe
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
-    """Whether the line is not py4j's, which logs the traceback of every interrupt, on the root logger at that."""
+    """Whether a log record is not py4j's; py4j logs the traceback of every interrupt to the root logger."""
     return record.module != "java_gateway"
 
 

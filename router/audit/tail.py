@@ -27,10 +27,10 @@ from spark_analytics.judgement.log_files import Problem
 from spark_analytics.judgement.schema import named_seq, role
 
 ROUNDS_MAX = 100_000
-"""The most questions to a node that writes faster than it is read; by then the tail is long enough."""
+"""Most questions to a node that writes faster than it is read; by then the tail is long enough."""
 
 Ask = Callable[[Home, str, str], Any]
-"""Asks the running node of a home one inquiry with one argument; returns its answer, decoded."""
+"""Asks the node that runs on a home an inquiry with one argument; returns the decoded answer."""
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def logs_of(paths: Iterable[Path], ask: Ask, own: Home | None = None) -> Iterato
 
 
 def _names(home: Home, directory: Path) -> dict[str, str]:
-    """Return the names under which the tails of that home are reported, because their temporary paths help no one."""
+    """Return the names under which the tails of that home are reported, instead of their temporary paths."""
     tails = sorted(path for path in directory.iterdir())
     said = [f" from {named_seq(path.name)}" if len(tails) > 1 else "" for path in tails]
     return {str(path): f"{home.path} (unsealed events{which})" for path, which in zip(tails, said, strict=True)}

@@ -16,9 +16,9 @@ PROBLEMS_MAX = 8
 PLACE_MAX = 20
 UNSEALED = " (unsealed events)"
 PLAIN = ("info", "good")
-"""Levels that need no action; their findings stand together."""
+"""Levels that need no action; their findings are listed together."""
 TEXT_MAX = 300
-"""Most characters of a text; some texts name every router."""
+"""Most characters printed of a text; some texts name every router."""
 _LEVELS = {"good": "Good", "attention": "Attention", "bad": "Bad"}
 _KEY = r"\b[0-9a-f]{64}\b"
 
@@ -104,7 +104,8 @@ def _duration(ms: float) -> str:
 
 
 def _end_of(place: str) -> str:
-    """Return the end of a path, which tells logs apart; only `--json` says that its newest events are unsealed."""
+    """Return the end of a path, which is enough to tell logs apart; whether its newest events are unsealed is in
+    `--json` only."""
     place = place.removesuffix(UNSEALED)
     return place if len(place) <= PLACE_MAX else f"…{place[1 - PLACE_MAX :]}"
 

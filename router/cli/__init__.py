@@ -21,7 +21,7 @@ _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback wou
 
 
 class Entry(NamedTuple):
-    """A subcommand: where it is defined (`module:object`), and one line on what it does."""
+    """A subcommand: its place (`module:object`) and a line of help."""
 
     place: str
     about: str
@@ -91,7 +91,7 @@ class Root(Group):
         return {**{name: Entry(place, about) for name, (place, about) in found.items()}, **COMMANDS}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands in the help without loading any."""
+        """List the commands in the help without loading them."""
         entries = self._entries(ctx)
         others = [(name, one.about) for name, one in entries.items() if name not in COMMANDS]
         with formatter.section("Commands"):
@@ -101,7 +101,7 @@ class Root(Group):
                 formatter.write_dl(others)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand; with `--verbose` anywhere on the line, print the traceback of an error, too."""
+        """Run the subcommand; with `--verbose` anywhere on the command line, print an error's traceback, too."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -123,7 +123,7 @@ class Root(Group):
         sys.exit(code if isinstance(code, int) else Exit.DONE)
 
     def _run(self, args: Sequence[str] | None, prog_name: str, **extra: Any) -> Any:
-        """Run the command; return its exit code, or what it returned."""
+        """Run the command; return its exit code or its result."""
         try:
             code = super().main(args, prog_name, standalone_mode=False, **extra)
             if sys.stdout is not None:

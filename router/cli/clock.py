@@ -1,4 +1,4 @@
-"""`router clock`: what the running node thinks of its machine's clock, and the operator's confirmation of it."""
+"""`router clock`: show whether the running node trusts its machine's clock, and let the operator confirm the clock."""
 
 from __future__ import annotations
 

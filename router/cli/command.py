@@ -28,7 +28,7 @@ class Invocation:
 
     @property
     def home(self) -> Home:
-        """Return the home of an existing node; else raise `Failure` with the command that makes one."""
+        """Return the home of an existing node; if there is none, raise `Failure` with the command that makes one."""
         home = self.chosen_home
         if home.holds_node:
             return home
@@ -60,7 +60,7 @@ class Invocation:
 
 
 def invocation() -> Invocation:
-    """Return the invocation of the command being run."""
+    """Return the invocation of the command that is running."""
     found: Invocation = click.get_current_context().find_root().ensure_object(Invocation)
     return found
 
@@ -71,7 +71,7 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _everywhere() -> list[click.Parameter]:
-    """Return the options of every command and group; the innermost one wins."""
+    """Add the options that every command and group takes; the value given innermost wins."""
     return [
         click.Option(
             ["--home", "home_option"], metavar="DIR", expose_value=False, callback=_remember,

@@ -1,4 +1,4 @@
-"""`router config`: find what is wrong with the configuration, and show what is in force."""
+"""`router config`: find mistakes in the configuration, and show the settings in force."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
 
 
 def _tell_of_guests(home: Home) -> None:
-    """Print what the running node has granted to guests and the file does not say."""
+    """Print the grants of the running node to guests that the file does not name."""
     with suppress(NodeUnavailable):
         facts = ask(home, "status")["guests"]
         for said in filter(None, (*guest_problems(facts), guests_beside(facts))):
@@ -84,7 +84,7 @@ def show(prefix: str, as_json: bool) -> None:
 
 
 def _defaults_of_services(found: Config) -> Iterator[Setting]:
-    """Yield the defaults of services' settings; those that the file sets are among the other settings."""
+    """Yield the defaults of the services' settings; those that the file sets are listed among the other settings."""
     for one in instances(found.node.services):
         yield from plugins.load(one.module).defaults(found.services.get(one.name, {}), one.name)
 

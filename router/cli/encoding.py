@@ -1,4 +1,4 @@
-"""Plain characters instead of an error on a terminal without Unicode."""
+"""Print plain characters instead of failing on a terminal without Unicode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN = {"…": "...", "⏎": "|", "→": "->", "·": "-", "×": "x", "–": "-
 
 
 def show_what_it_can(stream: TextIO | None) -> None:
-    """Let a stream without Unicode print the nearest plain characters instead of failing."""
+    """Let a stream without Unicode print similar plain characters instead of failing."""
     if isinstance(stream, io.TextIOWrapper) and not is_unicode(stream):
         stream.reconfigure(errors="plain")
 

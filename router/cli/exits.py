@@ -15,7 +15,7 @@ import click
 from router.cli import service_commands
 
 _REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there)")
-"""Matches a command that a text names, unless it is for another machine."""
+"""Matches a command that a text recommends for this machine (not followed by "there")."""
 
 
 class Exit(IntEnum):
@@ -39,7 +39,7 @@ class Failure(Exception):
 
 
 def report(error: Exception, home_option: str | None = None) -> int:
-    """Print on standard error what went wrong, and return the exit code. `home_option`: the `--home` that was given."""
+    """Print the error on standard error, and return the exit code. `home_option`: the `--home` that was given."""
     code, text = _judged(innermost(error))
     if not isinstance(error, click.ClickException):
         text = with_home(text, home_option)
@@ -95,7 +95,7 @@ def _judged(error: Exception) -> tuple[Exit, str]:
 
 
 def leave_output() -> None:
-    """Send what is still buffered for standard output nowhere: its reader has gone."""
+    """Discard the buffered rest of standard output, because its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

@@ -1,4 +1,4 @@
-"""A limit for standard error: lines that others cause again and again are printed a few times, then counted."""
+"""Limit log lines on standard error that others can cause again and again: a few are printed, the rest counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPAN_S = 10.0
 class FewOfAKind(logging.Filter):
     """Let through at most `lines_max` lines from one place in the program within `span_s` seconds.
 
-    The first line after that span says how many were left out. One count is kept for each place that logs.
+    The first line after that span says how many were left out. There is one count for each place that logs.
     """
 
     def __init__(self, lines_max: int = LINES_MAX, span_s: float = SPAN_S) -> None:

@@ -1,4 +1,5 @@
-"""The link that a command's argument gives: itself, standard input, a file with its text, or a picture of its code."""
+"""Read the link that an argument gives: the link itself, standard input, a file with its text, or a picture of its
+code."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".txt"))
 
 
 def is_given(text: str) -> bool:
-    """Whether an argument that may also be an address or a name gives a link."""
+    """Whether an argument that may also be an address or a name is a link or leads to one."""
     path = Path(text)
     return text == STDIN or holds_link(text) or len(path.parts) > 1 or (bool(path.suffix) and _exists(path))
 
@@ -37,7 +38,7 @@ def holds_link(text: str) -> bool:
 
 
 def may_be_file(text: str) -> bool:
-    """Whether an argument that is no name known here is a file, or named like a picture or a text."""
+    """Whether an argument that is no known name is a file, or has the suffix of a picture or text."""
     path = Path(text)
     try:
         return path.is_file() or path.suffix.lower() in _SUFFIXES
@@ -46,7 +47,7 @@ def may_be_file(text: str) -> bool:
 
 
 def link_from(given: str, *wanted: int) -> str:
-    """Return the text of the link that `given` holds or names, which may be of another than the `wanted` types.
+    """Return the text of the link that `given` contains or leads to; its type may differ from the `wanted` types.
 
     Raise `Failure` if there is none in a file or picture, or several of the wanted types.
     """
@@ -75,7 +76,7 @@ def link_from(given: str, *wanted: int) -> str:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is such a file; a text too long for the name of one, as a link without its scheme, names none."""
+    """Whether there is such a file; False for a text too long for a file name, as a link without its scheme."""
     try:
         return path.exists()
     except OSError:
@@ -114,7 +115,7 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
 
 
 def _in_text(text: str, where: str, wanted: tuple[int, ...]) -> str:
-    """Return the link in a text, perhaps a mail; what begins like one if none is whole; else the text."""
+    """Return the link in a text, such as a mail; without a whole one, the beginning of one; else the text itself."""
     links = links_in(text)
     if links:
         return _one(links, wanted, f"{where} holds", "give the one that is meant")

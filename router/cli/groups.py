@@ -114,7 +114,8 @@ def _print_link(name: str, link: GroupLink, as_json: bool) -> None:
 
 
 def _hints(home: Home) -> tuple[Hint, ...]:
-    """Return the routers by which others find a group of this home: its uplinks, or its own where it can be dialled."""
+    """Return the routers by which others find a group of this home: its uplinks, or its own router if it can be
+    dialled."""
     if not home.config_path.exists():
         return ()
     settings, _ = config.load(home.config_path)

@@ -1,4 +1,4 @@
-"""Sentences about the guests of a running node: those that `router.toml` does not name, and those without room."""
+"""Sentences about guests of a running node that `router.toml` does not name or has no room for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def guest_problems(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the guests, as cause and remedy; `facts`: the part `guests` of the node's status."""
+    """Yield each problem with the guests, as cause and remedy. `facts`: the part `guests` of the node's status."""
     if facts["unwritten"] and (problem := facts["problem"]):
         said = f"{_guests(facts['unwritten'])} let in by invitation, and not in router.toml: {problem}"
         yield f"{said}; `router peer remove` ends the rights of one all the same"
@@ -17,7 +17,7 @@ def guest_problems(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def guests_beside(facts: Mapping[str, Any]) -> str:
-    """Return a sentence about rights that count though `router.toml` does not have them; "" if there are none."""
+    """Return a sentence about rights that are in force but not in `router.toml`; "" if there are none."""
     if not facts["beside"]:
         return ""
     have = "1 guest has" if facts["beside"] == 1 else f"{facts['beside']} guests have"

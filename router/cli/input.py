@@ -1,4 +1,4 @@
-"""The bodies to send: arguments, whole files, or standard input, as one message or one a line."""
+"""Read the bodies to send: arguments, whole files, or standard input, as one message or one a line."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _read_lines(stdin: BinaryIO) -> AsyncGenerator[bytes, None]:
 
 
 async def _read(file: IO[bytes]) -> bytes:
-    """Read what is there, past the buffer: its lock, if a waiting thread held it at exit, would be fatal."""
+    """Read the available bytes, past the buffer: its lock would be fatal if a waiting thread held it at exit."""
     raw: IO[bytes] = getattr(file, "raw", file)
     return await trio.to_thread.run_sync(raw.read, READ_BYTES, abandon_on_cancel=True)
 

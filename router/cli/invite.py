@@ -1,4 +1,4 @@
-"""`router invite`: links by which others come in here, with rights and perhaps a group (R-D14)."""
+"""`router invite`: links that let others in at this node, with rights and perhaps a group (R-D14)."""
 
 from __future__ import annotations
 
@@ -200,13 +200,13 @@ def _remove(home: Home, guests: Sequence[PublicKey]) -> None:
 def _order(
     home: Home, id: bytes, rights: tuple[str, ...], uses: int, until_s: int, grant_until_s: int, name: str
 ) -> None:  # fmt: skip
-    """Have the running node keep the invitation; the secret stays here."""
+    """Have the running node keep the invitation; the secret stays in this process."""
     said = {"id": id.hex(), "rights": rights, "uses": uses, "until_s": until_s, "grant_until_s": grant_until_s}
     ask(home, "invite", json.dumps(said | {"name": name[:64]}))
 
 
 def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[TransportAddress, ...]:
-    """Return where guests reach the running node: as given, advertised, or as it listens."""
+    """Return the addresses where guests reach the running node: those given, those advertised, or its listeners."""
     for url in at:
         transport.check(url)
         if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
@@ -226,7 +226,7 @@ def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[Trans
 
 
 def _group(home: Home, name: str | None, *, read_only: bool) -> GroupLink | None:
-    """Return the group with that name, made anew if it is unlike all that are known."""
+    """Return the group with that name; make it if its name is unlike all known ones."""
     if name is None:
         return None
     known = keyring.groups(home)

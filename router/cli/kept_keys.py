@@ -1,4 +1,5 @@
-"""`router keys` and `router leave`: the kept keys, by which apps sign on under a name, and the groups they joined."""
+"""`router keys` and `router leave`: kept keys, with which apps sign on under a name, and the groups they have
+joined."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ async def _leave(home: Home, group: str, as_name: str) -> bytes:
 
 
 def _joined(home: Home) -> list[dict[str, Any]] | None:
-    """Return which groups are joined by which keys on the running node; None if none runs."""
+    """Return the groups that each key has joined at the running node; None if none runs."""
     try:
         found: list[dict[str, Any]] = ask(home, "groups")
     except NodeUnavailable:

@@ -42,7 +42,8 @@ from router.transport import contract as transport
 GRANTS = ("join", "store", "relay", "why")
 ENDED = "ended"
 WITH_END = (CONFIG, INVITED)
-"""The ways to become a neighbour by which an end is the operator's, and not the age of what a service heard."""
+"""The ways of becoming a neighbour for which `until` is the operator's decision, not the end of a service's knowledge.
+"""
 
 
 @click.group(cls=Group)
@@ -265,7 +266,7 @@ def _rights(row: dict[str, Any]) -> str:
 
 
 def _live() -> dict[str, dict[str, Any]] | None:
-    """Return the running node's view of its neighbours, by key; None if none runs."""
+    """Return the neighbours as the running node sees them, by key; None if none runs."""
     try:
         return {one["address"]: one for one in ask_peers(invocation().home)}
     except NodeUnavailable:
@@ -273,8 +274,8 @@ def _live() -> dict[str, dict[str, Any]] | None:
 
 
 def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the contract's JSON keys; `last_contact_s` is seconds ago, `learned` who made it a neighbour,
-    `until_s` the Unix second until when (0: without an end), `shared` how many groups both are in."""
+    """Return a row with the contract's JSON keys. `last_contact_s`: seconds ago; `learned`: how it became a neighbour;
+    `until_s`: the Unix second at which that ends (0: never); `shared`: the number of groups that both have joined."""
     now = (live or {}).get(known.address.hex(), {})
     is_over = 0 < known.until_s <= time.time()
     state = ENDED if is_over else "unknown" if live is None else now.get("state", "away")
@@ -299,7 +300,7 @@ def _learned(now: dict[str, Any]) -> dict[str, Any]:
 
 
 def _known(home: Home, names: Names, text: str) -> PublicKey | None:
-    """Return the neighbour's key; None if the text is no name known here, but may be a file."""
+    """Return the neighbour's key; None if the text is no known name but may be a file."""
     try:
         return _neighbour(home, names, text)
     except UnknownName as error:
@@ -317,7 +318,7 @@ def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
 
 
 def _peer(home: Home, key: PublicKey) -> Peer:
-    """Return the neighbour as the configuration file has it now."""
+    """Return the neighbour's present block in the configuration file."""
     peers = configuration.load(home.config_path)[0].peers
     return next((one for one in peers if one.address == key), Peer(address=key))
 
@@ -327,7 +328,8 @@ def _is_in_file(home: Home, key: PublicKey) -> bool:
 
 
 def _expel(home: Home, key: PublicKey) -> list[str] | None:
-    """End what the running node has granted to a guest beside the file; return these rights, None if no node runs."""
+    """End the rights that the running node has granted to a guest beside the file; return them, None if no node
+    runs."""
     try:
         rights: list[str] = ask(home, EXPEL, key.hex())["rights"]
     except NodeUnavailable:
@@ -345,7 +347,7 @@ def _shown(peer: Peer) -> str:
 
 
 def _change(change: PeerChange) -> bool:
-    """Edit the file, then have the running node read it again. Return whether a node runs."""
+    """Edit the file, then have the running node read it again; return whether a node runs."""
     home = invocation().home_to_write
     configuration.edit_peers(home.config_path, change)
     try:
@@ -359,7 +361,7 @@ def _change(change: PeerChange) -> bool:
 
 
 def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
-    """Print what was done; `running`: a node runs and has read the change."""
+    """Print the result. `running`: a node runs and has read the change."""
     if as_json:
         say_json({**asdict(peer), "running": running})
     else:
@@ -367,7 +369,7 @@ def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
 
 
 def _grants(texts: tuple[str, ...], option: str) -> tuple[Grant, ...]:
-    """Return the rights of all options of that name, each of which may list several."""
+    """Return the rights given by all options of that name, each of which may list several."""
     found = tuple(dict.fromkeys(one.strip() for text in texts for one in text.split(",") if one.strip()))
     for one in found:
         if one not in GRANTS:

@@ -1,4 +1,5 @@
-"""A node's own link: its key and where others reach it, by which they make it their neighbour (R-D9)."""
+"""A node's own link: its key and the addresses where others reach it, so that they can make it their neighbour
+(R-D9)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from router.transport import contract as transport
 
 
 class Linked(NamedTuple):
-    """What a node's link says: its key, and the URLs to dial it at."""
+    """The contents of a node's link: its key, and the URLs to dial it at."""
 
     key: PublicKey
     urls: tuple[str, ...]
@@ -57,7 +58,7 @@ def own_link(key: SigningKey, home: Home, config: Config) -> str:
 
 
 def given_peer(given: str) -> Advertisement | Invitation:
-    """Return the node's link or the invitation that is given: as text, in a file, in a picture or on standard input.
+    """Return the node's link or the invitation that was given: as text, in a file, in a picture or on standard input.
 
     Raise `BadText` or `Failure`.
     """
@@ -65,7 +66,7 @@ def given_peer(given: str) -> Advertisement | Invitation:
 
 
 def linked(found: Advertisement) -> Linked:
-    """Return the node that a link is of. The time in it does not count, as a person passes it on."""
+    """Return the node that a link describes. The link's time does not count, as a person passes it on."""
     return Linked(found.router, dialled(found.addresses, AddressSource.OPERATOR))
 
 

@@ -1,4 +1,4 @@
-"""Printing: JSON for programs, text for people, and each line flushed at once for pipes."""
+"""Print JSON for programs and text for people, flushing each line at once for pipes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def group_text(hex_key: str) -> str:
 
 
 def short_text(kind: Kind, key: bytes) -> str:
-    """Return the beginning of a key's text, for tables: enough to look a key up, not an address to send to."""
+    """Return the beginning of a key's text for tables: enough to identify a key, but not an address to send to."""
     return short(key_text(kind, key))
 
 
@@ -93,22 +93,22 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
 
 
 def clipped(text: str, most: int) -> str:
-    """Return a text for a cell of at most `most` characters; one that is longer ends in an ellipsis."""
+    """Return a text for a table cell, cut to `most` characters with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def named_address(name: str, hex_key: str) -> tuple[str, str]:
-    """Return two cells: a name and its short address, or no name and the whole address, since that is its only name."""
+    """Return two cells: a name and its short address, or no name and the whole address."""
     return name, short_text("addr", bytes.fromhex(hex_key)) if name else address_text(hex_key)
 
 
 def neighbour_cell(name: str, hex_key: str) -> str:
-    """Return one cell for a neighbour: its name, shortened to fit a table, or its short address if it has none."""
+    """Return one cell for a neighbour: its name, shortened to fit a table, else its short address."""
     return clipped(name, NAME_MAX) if name else short_text("addr", bytes.fromhex(hex_key))
 
 
 def problems(found: Iterable[tuple[str, str | None]]) -> None:
-    """Print each problem with its name below a table, which it would make too wide."""
+    """Print each problem with its name below a table, whose rows would become too wide."""
     for name, problem in found:
         if problem:
             say(f"\n{name}: {clean(problem, 1000)}")

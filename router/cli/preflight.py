@@ -1,4 +1,4 @@
-"""Checks of a well-formed configuration before the node starts, made by `serve` and `config check`."""
+"""Checks of a well-formed configuration before the node starts, used by `serve` and `config check`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
 
 
 def warnings(config: Config) -> list[str]:
-    """Return what services can run with and hardly are meant to, with remedies, of a configuration in order."""
+    """Return the warnings of services, with remedies, about a valid configuration that is probably not intended."""
     return [
         said
         for one in instances(config.node.services)
@@ -93,7 +93,8 @@ def warnings(config: Config) -> list[str]:
 
 
 def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
-    """Yield what else `serve` would refuse: an unusable key of the node or a service, or a store without its key."""
+    """Yield further reasons for `serve` to refuse: an unusable key of the node or a service, or a store without its
+    key."""
     kept = (keyring.NODE, *(key_name(one.name) for one in instances(config.node.services)))
     for fault in filter(None, (keyring.fault(home, name) for name in kept)):
         yield Problem(("node",), fault)

@@ -178,7 +178,7 @@ async def _send(to: PublicKey, posting: Posting) -> None:
 
 
 async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -> None:
-    """Print what a service of this node answers within `ANSWER_S` to this command's temporary key."""
+    """Print the answers to this command's temporary key that a service of this node sends within `ANSWER_S`."""
     with trio.move_on_after(ANSWER_S):
         async for message in node.unicasts():
             if message.source == service and count > 0:
@@ -190,7 +190,7 @@ async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -
 
 
 async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
-    """Publish many at once, and print ids as custody is taken. Return the outcomes of the first message."""
+    """Publish many messages at once, and print ids as custody is taken. Return the outcomes of the first message."""
     first: Outcomes | None = None
     publisher = group.publisher(
         IN_FLIGHT, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min,
@@ -210,7 +210,8 @@ async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally)
 
 
 async def _one_by_one(hand_in: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
-    """Hand in messages one after the other. Return the outcomes of the last, unless they were waited for."""
+    """Hand in messages one after the other. Return the outcomes of the last one, unless they were already waited
+    for."""
     last: Outcomes | None = None
     async with posting.each() as bodies:
         async for body in bodies:

@@ -1,4 +1,4 @@
-"""The fates of the messages that a command handed in: printed at once, and summed up in the exit code."""
+"""Report the fates of the messages that a command handed in: printed at once, and summed up in the exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN_MAX = 5
 
 
 class Tally:
-    """Counts what became of the messages. Ids and outcomes go to standard output, refusals to standard error too."""
+    """Counts the fates of the messages. Ids and outcomes go to standard output, refusals to standard error too."""
 
     def __init__(self, as_json: bool, names: Names | None = None) -> None:
         self._as_json = as_json
@@ -48,7 +48,7 @@ class Tally:
         return f"<{self._messages} messages, {self._refused} refused>"
 
     def is_unheard(self) -> bool:
-        """Whether standard output has no reader any more; sending then stops."""
+        """Whether standard output has lost its reader; sending then stops."""
         self._rest = ", the rest was not sent" if self._unheard else ""
         return bool(self._unheard)
 
@@ -58,7 +58,7 @@ class Tally:
         self._say({"id": id, "custody": True}, key_text("msg", id))
 
     def followed(self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool) -> None:
-        """Count a message in custody, and print what is known of its recipients; its id was printed by `waiting`."""
+        """Count a message in custody, and print the known outcomes of its recipients; `waiting` has printed its id."""
         self._messages += 1
         self._unfinished += not complete
         self._turned_down += any(one.state == "refused" for one in recipients)
@@ -67,7 +67,8 @@ class Tally:
         self._say({"id": id, "custody": True, "recipients": rows}, *map(self._followed, recipients))
 
     def failed(self, error: ClientError) -> None:
-        """Count and print a refused message; otherwise remember that the node went away for good before it took it."""
+        """Count and print a refused message; remember any other error, by which the node went away before it took the
+        message."""
         if not isinstance(error, Refused):
             self._failure = self._failure or error
             return
@@ -96,7 +97,8 @@ class Tally:
             hint(f"{short(key_text('msg', outcomes.id))} is in custody; waiting {wait_s:g} s at most for {whom}{more}")
 
     def heard_of_uplinks(self, id: MessageId, uplinks: Sequence[RecipientOutcome]) -> None:
-        """Remember that all uplinks refused the message; note it if it is still unknown whether anybody listens."""
+        """Remember that all uplinks refused the message; print a note if it is still unknown whether anybody
+        listens."""
         if any(one.state == "acked" for one in uplinks):
             return
         whom, text = ", ".join(map(self._whom, uplinks)), key_text("msg", id)
@@ -138,7 +140,7 @@ class Tally:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[None]:
-        """If the node goes away inside, raise `Failure` with the number of messages that are in custody."""
+        """Raise `Failure` with the number of messages in custody if the node goes away in the block."""
         try:
             yield
         except NodeUnavailable as error:
@@ -150,7 +152,7 @@ class Tally:
         return self._messages - self._refused
 
     def finish(self) -> None:
-        """Raise the error that the whole command ends with, unless it succeeded."""
+        """Raise the error with which the whole command ends, unless it succeeded."""
         if self._unheard:
             said = f"{self._unheard}: {self._taken} messages are in custody{self._rest}"
             raise Failure(Exit.FAILED, said)

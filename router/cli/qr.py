@@ -26,7 +26,8 @@ BORDER = 2
 PICTURE_BORDER = 4
 PICTURE_SCALE = 8
 LEVELS = (("m", 362), ("l", 458))
-"""Error levels, the better first, with the characters that fit into 73 modules a side (version 14)."""
+"""Error-correction levels, the better one first, with the most characters that fit into 73 modules a side (version 14).
+"""
 PIXELS_MAX = 40_000_000
 PICTURE_BYTES_MAX = 64 << 20
 FORMATS = ("PNG", "JPEG")
@@ -74,7 +75,7 @@ def options(command: Function) -> Function:
 
 
 def check(draw: Drawing) -> None:
-    """Raise `Failure` if a file of these cannot be made, before there is a link to draw."""
+    """Raise `Failure` if one of these files cannot be created; called before there is a link to draw."""
     for kind, name in (("png", draw.png), ("svg", draw.svg)):
         if name is None:
             continue
@@ -92,7 +93,7 @@ def check(draw: Drawing) -> None:
 
 
 def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None:
-    """Draw the code of this link. `leave_out` says what would make it smaller. Raise `Failure`.
+    """Draw the code of this link. `leave_out`: advice that would make it smaller. Raise `Failure`.
 
     A file is private and new: a link may be a secret, and an existing file is not replaced.
     """
@@ -138,7 +139,7 @@ def _write(name: str, data: bytes, exposes: str) -> None:
 
 
 def is_picture(data: bytes) -> bool:
-    """Whether these bytes begin like a picture that may be read."""
+    """Whether the bytes begin like a picture of a supported format."""
     return data.startswith(_STARTS)
 
 
@@ -159,7 +160,7 @@ def texts_in(data: bytes, where: str) -> list[str]:
 
 
 def _opened(data: bytes, where: str) -> Image:
-    """Return the picture in shades of grey, on white where it is transparent."""
+    """Return the picture in shades of grey, with white for transparent parts."""
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # judged here
@@ -179,7 +180,7 @@ def _opened(data: bytes, where: str) -> Image:
 
 
 def _larger(picture: Image) -> Iterator[Image]:
-    """Yield the picture, then larger ones, which show codes of one or two pixels a module."""
+    """Yield the picture, then enlarged copies, in which codes of one or two pixels a module can be read."""
     yield picture
     for factor in (2, 4):
         if picture.width * picture.height * factor**2 <= PIXELS_MAX:

@@ -139,7 +139,8 @@ async def _subscribe(name: str, raw: bool, since_s: int | None, listening: Liste
 
 
 class Earlier:
-    """Prints what the node holds of a group from earlier, and what it has fetched of that since; each message once."""
+    """Prints a group's messages that the node holds from earlier, and those fetched of these since; each message
+    once."""
 
     def __init__(self, node: Node, group: PublicKey, since_s: int, listening: Listening) -> None:
         self._node, self._group, self._since_s, self._listening = node, group, since_s, listening
@@ -157,7 +158,7 @@ class Earlier:
         return True
 
     async def print(self) -> bool:
-        """Print what is there; return whether that were all that are wanted."""
+        """Print the messages at hand; return whether the wanted number has been printed."""
         async with self._is_free:
             async for message in history(self._node, self._group, self._since_s, self._place):
                 if self.is_new(message.id) and _is_last(message, self._listening):
@@ -183,7 +184,7 @@ async def _receive(listening: Listening) -> None:
 
 
 async def _print_all(messages: Messages, listening: Listening, earlier: Earlier | None = None) -> None:
-    """Print earlier messages, if they are wanted, then those that come; none of the newest earlier ones twice."""
+    """Print earlier messages, if wanted, then new ones; none of the newest earlier ones twice."""
     with trio.move_on_after(float("inf") if listening.timeout_s is None else listening.timeout_s) as scope:
         if earlier is not None and await earlier.print():
             return
@@ -196,14 +197,14 @@ async def _print_all(messages: Messages, listening: Listening, earlier: Earlier 
 
 
 def _is_last(message: Received, listening: Listening) -> bool:
-    """Print a message; return whether it was the last that is wanted."""
+    """Print a message; return whether it was the last one wanted."""
     _print(message, listening)
     listening.came += 1
     return listening.came == listening.count
 
 
 async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
-    """Listen until Ctrl-C or SIGTERM, which end it without failure unless `--count` messages have not come."""
+    """Listen until Ctrl-C or SIGTERM, which is no failure unless messages of `--count` are missing."""
     listening: Listening = args[-1]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
@@ -238,7 +239,7 @@ def _print(message: Received, listening: Listening) -> None:
 
 
 def _note_order(message: Received) -> None:
-    """Say on standard error where causal order could not be kept."""
+    """Print on standard error where causal order could not be kept."""
     if message.missing:
         which = ", ".join(short_text("msg", id) for id in message.missing[:_NAMED_MAX])
         more = f" and {len(message.missing) - _NAMED_MAX} more" if len(message.missing) > _NAMED_MAX else ""
@@ -248,7 +249,7 @@ def _note_order(message: Received) -> None:
 
 
 def _record(message: Received) -> dict[str, Any]:
-    """Return the contract's JSON keys; the body as text if it is UTF-8, else as base64."""
+    """Return the message with the contract's JSON keys; the body as text if it is UTF-8, else as base64."""
     where = {"group": message.group} if message.group else {"source": message.source}
     try:
         body = {"body": message.body.decode()}

@@ -1,4 +1,4 @@
-"""`router peer add INVITATION`: show an invitation, ask, keep it, and wait until its router has answered (R-D16)."""
+"""`router peer add INVITATION`: show an invitation, ask the user, keep it, and wait for its router's answer (R-D16)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOT_RUNNING = "no node is running here"
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the options of the command say about the neighbour that an invitation makes, and about waiting for it.
+    """The command's options for the neighbour that an invitation makes, and for waiting.
 
     `change` edits `router.toml` and returns whether a node runs, which has read it again."""
 
@@ -58,7 +58,7 @@ class Wishes:
 
 
 def take(invitation: Invitation, wishes: Wishes) -> None:
-    """Keep the invitation and make its router a neighbour, once the user has agreed; then wait for the answer."""
+    """Keep the invitation and make its router a neighbour once the user has agreed; then wait for the answer."""
     home, now_s = invocation().chosen_home, time.time()
     settings = configuration.load(home.config_path)[0]
     known = next((one for one in settings.peers if one.address == invitation.inviter), None)
@@ -124,7 +124,7 @@ def _check(home: Home, invitation: Invitation, known: Peer | None, now_s: float)
 
 
 def _peer(invitation: Invitation, known: Peer | None, urls: tuple[str, ...], wishes: Wishes, taken: set[str]) -> Peer:
-    """Return the neighbour's entry: what is in it stays, and the URLs and the uplink of the invitation are added."""
+    """Return the neighbour's block: its present values, with the URLs and the uplink of the invitation added."""
     before = known or Peer(address=invitation.inviter, learned=INVITED)
     name = before.name if wishes.name is None else wishes.name
     if known is None and wishes.name is None:
@@ -190,7 +190,7 @@ def _shown(peer: Peer) -> str:
 
 
 async def look(home: Home, id: str, timeout_s: float) -> str:
-    """Wait for the answer, look at least once, and print each thing that stands in its way; return the last."""
+    """Wait for the answer, and print each obstacle once; look at the node at least once. Return the last obstacle."""
     cause, until_s = "", trio.current_time() + timeout_s
     try:
         async with connect(home=home) as node:
@@ -215,8 +215,8 @@ async def look(home: Home, id: str, timeout_s: float) -> str:
 
 
 def _end(one: Received, peer: Peer, cause: str, rights: tuple[str, ...], as_json: bool) -> None:
-    """Print what became of the invitation; raise `Failure` if it was not a yes. `rights`: those that we
-    have there all the same."""
+    """Print the outcome; raise `Failure` if the invitation was not accepted. `rights`: those that we have
+    nevertheless."""
     shown = _shown(peer)
     if as_json:
         say_json({

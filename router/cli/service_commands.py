@@ -5,8 +5,8 @@ The `commands.py` of a service's folder begins with a table, which is read as te
     COMMANDS = {"guestbook": "Read the guestbook, and strike what does not belong there."}
 
 Each name stands for a click command of that name in the same file. The folders are those of every `services` package on
-Python's path, and those that the `router.toml` of the home names. In the same way the `scenarios.py` of a folder begins
-with a table SCENARIOS, of the commands of `router simulate`.
+Python's path, and those named in the home's `router.toml`. Likewise a folder's `scenarios.py` begins with a table
+SCENARIOS of commands for `router simulate`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from router.settings.default_home import default_home
 
 
 class Part(NamedTuple):
-    """A file of a service's folder that begins with a table of commands, and the table's name."""
+    """A file in a service's folder that begins with a table of commands, and the table's name."""
 
     file: str
     table: str
@@ -36,9 +36,9 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def find(arguments: Sequence[str], part: Part = COMMANDS) -> dict[str, tuple[str, str]]:
-    """Return each command's place (`module:object`) and what it does. Skip a folder whose table cannot be read.
+    """Return place (`module:object`) and help line of each command. Skip a folder whose table cannot be read.
 
-    `arguments`: those of the command line, which may name the home.
+    `arguments`: the command line, which may name the home.
     """
     found: dict[str, tuple[str, str]] = {}
     for module, folder in (*_on_the_path(), *_configured(arguments)):
@@ -61,7 +61,7 @@ def _on_the_path() -> Iterator[tuple[str, Path]]:
 
 
 def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the folders of the services named in the home's configuration, which may contain mistakes."""
+    """Yield the folders of services named in the home's configuration, which may contain mistakes."""
     text = _configuration(arguments)
     if not _NAMES_SERVICES.search(text):
         return
@@ -71,18 +71,18 @@ def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
 
 
 def of_module(module: str) -> dict[str, str]:
-    """The commands that the folder of that module declares, and what each does."""
+    """Return the commands that the module's folder declares, with their help lines."""
     folder = _folder(module)
     return {} if folder is None else _table(folder, COMMANDS)
 
 
 def is_of_service(filename: str) -> bool:
-    """Whether a file holds commands of a service's folder; the router itself has no file of such a name."""
+    """Whether a file holds commands of a service; the router itself has no file of that name."""
     return Path(filename).name in (COMMANDS.file, SCENARIOS.file)
 
 
 def fault(module: str) -> str:
-    """Return why commands of that module's folder would be missing or fail; "" if there is nothing wrong with them."""
+    """Return why commands of the module's folder would be missing or fail; "" if there is no fault."""
     folder = _folder(module)
     if folder is None:
         return ""
@@ -121,7 +121,7 @@ def _named(tree: ast.Module, table: str) -> set[object]:
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that the file gives to functions and values, and those that it imports."""
+    """Yield the names of the functions and values that the file defines or imports."""
     for one in tree.body:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield one.name

@@ -1,4 +1,4 @@
-"""Services as commands need them: an answer of a running one, and the words of their reasons."""
+"""Access to services for commands: the answer of a running one, and the words of their reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
 
 
 def know_reasons(home: Home) -> None:
-    """Declare the reasons of the configured services, as far as these can be loaded."""
+    """Declare the reasons of the configured services that can be loaded."""
     from router.service.plugins import UnknownService, load_reasons
     from router.settings.config import load
     from router.settings.config_services import instances
@@ -36,9 +36,9 @@ def know_reasons(home: Home) -> None:
 
 
 def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
-    """Run the node of the chosen home with this service, as `router serve` does. `settings` come before those of the
-    configuration, which stays as it is; a home that is made now has them in its own, and no listener but its owner's
-    socket."""
+    """Run the node of the chosen home with this service, as `router serve` does. `settings` override those in the
+    configuration, which is not changed. A home that is created now contains them, and listens on its owner's socket
+    only."""
     from router.settings.config import load
     from router.settings.config_services import Resident, instances, service_name
     from router.settings.config_text import parse, text_of, toml_value

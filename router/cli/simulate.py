@@ -1,4 +1,4 @@
-"""`router simulate`: a command into which each service brings its scenarios, in a table of its `scenarios.py`."""
+"""`router simulate`: run the scenarios that services declare in the table of their `scenarios.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.cli.command import Group
 
 
 class Scenarios(Group):
-    """Finds its subcommands in the folders of services, and loads one when it is used."""
+    """Finds its subcommands in the folders of services, and loads one only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self._found(ctx))
@@ -21,7 +21,7 @@ class Scenarios(Group):
         return load(cmd_name, found[cmd_name][0]) if cmd_name in found else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the scenarios in the help without loading any."""
+        """List the scenarios in the help without loading them."""
         with formatter.section("Scenarios"):
             formatter.write_dl([(name, about) for name, (_, about) in sorted(self._found(ctx).items())])
 

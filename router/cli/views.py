@@ -78,12 +78,12 @@ def _invited_line(one: dict[str, Any]) -> str:
 
 
 def service_rows(one: dict[str, Any]) -> list[tuple[str, object]]:
-    """Return the service's line, and the last lines that its process printed."""
+    """Return a line about the service, and the last lines that its process printed."""
     return [("service", service_line(one)), *(("", f"| {line}") for line in one["last_lines"])]
 
 
 def service_line(one: dict[str, Any]) -> str:
-    """Return the service's name, where it runs, what is wrong with it, and since when."""
+    """Return a line with the service's name, where it runs, its problem, and since when."""
     named = one["name"] + ("" if one["run"] == "inside" else f", {one['run']}")
     problem = f"{one['problem']} ({span_text(one['problem_age_s'])} ago)" if one["problem"] else ""
     if one["state"] == "running":
@@ -195,7 +195,7 @@ def groups(as_json: bool) -> None:
 
 
 def _overlays() -> dict[str, dict[str, Any]]:
-    """Return by group what the pub/sub service of the node says of it; nothing if the node runs none."""
+    """Return the pub/sub service's view of each group; empty if the node does not run that service."""
     home = invocation().home
     answer = _ask_pubsub(home, ask(home, "status"), "topics")
     found: dict[str, dict[str, Any]] = answer["topics"] if answer is not None else {}

@@ -1,4 +1,4 @@
-"""Instants on the command line."""
+"""Parse instants on the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class When(click.ParamType[Any]):
 
 
 def instant(given: float | None, now_ns: int, default_ns: int | None = None) -> int:
-    """Return the nanoseconds of what `When` made of an option; without it `default_ns`, or now."""
+    """Return the nanoseconds of an option of type `When`; without a value `default_ns`, or now."""
     if given is None:
         return now_ns if default_ns is None else default_ns
     return max(0, now_ns + int(given * SECOND_NS)) if isinstance(given, float) else given

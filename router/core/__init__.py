@@ -1,1 +1,1 @@
-"""Words and rules: bytes in, decisions out. No socket, clock, thread, disk, random number or log."""
+"""The pure core: bytes in, decisions out. No socket, clock, thread, disk, random number or log."""

@@ -1,1 +1,1 @@
-"""`router demo`: a core and two edges on this machine, killed while messages flow; what arrived is counted."""
+"""`router demo`: a core and two edges on this machine are killed while messages flow, and what arrived is counted."""

@@ -21,12 +21,12 @@ MESSAGES = 50
 
 
 def why_not() -> str:
-    """Return "": it needs nothing but processes."""
+    """Return "": this scene can be played on every machine."""
     return ""
 
 
 async def play(stage: Stage, telling: Telling) -> Meeting:
-    """Let three laptops in, two as it should go and one through kills of core and laptop; count what they hear."""
+    """Let three laptops in, one of them through kills of core and laptop, and count what they hear."""
     return await _Play(stage, telling).play()
 
 

@@ -94,7 +94,7 @@ def _directory(keep: bool) -> Iterator[Path]:
 
 
 def _play_scenes(base: Path, telling: Telling, *, overlay: bool, as_json: bool) -> None:
-    """Play the scenes of meeting or of the overlay, and print their counts; raise `Failure` if one is wrong."""
+    """Play the scenes of `--meet` or `--overlay`, and print their counts; raise `Failure` if one is wrong."""
     scenes: list[Meeting] = _play(families.perform if overlay else meeting.perform, base, telling)
     found = outcome(scenes)
     if as_json:
@@ -108,7 +108,7 @@ def _play_scenes(base: Path, telling: Telling, *, overlay: bool, as_json: bool) 
 
 
 def _play(perform: Callable[..., Awaitable[Played]], *given: Any) -> Played:
-    """Play a story with what is given, the last of which is the telling."""
+    """Play a story with these arguments, the last of which is its narrator."""
     try:
         with given[-1].watching():
             return trio.run(_perform, perform, given)
@@ -140,7 +140,8 @@ async def _perform(perform: Callable[..., Awaitable[Played]], given: tuple[Any, 
 
 @contextmanager
 def _handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> Iterator[None]:
-    """Handle `SIGNALS` so inside. Nothing is delivered again at the end, as trio's receiver does: it would end us."""
+    """Handle `SIGNALS` while the block runs. Unlike trio's own receiver, deliver nothing again at the end, which would
+    end this process."""
     before = {one: signal.signal(one, handler) for one in SIGNALS}
     try:
         yield

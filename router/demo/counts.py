@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one app has in its book, compared with what was acknowledged.
+    """The messages in one app's book, compared with those acknowledged.
 
     `lost`: acknowledged, not in the book. `strange`: in the book, never acknowledged. `doubled`: numbers that are in it
     more than once. `out_of_order`: numbers smaller than one before them. `again`: messages handed over a second time
@@ -64,7 +64,7 @@ def read_book(path: Path) -> tuple[list[str], list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Counts of the messages' words on a disk, and of the group's key, which proves that the search works."""
+    """How often the messages' words are found on a disk, and the group's key, which proves that the search works."""
 
     bytes: int = 0
     words: int = 0
@@ -88,12 +88,12 @@ class Asked:
 
 @dataclass(slots=True)
 class Counts:
-    """Everything that was counted.
+    """All counts of the demo.
 
     `alone`: acknowledged by A while the core was dead. `waited`: queued at the core for B when the core came back.
     `queued`: what is left in each node's queues at the end. `asked`: `router why` about a delayed and a refused
     message. `audit`: the summary of the audit of all three logs. `core_away_s`: Unix seconds of the core's death and of
-    its return. `latency_ms`: of what was published while all nodes were up (`all_up`), and since (`kept`).
+    its return. `latency_ms`: of messages published while all nodes were up (`all_up`), and of later ones (`kept`).
     `tracebacks`: names of the processes that printed one.
     """
 

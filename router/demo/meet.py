@@ -1,4 +1,4 @@
-"""`router demo --meet`: nodes that know nothing of each other meet, each way a scene of its own."""
+"""`router demo --meet`: nodes that know nothing of each other meet, in one scene for each way of meeting."""
 
 from __future__ import annotations
 

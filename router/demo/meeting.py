@@ -1,5 +1,4 @@
-"""The counts of a scene of `router demo --meet` or `--overlay`, and what a scene of `--meet` is: a module with a title,
-a reason not to play, and a play that counts."""
+"""A scene of `router demo --meet` and its counts, which scenes of `--overlay` use as well."""
 
 from __future__ import annotations
 
@@ -39,15 +38,15 @@ class Meeting:
 
 
 class Scene(Protocol):
-    """A module that plays one way of meeting."""
+    """A module that plays one way of meeting, and counts."""
 
     TITLE: str
 
     def why_not(self) -> str:
-        """Return why it cannot be played on this machine; "" if it can."""
+        """Return why the scene cannot be played on this machine; "" if it can."""
 
     async def play(self, stage: Stage, telling: Telling) -> Meeting:
-        """Play it, and return its counts."""
+        """Play the scene, and return its counts."""
 
 
 def outcome(found: list[Meeting]) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def outcome(found: list[Meeting]) -> dict[str, Any]:
 
 
 def show(found: list[Meeting], what: str) -> None:
-    """Print the counts of each scene; `what`: the word before its title."""
+    """Print the counts of each scene. `what`: the word before its title."""
     for one in found:
         say()
         facts([

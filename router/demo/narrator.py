@@ -1,4 +1,4 @@
-"""Print the story as it happens in whole sentences, and, on a terminal, the progress in between."""
+"""Print the story in whole sentences as it happens, and on a terminal the progress in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.status import Status
 
 
 class Telling:
-    """Prints to standard output; if that is kept for JSON, to standard error if it is a terminal."""
+    """Prints to standard output; if standard output is kept for JSON, to standard error, but only at a terminal."""
 
     def __init__(self, *, for_json: bool) -> None:
         file = sys.stderr if for_json else sys.stdout
@@ -28,7 +28,7 @@ class Telling:
             click.echo(sentence, self._console.file)
 
     def progress(self, text: str) -> None:
-        """Replace the progress shown before; print nothing on a pipe."""
+        """Replace the progress on a terminal; print nothing into a pipe."""
         if self._status is not None:
             self._status.update(text)
 

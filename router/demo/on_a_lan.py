@@ -142,7 +142,7 @@ class _Play:
             await speaker.until(f"publish {last} messages", lambda one=speaker: one.news.get("done") == last)  # type: ignore[misc]
 
     async def _both_joined(self) -> None:
-        """Wait until each laptop's router is in the group at the other."""
+        """Wait until each laptop's router has joined the group at the other."""
         first, second, _ = self.laptops
         for one, other in ((first, second), (second, first)):
 

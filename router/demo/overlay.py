@@ -19,8 +19,8 @@ from router.demo.talker import TalkerBook
 
 GROUP = "reunion"
 IN_KILLS, WHILE_AWAY, SHORT = 50, 197, 3
-"""How many messages each of two or three says while nodes are killed, how many are said while one is away, and how many
-of those live so shortly that nobody can catch up with them."""
+"""Number of messages that each app publishes during kills, that are published while one node is away, and that live too
+shortly for anybody to catch up with them."""
 SHORT_MIN = 1
 
 ENDING = "Each app has what the others published, once and after what it follows, but for what nobody has any more."
@@ -39,7 +39,8 @@ async def perform(base: Path, telling: Telling) -> list[Meeting]:
 
 
 class _Story:
-    """Cores 1 and 2; edges A and B of the first, C of the second, each with an app that talks in the group."""
+    """The scenes: cores 1 and 2, edges A and B at the first, C at the second, each edge with an app that publishes in
+    the group."""
 
     def __init__(self, stage: Stage, telling: Telling) -> None:
         self._say = telling.say
@@ -177,7 +178,7 @@ class _Story:
     # -- counting ------------------------------------------------------------------------------------------------
 
     def _end(self, found: Meeting, lacks: dict[App, int] | None = None) -> None:
-        """Compare what each app has in its book with what the others have published so far."""
+        """Compare each app's book with what the others have published so far."""
         found.published = sum(self._said.values())
         found.check("acknowledged", sum(len(app.taken) for app in self.apps), found.published)
         for edge, app in zip(self.edges, self.apps, strict=True):
@@ -212,7 +213,7 @@ class _Story:
     # -- waiting -------------------------------------------------------------------------------------------------
 
     async def _begin(self, counts: dict[App, int], life_min: int | None = None) -> None:
-        """Order each app to publish so many messages more."""
+        """Order each app to publish that many more messages."""
         for app, count in counts.items():
             edge = self.edges[self.apps.index(app)]
             first = self._said[edge.name] + 1

@@ -21,9 +21,9 @@ Who = TypeVar("Who", bound="Child")
 
 
 class Child(Process):
-    """A process that may be started again after its end; if it ends unasked, the demo ends.
+    """A child process that may be started again after its end; if it ends by itself, the demo fails.
 
-    `news`: the newest values it has reported since its start, by name. `on_news` is called at every line.
+    `news`: the latest values that it has reported since its start, by name. `on_news` is called at every line.
     """
 
     _stage: Stage
@@ -56,7 +56,7 @@ class Child(Process):
         self.news.update(line)
 
     async def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds; raise `RigFailed` after `HANG_S` without any news."""
+        """Wait until the condition holds; raise `RigFailed` if there is no news for `HANG_S`."""
         while not condition():
             with trio.move_on_after(HANG_S) as waiting:
                 await self._changed.wait()
@@ -85,7 +85,8 @@ class Node(Child, NodeProcess):
         super().__init__(name, Home(path), stage.errors_path(name), {}, tie=stage.tie)
 
     async def router(self, *words: str, or_code: int = 0) -> str:
-        """Run a `router` command on this home and return its output; `or_code`: an exit code that is fine, too."""
+        """Run a `router` command on this home and return its output. `or_code`: an exit code that is accepted besides
+        0."""
         done = await self.run(*words)
         if done.code not in (0, or_code):
             said = done.stderr.strip()
@@ -99,7 +100,7 @@ class Node(Child, NodeProcess):
             raise RigFailed(f"{self.name} does not answer: {error}") from None
 
     async def waiting(self) -> int:
-        """Return how many messages are in its queues."""
+        """Return the number of messages in the node's queues."""
         return sum(one["messages"] for one in await self.ask("queue"))
 
     def clear(self) -> None:
@@ -109,7 +110,8 @@ class Node(Child, NodeProcess):
 
 
 class App(Child):
-    """An app, by its module in this package. `taken`: ids of the messages it published and its node took."""
+    """An app, by its module in this package. `taken`: ids of the messages that it published and its node took custody
+    of."""
 
     def __init__(self, name: str, module: str, node: Node, stage: Stage, *arguments: str) -> None:
         self._stage = stage
@@ -131,7 +133,7 @@ class App(Child):
 
 
 class Stage:
-    """The directory of all files, the nursery of the readers, and all processes of the demo.
+    """The directory of all files, and all processes of the demo, whose output is read in a nursery.
 
     `tie`: the pipe's end that every child inherits, so that it ends with this process.
     """

@@ -1,4 +1,4 @@
-"""What talkers say in a group, and whether it was read in causal order, which each message lets its reader check."""
+"""The messages of talkers in a group, from which each reader can check that it reads them in causal order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Said(NamedTuple):
-    """A message: who said it, its number there (from 1), and how many messages of each other its author had read."""
+    """A message: its author, its number there (from 1), and how many messages of each other talker the author had
+    read."""
 
     by: str
     number: int
@@ -24,8 +25,8 @@ def read_body(body: bytes) -> Said:
 
 
 def too_early(read: Iterable[Said], own: str) -> list[str]:
-    """Return a sentence for each message that came before one that its author had read or said before; `own`: who
-    read them, whose own messages it does not read."""
+    """Return a sentence for each message that came before one that its author had read or said before. `own`: the
+    reader, whose own messages do not come to it."""
     seen: Counter[str] = Counter()
     found = []
     for by, number, after in read:

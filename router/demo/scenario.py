@@ -1,4 +1,4 @@
-"""The story: what is started, what is published, what is killed when, and what is counted at the end."""
+"""The story: the order in which nodes and apps are started, publish and are killed, and the counts at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def perform(base: Path, messages: int, telling: Telling) -> Counts:
 
 
 class Story:
-    """Publishes a hundred messages while all is well, then `messages` while edge B is away."""
+    """The story: publish a hundred messages while all is well, then `messages` while edge B is away."""
 
     def __init__(self, stage: Stage, messages: int, telling: Telling) -> None:
         self._stage = stage
@@ -153,7 +153,7 @@ class Story:
         self._say(f"Edge B and its app are killed. A's app goes on with {self._messages:,} messages more.")
 
     async def _kill_core(self) -> None:
-        """Kill the core with half of the messages acknowledged and three quarters ordered; A then goes on alone."""
+        """Kill the core when half of the messages are acknowledged and three quarters ordered; A then goes on alone."""
         half, most, alone = (FIRST + self._messages * eighths // 8 for eighths in (4, 6, 7))
         await self._order(FIRST + 1, most)
         await self.speaker.until(f"publish {half} messages", lambda: len(self.speaker.taken) >= half)
@@ -203,7 +203,7 @@ class Story:
     # -- counting ------------------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
-        """Wait until the queues are empty, so that duplicates would have arrived; record what is left in them."""
+        """Wait until the queues are empty, by which time duplicates would have arrived; record what is left in them."""
         for node in (self.a, self.core, self.b):
             try:
                 await node.until_answer("the emptying of its queues", "queue", lambda queues: not queues)
@@ -213,7 +213,8 @@ class Story:
                 self._counts.queued[node.name] = 0
 
     async def _ask_why(self) -> None:
-        """Ask `router why` about two messages that took a detour: a delayed one, and a refused one sent to nobody."""
+        """Ask `router why` about two messages: a delayed one, and one refused because nobody has its recipient's
+        address."""
         nobody = key_text("addr", SigningKey(secrets.token_bytes(32)).public)
         sent = await self.a.router("send", nobody, "is anybody there?", "--json", or_code=Exit.REFUSED)
         refused = json.loads(sent)["id"]

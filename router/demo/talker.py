@@ -1,11 +1,12 @@
-"""An app of `router demo --overlay`: read a group in causal order, write what comes into a book, and publish on order.
+"""An app of `router demo --overlay`: read a group in causal order, write its messages into a book, and publish on
+order.
 
-A line `FIRST LAST [MINUTES]` on standard input orders the messages with these numbers, valid for so many minutes.
-Standard output has JSON lines: `{"received": N, "again": M}` at the start and after every message, `{"taken": ID}` for
-every message that the node has in custody, `{"done": LAST}`, `{"caught_up": TEXT, "missing": N, "of": M}`.
+A line `FIRST LAST [MINUTES]` on standard input orders the messages with these numbers, valid for MINUTES. Standard
+output has JSON lines: `{"received": N, "again": M}` at the start and after every message, `{"taken": ID}` for every
+message that the node has in custody, `{"done": LAST}`, `{"caught_up": TEXT, "missing": N, "of": M}`.
 
-What was said and its id are committed in one SQLite transaction before the message is settled; with the journal beside
-the book the order goes on over a kill.
+A message's text and id are committed in one SQLite transaction before the message is settled; the journal beside the
+book keeps the order through a kill.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from router.demo.speaker import tell
 
 
 class TalkerBook:
-    """The app's record of what it read: one SQLite file."""
+    """The app's record of the messages it read: one SQLite file."""
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path)
@@ -42,7 +43,7 @@ class TalkerBook:
             self.again += 1
 
     def rows(self) -> list[tuple[str, Said]]:
-        """Return what was read with its ids, in the order in which it came."""
+        """Return the text and id of each message, in the order in which they were read."""
         found = self._database.execute("SELECT id, body FROM book ORDER BY place")
         return [(id.hex(), read_body(body)) for id, body in found]
 

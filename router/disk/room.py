@@ -1,4 +1,4 @@
-"""Tells a disk or a file that is full from one that fails."""
+"""Tell a full disk or file from one that fails."""
 
 from __future__ import annotations
 

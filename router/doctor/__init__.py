@@ -1,1 +1,1 @@
-"""`router doctor`: what is wrong with this node, its machine and its network, and how to mend it."""
+"""`router doctor`: find what is wrong with this node, its machine and its network, and how to mend it."""

@@ -43,8 +43,9 @@ MARKS = {True: "ok", False: "BAD", None: "?"}
 
 @dataclass
 class Facts:
-    """What was gathered. `names_listen`: whether router.toml says where to listen; `taken`: why nobody can listen at a
-    URL; `dials`: who answered at one; `why_not_asked`: why the discovery service was asked nothing."""
+    """The facts that the checks judge. `names_listen`: whether router.toml says where to listen; `taken`: by URL, why
+    nobody can listen there; `dials`: by URL, who answered there; `why_not_asked`: why the discovery service was not
+    asked."""
 
     names_listen: bool = False
     running: Running | None = None
@@ -87,7 +88,7 @@ def doctor(as_json: bool) -> None:
 
 
 async def examine(home: Home) -> tuple[list[Finding], bool]:
-    """Return what each check of a home found, and whether its node runs. Each part is bounded in time."""
+    """Return the findings of all checks of a home, and whether its node runs. Each part is bounded in time."""
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
     config, origins = configuration.by_role(Config()), dict[str, str]()
@@ -135,7 +136,7 @@ async def _ask_node(facts: Facts, home: Home) -> None:
 
 
 def listeners_of(facts: Facts, config: Config) -> tuple[str, ...]:
-    """Return the URLs where other machines may sign on: those of the running node, and those of the configuration."""
+    """Return the URLs where other machines may connect: those of the running node, and those of the configuration."""
     running = tuple(facts.running.status["listeners"]) if facts.running is not None else ()
     known = [url.rpartition(":")[0] for url in running]
     configured = (one for one in config.node.listen if not (one.endswith(":0") and one.rpartition(":")[0] in known))
@@ -155,7 +156,7 @@ async def _gather_address(facts: Facts, address: TransportAddress) -> None:
 
 
 async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> None:
-    """Ask the discovery service what it hears on the LAN, and to let neighbours dial back."""
+    """Ask the discovery service what it hears on the LAN, and have it ask neighbours to dial back."""
     running = facts.running
     if running is None:
         facts.why_not_asked = "no node runs"
@@ -183,7 +184,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
 
 
 async def _ask_service(home: Home, question: str, timeout_s: float) -> Any:
-    """Return the service's answer; a sentence if it is an error, or none came in time."""
+    """Return the service's answer, or a sentence if it is an error or does not come in time."""
     answer: Any = {"error": "the discovery service does not answer; `router status` tells more"}
     try:
         with trio.move_on_after(timeout_s):

@@ -12,7 +12,7 @@ from router.core.wire.address import TransportAddress
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. `ok`: whether all is well; None: it was not checked, or cannot be told from here."""
+    """The result of one check. `ok`: whether all is well; None if it was not checked, or cannot be told from here."""
 
     check: str
     ok: bool | None
@@ -89,7 +89,8 @@ class Lan:
 
 @dataclass(frozen=True, slots=True)
 class DialledBack:
-    """What a neighbour answered to DIAL_ME: where it dialled, and why it did not find this node there; "" if it did."""
+    """A neighbour's answer to DIAL_ME: the URL that it dialled, and why it did not find this node there ("" if it
+    did)."""
 
     neighbour: str
     at: str = ""
@@ -98,13 +99,13 @@ class DialledBack:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What the running node says of itself, in the form of `router status` and `router peers`."""
+    """The running node's own view of itself, in the form of `router status` and `router peers`."""
 
     status: Mapping[str, Any]
     peers: tuple[Mapping[str, Any], ...] = field(default=())
 
 
 def split_remedy(text: str) -> tuple[str, str]:
-    """Return cause and remedy of a sentence that names both."""
+    """Split a sentence that names a cause and a remedy into these two."""
     said, _, remedy = text.partition("; ")
     return said, remedy

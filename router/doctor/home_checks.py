@@ -1,4 +1,4 @@
-"""Checks of key, configuration, disk and limits: judgements over facts, pure."""
+"""Judge key, configuration, disk and limits of a home by facts; pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def judge_config(problems: list[str], path: str) -> Finding:
 
 
 def judge_services(warnings: Iterable[str]) -> Iterator[Finding]:
-    """Judge the settings of services by what they warn of; nothing is said where all is well."""
+    """Judge the settings of services by their warnings; there is no finding if all is well."""
     for one in warnings:
         said, remedy = split_remedy(one)
         yield Finding("services", False, said, remedy)
@@ -48,7 +48,7 @@ def judge_key(key: bytes, path: str, fault: str, running: Running | None) -> Fin
 
 
 def judge_disk(disk: Disk, config: Config) -> Finding:
-    """Judge the disk of the home: where it is, whether it can be written, and its free space."""
+    """Judge the disk of the home: its place, whether it can be written, and its free space."""
     store, found = config.store, f"{size_text(disk.free_bytes)} free in {disk.path}"
     if disk.timed_out:
         said = f"the disk of {disk.path} did not answer in time"
@@ -75,7 +75,7 @@ def _unwritable(disk: Disk) -> str:
 
 
 def _growth(disk: Disk, config: Config) -> str:
-    """Return what to do where database and log may grow beyond the disk; "" if they may not."""
+    """Return the remedy where database and log may grow beyond the disk; "" if they may not."""
     spare = disk.free_bytes - config.store.disk_free_bytes_min
     log = config.log.keep_bytes - disk.log_bytes
     store = max(0, config.store.map_bytes_max - disk.store_bytes)
@@ -86,7 +86,7 @@ def _growth(disk: Disk, config: Config) -> str:
 
 
 def judge_sync(disk: Disk, config: Config) -> Finding:
-    """Judge how long the disk takes to make a write safe, for which every commit waits."""
+    """Judge how long a sync of the disk takes, for which every commit waits."""
     if disk.timed_out or not disk.syncs_s:
         return Finding("sync", None, "not measured, as nothing could be written")
     typical, slowest = median(disk.syncs_s), max(disk.syncs_s)

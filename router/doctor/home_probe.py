@@ -1,4 +1,4 @@
-"""Gathers facts about the disk of a home and the limits of a process; each within a bounded time."""
+"""Gather facts about the disk of a home and the limits of a process, each within a bounded time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _disk(home: Home, place: Path) -> Disk:
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, int, float]]:
-    """Yield path, size and time of change of each file of a directory, as far as they can be seen."""
+    """Yield path, size and modification time of each file of a directory; skip those that cannot be examined."""
     try:
         with os.scandir(directory) as found:
             for one in found:
@@ -65,7 +65,7 @@ def _files(directory: Path) -> Iterator[tuple[Path, int, float]]:
 
 
 def _filesystem(place: Path) -> str:
-    """Return the kind of the file system that holds a directory; "" where the system does not tell."""
+    """Return the kind of the file system that holds a directory; "" if the system does not tell."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
         device = place.stat().st_dev
@@ -77,7 +77,8 @@ def _filesystem(place: Path) -> str:
 
 
 def probe_descriptors(pid: int | None) -> Descriptors:
-    """Return how many file descriptors the node's process may open, and has open; without one, what this may."""
+    """Return how many file descriptors the node's process may open, and has open; if no node runs, only the limit of
+    this process."""
     if pid is not None:
         try:
             lines = Path(f"/proc/{pid}/limits").read_text().splitlines()

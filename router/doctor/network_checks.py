@@ -1,4 +1,4 @@
-"""Checks of node, clock, port, TLS, addresses and LAN: judgements over facts, pure."""
+"""Judge node, clock, port, TLS, addresses and LAN by facts; pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: 
 
 def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Finding:
     """Judge a URL to listen on. `problem`: why nobody could listen there, found without a node; `started`: whether the
-    running node listens there; `dial`: who answered, where one runs."""
+    running node listens there; `dial`: who answered there, if a node runs."""
     if problem:
         said, remedy = split_remedy(problem)
         return Finding("port", False, said, remedy)
@@ -73,7 +73,7 @@ def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Find
 
 
 def judge_tls(url: str, dial: Dial, key: bytes) -> Finding | None:
-    """Judge the key that answered at this node's own port; None if nothing answered, which `judge_port` tells."""
+    """Judge the key that answered at this node's own port; None if nothing answered, which `judge_port` reports."""
     if not dial.key:
         return None
     if dial.key != key.hex():
@@ -83,7 +83,7 @@ def judge_tls(url: str, dial: Dial, key: bytes) -> Finding | None:
 
 
 def judge_nothing_listens(config: Config) -> Finding:
-    """Judge a node on which only apps of its own machine can sign on."""
+    """Judge a node at which only apps of its own machine can connect."""
     said = "listens for apps of this machine only"
     if config.node.role == "core":
         return Finding("port", False, f"a core node that {said}", 'name a URL in node.listen: "tls://0.0.0.0:4100"')
@@ -117,7 +117,7 @@ def _judge_loopback(one: Advertised, key: bytes, ports: frozenset[int]) -> Findi
 
 
 def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
-    """Judge an address at which others are to reach this node. `ports`: those on which it listens."""
+    """Judge one address at which others are to reach this node. `ports`: the ports on which it listens."""
     url = one.address.url
     if refused := refusal_of(one.address, AddressSource.OPERATOR):
         said, remedy = split_remedy(refused[1])
@@ -155,8 +155,8 @@ def _ports(ports: Iterable[int]) -> str:
 
 
 def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
-    """Judge whether neighbours that dialled back reached this node; one without an address has not dialled. `why`: why
-    none was asked."""
+    """Judge whether neighbours that dialled back reached this node; a neighbour that names no address has not dialled.
+    `why`: why none was asked."""
     if not found:
         said, remedy = split_remedy(why)
         return Finding("reachability", None, f"not checked: {said}", remedy)
@@ -175,7 +175,7 @@ def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
 
 
 def judge_lan(lan: Lan) -> Finding:
-    """Judge the LAN by what the service hears there, and by what this machine can tell alone."""
+    """Judge the LAN by what the discovery service hears there, and by what this machine alone can find out."""
     machine = _machine(lan)
     if lan.rows is None:
         said, remedy = split_remedy(lan.why)
@@ -211,7 +211,7 @@ def _machine(lan: Lan) -> str:
 
 
 def judge_guests(running: Running | None) -> Iterator[Finding]:
-    """Judge the guests that invitations have let in; nothing is said where all is well."""
+    """Judge the guests that invitations have let in; there is no finding if all is well."""
     if running is None:
         return
     facts = running.status["guests"]
@@ -223,7 +223,7 @@ def judge_guests(running: Running | None) -> Iterator[Finding]:
 
 
 def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:
-    """Judge each neighbour by its last contact; beyond `most`, only those with something wrong."""
+    """Judge each neighbour by its last contact; if there are more than `most`, return only those with a problem."""
     if running is None:
         return
     rows = [one for one in running.peers if one["learned"] is not None]

@@ -1,4 +1,4 @@
-"""Gathers facts about clock, port, addresses and LAN: who answers where, what names lead to; in bounded times."""
+"""Gather facts about clock, port, addresses and LAN, such as who answers where, in bounded time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UP, _LOOPBACK, _POINT_TO_POINT, _MULTICAST = 0x1, 0x8, 0x10, 0x1000
 
 
 async def why_not_free(url: str, key: SigningKey) -> str:
-    """Return why nobody can listen at a URL now; "" if that is possible, as was tried."""
+    """Return why nobody can listen at a URL now, found by trying; "" if it is possible."""
     why = ""
     try:
         with trio.move_on_after(DIAL_S):
@@ -46,7 +46,7 @@ async def _hang_up(stream: Stream) -> None:
 
 
 async def dial(url: str) -> Dial:
-    """Dial with a key made for it, and return which key answered, or why none did."""
+    """Dial with a throwaway key, and return which key answered, or why none did."""
     began = trio.current_time()
     try:
         stream = await transport.dial(_reachable(url), SigningKey(os.urandom(32)), None, timeout_s=DIAL_S)
@@ -68,7 +68,7 @@ def _reachable(url: str) -> str:
 
 
 async def probe_address(address: TransportAddress, *, dials: bool) -> Advertised:
-    """Return where an advertised address leads, and who answers there if it is dialled."""
+    """Return what an advertised address resolves to, and who answers when it is dialled."""
     ips: tuple[IPv4Address | IPv6Address, ...] = ()
     unresolved = "its name was not resolved in time"
     with trio.move_on_after(RESOLVE_S):
@@ -89,7 +89,7 @@ async def _resolved(host: str) -> tuple[tuple[IPv4Address | IPv6Address, ...], s
 
 
 def tunnel() -> str:
-    """Return the interface of the IPv4 default route if that carries no multicast, as a VPN's; else ""."""
+    """Return the interface of the IPv4 default route if it carries no multicast, as that of a VPN; else ""."""
     with suppress(OSError):
         for line in Path("/proc/net/route").read_text().splitlines()[1:]:
             name, destination, _, flags, *_ = line.split("\t")
@@ -106,7 +106,7 @@ def _flags(name: str) -> int:
 
 
 async def probe_interfaces() -> tuple[Interface, ...]:
-    """Return the interfaces that carry multicast, and whether a datagram to the LAN's group comes back on each."""
+    """Return the interfaces that carry multicast, and whether a datagram sent to the LAN's group comes back on each."""
     found = list[Interface]()
     async with trio.open_nursery() as nursery:
         for number, name in _lan_interfaces():
@@ -155,7 +155,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def ports_of(urls: Sequence[str]) -> frozenset[int]:
-    """Return the TCP ports among URLs that are listened on."""
+    """Return the TCP ports in the URLs on which a node listens."""
     found = set[int]()
     for url in urls:
         with suppress(transport.InvalidUrl):

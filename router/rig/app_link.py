@@ -1,7 +1,7 @@
-"""One connection of an app, driven by hand: the client's own end of a link, which reads and writes when it is told.
+"""One connection of an app, driven by hand: the client's own end of a link, which reads and writes only on command.
 
-Nothing is dialled again, and messages come by whole reads, unparsed: the bench counts them as cheaply as it can, tests
-look at their bytes.
+It never dials again, and returns messages unparsed, as each read brings them: the bench counts them as cheaply as it
+can, and tests look at their bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LinkOver(Exception):
 
 
 class Sent:
-    """The sink of messages of which only the number matters: how many are settled, and why some were refused."""
+    """Counts messages handed in: how many are settled, and why some were refused."""
 
     def __init__(self) -> None:
         self.settled = 0
@@ -100,18 +100,18 @@ class AppLink:
     # -- out -----------------------------------------------------------------------------------------------
 
     async def hand_in(self, wires: Sequence[bytes], sink: Sink) -> None:
-        """Hand in messages, well formed or not; what does not fit the node's window leaves with a later `flush`."""
+        """Hand in messages, well formed or not; those beyond the node's window leave with a later `flush`."""
         for wire in wires:
             self.outbox.add(Submission(frame(wire), sink))
         await self.flush()
 
     async def flush(self) -> None:
-        """Write all that there is to write now."""
+        """Write everything that may be written now."""
         if parts := self.end.output():
             await self.write(parts)
 
     async def write(self, parts: Sequence[Buffer]) -> None:
-        """Write any bytes, after those that are being written."""
+        """Write any bytes, after those already being written."""
         assert self.stream is not None
         async with self._writing:
             await self.stream.send_parts(parts)
@@ -144,10 +144,10 @@ class AppLink:
             raise LinkOver(end)
 
     async def settle(self, reads: Sequence[Read]) -> None:
-        """Settle messages that were received, and write what has gathered."""
+        """Settle messages that were received, and write what is ready."""
         self.inbox.reads_done(reads)
         await self.flush()
 
 
 def _nothing() -> None:
-    """Do nothing: whoever drives the link looks after each read, and writes then."""
+    """Do nothing: the caller looks at the link after each read, and writes then."""

@@ -4,8 +4,8 @@
         one, two = bridge.machine(), bridge.machine()
         node.served_by = (*one.enter, *program("router"))    # any command runs on a machine so
 
-Nothing of it outlasts this process, however that ends: a namespace is held by a process whose standard input is our
-pipe. No rights are needed where users may have namespaces of their own; `why_not` says why a system permits none.
+Nothing outlasts this process, however it ends: a namespace is held by a process whose standard input is our pipe. No
+rights are needed where users may have namespaces of their own; `why_not` explains why a system permits none.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Bridge:
         return one
 
     def split(self, apart: Iterable[Machine]) -> None:
-        """Split the network in two: from now on these machines reach each other, and the others each other. No machine
-        sees that a cable is gone."""
+        """Split the network in two: from now on the given machines reach each other, and the others each other. No
+        machine sees that a cable is gone."""
         for one in apart:
             self.run("ip", "link", "set", one.port, "master", _APART)
 
@@ -104,7 +104,7 @@ class Bridge:
 
 
 class _Failed(Exception):
-    """A command of the rig failed; the text is what it said."""
+    """A command of the rig failed; the text is its output."""
 
 
 def _user_namespace() -> tuple[str, ...]:
@@ -123,7 +123,8 @@ def _run(enter: Sequence[str], *command: str) -> str:
 
 
 def _failure(command: Sequence[str], code: int, said: str) -> Exception:
-    """Return what a failed command raises; one that a signal has ended says nothing about what is permitted here."""
+    """Return the error for a failed command; one that was ended by a signal proves nothing about what is permitted
+    here."""
     text = " ".join(command)
     if code < 0:
         return RigFailed(f"{text} was ended by {signal.Signals(-code).name}")

@@ -17,7 +17,7 @@ from router.settings.home import Home
 
 class NodeProcess(Process):
     """A node. `settings`: by name; `flags`: further arguments of `router serve`; `served_by`: the command that runs in
-    place of `router`, if another does."""
+    place of `router`."""
 
     def __init__(
         self, name: str, home: Home, stderr: Path, settings: Mapping[str, object], *flags: str,
@@ -36,7 +36,7 @@ class NodeProcess(Process):
         await super().launch(*more)
 
     async def ready(self) -> str:
-        """Keep what it says when it is ready in `told`."""
+        """Keep the line that the node prints when it is ready, decoded, in `told`."""
         line = await super().ready()
         self.told = json.loads(line)
         return line
@@ -46,8 +46,8 @@ class NodeProcess(Process):
         return await run_command(program("router", "--home", str(self.home.path), *args), stdin)
 
     async def ask(self, word: str) -> Any:
-        """Ask the node what `router status`, `queue`, `groups` or `peers` ask, without starting a process. Raise
-        `ClientError`."""
+        """Return the node's answer to an inquiry (`status`, `queue`, `groups`, `peers`), without starting a process.
+        Raise `ClientError`."""
         async with router.connect(home=self.home) as app:
             return json.loads(await app.ask(word, timeout_s=HANG_S))
 

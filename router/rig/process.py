@@ -1,7 +1,7 @@
 """Child processes that print lines: started, waited for by what they print, frozen, and killed by their pids.
 
-There are no fixed pauses: a process is ready when it has printed its line, and every wait has a deadline that fails
-with what was awaited and what the process printed.
+There are no fixed pauses: a process is ready when it has printed its line, and every wait has a deadline, whose error
+names what was awaited and what the process printed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import trio
 
 HANG_S = 300.0
-"""A wait this long has hung."""
+"""Seconds after which a wait counts as hung."""
 POLL_S, POLL_S_MAX, POLL_SHARE = 0.01, 0.5, 0.1
 given_up: list[str] = []
-"""The waits that a cancellation ended before what they wait for had come, for who tells why it took too long."""
+"""Descriptions of the waits that were cancelled before they ended, to explain why a test took too long."""
 
 
 class RigFailed(Exception):
-    """Raised when something awaited did not come; the text says what, and what the process printed."""
+    """Something awaited did not come; the text says what, and what the process printed."""
 
 
 class Finished(NamedTuple):
@@ -67,7 +67,8 @@ async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
 
 
 async def pause(since: float) -> None:
-    """Sleep before asking once more, for a tenth of the wait so far: asking takes CPU time from what is waited for."""
+    """Sleep for a tenth of the wait so far before asking again, because asking takes CPU time from the process that is
+    waited for."""
     await trio.sleep(min(POLL_S_MAX, max(POLL_S, POLL_SHARE * (trio.current_time() - since))))
 
 
@@ -135,13 +136,13 @@ class Process:
         return line
 
     async def line(self) -> str:
-        """Return its next line; empty at its end."""
+        """Return the next line; empty at the end of the output."""
         with waiting_for(lambda: f"a line of {self.name}"), trio.move_on_after(HANG_S):
             return await self.next_line() or ""
         raise RigFailed(f"{self.name} printed no line within {HANG_S:g} s: {self.said()}")
 
     async def next_line(self) -> str | None:
-        """Return its next line, however long it takes; None at its end."""
+        """Return the next line, however long it takes; None at the end of the output."""
         assert self._process is not None and self._process.stdout is not None
         while b"\n" not in self._unread:
             try:
@@ -186,7 +187,7 @@ class Process:
         raise RigFailed(f"{self.name} did not end within {HANG_S:g} s: {self.said()}")
 
     async def freeze(self) -> None:
-        """Stop every thread where it stands: its files are now as `kill -9` would leave them."""
+        """Stop every thread of the process at once: its files are now as `kill -9` would leave them."""
         self.signal(signal.SIGSTOP)
         tasks = Path(f"/proc/{self.pid}/task")
         while any(_state(task) != "T" for task in tasks.iterdir()):
@@ -196,7 +197,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def said(self) -> str:
-        """Return the end of its standard error."""
+        """Return the last lines of its standard error."""
         text = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
         return text[-2000:] or "nothing on standard error"
 

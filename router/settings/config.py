@@ -1,11 +1,12 @@
 """The one configuration file, `router.toml`: every limit has its name, range and reason here.
 
-Its default is that of the object which enforces it; only for objects in layers above the settings it is written here.
+A limit's default is that of the object which enforces it; it is written here only if that object is in a layer above
+the settings.
 
-Units stand at the end of names: `_s` seconds, `_bytes`, `_messages`, `_per_s`, `_percent`; `_max` and `_min`
-are bounds. Each limit's sentence says what happens when it is reached. The sample file, `config show` and the errors
-are all made from these definitions. Limits that the protocol itself fixes (a hello of 1 KiB, texts of 200 bytes, 16
-seen ids) are no settings and stand beside the protocol.
+Units stand at the end of names: `_s` seconds, `_bytes`, `_messages`, `_per_s`, `_percent`; `_max` and `_min` are
+bounds. Each limit's description says what happens when it is reached. The sample file, `config show` and the errors are
+all made from these definitions. Limits that the protocol itself fixes (a hello of 1 KiB, texts of 200 bytes, 16 seen
+ids) are no settings and stand beside the protocol.
 """
 
 from __future__ import annotations
@@ -283,7 +284,8 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
 def sample(
     role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY, advertise: tuple[str, ...] = ()
 ) -> str:  # fmt: skip
-    """Return the file for a new home: what is given, and all else as comments with the defaults."""
+    """Return the text of `router.toml` for a new home: the given settings, and all others as comments with their
+    defaults."""
     given = {"node.listen": listen, "node.advertise": advertise}
     live: dict[str, object] = {"node.role": role} | {name: urls for name, urls in given.items() if urls}
     if residents:
@@ -299,12 +301,12 @@ def sample(
 
 
 def edit_peers(path: Path, change: PeerChange) -> None:
-    """Change the `[[peers]]` blocks in the file and nothing else in it; see `rewrite`."""
+    """Change the `[[peers]]` blocks in the file and nothing else; see `rewrite`."""
     rewrite(path, lambda text, _: changed(text, change))
 
 
 def rewrite(path: Path, write: Callable[[str, Config], str]) -> None:
-    """Replace the file's text by what `write` makes of it and of its value, while nobody else changes it.
+    """Replace the file's text by the result of `write(text, value)`, while nobody else changes it.
 
     The file is replaced whole, and only if it was and stays valid; otherwise raise `ConfigError` and change nothing.
     """
@@ -321,7 +323,8 @@ def rewrite(path: Path, write: Callable[[str, Config], str]) -> None:
 
 
 def with_service(config: Config, module: str, option: str, value: object) -> Config:
-    """Return the configuration with a setting of a service; one that it does not name runs, open to strangers."""
+    """Return the configuration with one setting of a service changed; a service that it does not run yet is added, open
+    to strangers."""
     found = {one.module: one.name for one in config_services.instances(config.node.services)}
     name = found.get(module, config_services.service_name(module))
     services = {**config.services, name: {**config.services.get(name, {}), option: value}}
@@ -346,8 +349,8 @@ def by_role(config: Config) -> Config:
 
 
 def _judged(text: str, file: str, flags: Mapping[str, object], more: tuple[Rule, ...] = ()) -> tuple[Config, set[str]]:
-    """Return the configuration that text and flags make, and the names that the text sets; raise `ConfigError` with
-    every problem."""
+    """Return the configuration made of file text and flags, and the names of the settings in the text; raise
+    `ConfigError` with every problem."""
     raw = parse(text, file)
     given = set(names_in(raw))
     problems = located(_SCHEMA.problems(raw), text, file)

@@ -28,7 +28,7 @@ _OWNER_WRITES = 0o200
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What a key was granted, under which name, and until when (Unix seconds; 0: without an end)."""
+    """A grant to a key: its name, its rights, and the Unix second at which they end (0: never)."""
 
     key: PublicKey
     name: str
@@ -37,7 +37,8 @@ class Guest:
 
 
 class Written(NamedTuple):
-    """The keys whose grants the file holds now, or is not to hold as it blocks them, and those left to the store."""
+    """The result of writing guests. `keys`: those whose grants the file now holds, or that it blocks; `left`: those
+    whose grants stay in the store."""
 
     keys: tuple[PublicKey, ...]
     left: tuple[PublicKey, ...]
@@ -61,7 +62,7 @@ def check_writable(path: Path) -> None:
 
 
 def write_guests(path: Path, guests: Sequence[Guest], expected: bytes, now_s: int) -> Written | None:
-    """Write the guests into the file; return None, and change nothing, if its digest is not the expected one.
+    """Write the guests into the file; return None and change nothing if its digest is not the expected one.
 
     Raises `ConfigError`.
     """
@@ -78,7 +79,7 @@ def write_guests(path: Path, guests: Sequence[Guest], expected: bytes, now_s: in
 
 
 def with_guests(text: str, config: Config, guests: Sequence[Guest], now_s: int) -> tuple[str, Written]:
-    """Return the text with the guests' blocks, and which of them it holds."""
+    """Return the text with the guests' blocks, and which guests it holds."""
     peers = {one.address: one for one in config.peers}
     names = {*(one.name for one in config.peers), *(one.name for one in config.local)}
     left: dict[PublicKey, None] = {}
@@ -103,7 +104,7 @@ def with_guests(text: str, config: Config, guests: Sequence[Guest], now_s: int) 
 
 
 def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
-    """Return a name like this one that a block may have and no other has; "" if it has no letter of one."""
+    """Return a valid name derived from this one that is not taken; "" if it has no character that a name may have."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:NAME_MAX]
     if not re.fullmatch(NAME_PATTERN, plain):
         return ""
@@ -118,7 +119,7 @@ def _by_key(guests: Iterable[Guest]) -> dict[PublicKey, list[Guest]]:
 
 
 def _with_grant(known: Peer, more: Guest, now_s: int, *, is_new: bool) -> Peer | None:
-    """Return the block with the rights added; None if it would have to end at two times."""
+    """Return the block with the rights added; None if some rights in it would have to end at another time."""
     has, gets, ends_s, until_s = frozenset(known.grant), more.rights, known.until_s, more.until_s
     if is_new or 0 < ends_s <= now_s:
         return replace(known, grant=_sorted(gets), until=time_text(until_s))

@@ -90,7 +90,7 @@ class AddPeer:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePeer:
-    """Make the block of that address say this; lines that already do are not touched."""
+    """Set these values in the block of that address; lines that already have them are not touched."""
 
     peer: Peer
 
@@ -244,7 +244,8 @@ def _replaced(rows: list[str], statement: Statement, line: str) -> str:
 
 
 def _comment_behind(text: str, statement: Statement) -> str:
-    """Return the comment after the value of a one-line statement: from the first # whose removal keeps the value."""
+    """Return the comment after the value of a one-line statement: it begins at the first # whose removal keeps the
+    value."""
     if "\n" in text:
         return ""
     for found in re.finditer(r"\s*#", text):

@@ -14,14 +14,15 @@ COMMENT_WIDTH = 108
 
 
 def sample(root: type[Struct], live: Mapping[str, object]) -> str:
-    """Return a file that sets only `live` (by name: "node.role") and shows all else as comments."""
+    """Return a file that sets only `live` (by name: "node.role") and lists all other settings as comments."""
     described = inspect.type_info(root)
     assert isinstance(described, inspect.StructType)
     return "\n".join("\n".join(_section(one, live)) + "\n" for one in described.fields)
 
 
 def options(name: str, root: type[Struct], live: Mapping[str, object] | None = None) -> str:
-    """Return the settings of a service as comments; if it runs (`live`), with its section and those that are set."""
+    """Return the section of a service with its settings as comments; `live`: the settings to set, None if the section
+    itself is a comment."""
     described = inspect.type_info(root)
     assert isinstance(described, inspect.StructType)
     place = f"services.{name}"
@@ -87,7 +88,7 @@ _SECONDS = ((86_400, " day"), (3600, " hour"), (60, " minute"))
 
 
 def _plainly(name: str, value: object) -> str:
-    """Return a size or time with a larger unit (`8 MiB`, `7 days`), "" if it is no whole number of any."""
+    """Return a size or time in a larger unit (`8 MiB`, `7 days`), "" if it is no whole number of any."""
     if not isinstance(value, int | float) or not value:
         return ""
     for unit, word in _BYTES if _SIZE.search(name) else _SECONDS if _TIME.search(name) else ():

@@ -53,7 +53,7 @@ class Resident(NamedTuple):
 
 
 Residents = Mapping[str, Resident]
-"""By their names in the `services` package."""
+"""The residents by their names in the `services` package."""
 NOBODY: Residents = MappingProxyType({})
 OF_AN_EDGE: Residents = MappingProxyType(
     {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)}
@@ -65,7 +65,7 @@ OF_A_CORE: Residents = MappingProxyType(
 
 
 def service_name(spec: str) -> str:
-    """Return a service's name, in the configuration and for its key: `services.echo:Echo` is echo."""
+    """Return the name of a service in the configuration and for its key: echo for `services.echo:Echo`."""
     return spec.partition(":")[0].rpartition(".")[2]
 
 

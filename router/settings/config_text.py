@@ -271,7 +271,7 @@ class Schema(Generic[T]):
         return f"unknown key `{name}`; known here: {', '.join(known)}"
 
     def _wanted(self, value: object, kind: inspect.Type, form: str | None) -> str | None:
-        """Return what the value must be instead, None if it fits."""
+        """Describe the value that is expected instead; None if the value fits."""
         match kind:
             case inspect.AnyType():
                 return None
@@ -301,7 +301,7 @@ class Schema(Generic[T]):
 
 
 def _fitting(value: object, kinds: tuple[inspect.Type, ...]) -> inspect.Type:
-    """Return the kind that fits the value: the section for a table, the plain kind otherwise."""
+    """Return the kind of a union that fits the value: the section for a table, the plain kind otherwise."""
     return next((one for one in kinds if isinstance(one, inspect.StructType) is isinstance(value, dict)), kinds[0])
 
 
@@ -328,7 +328,7 @@ def _one_of(value: object, words: tuple[str | int | bool | None, ...]) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return the file's value, shortened, with the name of its type where the value alone does not show it."""
+    """Return the value in the file, shortened, with the name of its type where the value alone does not show it."""
     if isinstance(value, dict):
         return "a section"
     if isinstance(value, list | tuple):
@@ -341,7 +341,7 @@ def _shown(value: object) -> str:
 
 
 def about(one: inspect.Field) -> str:
-    """Return the sentence of a setting."""
+    """Return the description of a setting."""
     schema = one.type.extra_json_schema if isinstance(one.type, inspect.Metadata) else None
     return str((schema or {}).get("description", ""))
 
@@ -352,7 +352,7 @@ def bare(kind: inspect.Type) -> inspect.Type:
 
 
 def _leaves(kind: inspect.StructType) -> Iterator[tuple[str, str]]:
-    """Yield every setting of every section: its name, and the dotted one."""
+    """Yield every setting of every section: its short and its dotted name."""
     for section in kind.fields:
         inner = bare(section.type)
         if isinstance(inner, inspect.StructType):

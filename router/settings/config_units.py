@@ -11,5 +11,5 @@ BYTES_MAX = 1 << 50
 
 
 def span(least: float, most: float, sentence: str) -> Meta:
-    """Return the range and the sentence of a number."""
+    """Return the range of a number, and the description of its setting."""
     return Meta(ge=least, le=most, description=sentence)

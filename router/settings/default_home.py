@@ -1,4 +1,4 @@
-"""Where the home is that nobody has chosen, found without loading what reads a home."""
+"""Find the default home without loading the code that reads homes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ APPLICATION = "key-addressed-router"
 
 
 def default_home() -> Path:
-    """Return `ROUTER_HOME`, else this application's folder in the user's data directory; it may begin with `~`."""
+    """Return `ROUTER_HOME`, else this application's folder in the user's data directory; the path may begin with
+    `~`."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen)

@@ -38,11 +38,11 @@ class HomeError(RouterError):
 
 
 class HomeBusy(HomeError):
-    """Another node runs on this home."""
+    """Another process holds this home."""
 
 
 class Home:
-    """A home by its path; nothing is touched before `create`. Usable wherever a path is."""
+    """The home at a path, usable as a path; the disk is not touched before `create`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -237,7 +237,7 @@ def _load_owner(store: Path) -> bytes | None:
 
 
 def _note(descriptor: int, text: str) -> None:
-    """Write the holder's pid into the lock file, for people; a failure, as on a full disk, is ignored."""
+    """Write our pid into the lock file, for people; a failure, as on a full disk, is ignored."""
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)

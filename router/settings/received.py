@@ -1,9 +1,10 @@
-"""The invitations that a node was given, and its rights by them: `invitations/` in its home, one file each (R-D16).
+"""The invitations that this node was given, and its rights by them: one file each under `invitations/` in its home
+(R-D16).
 
-A file holds the link, and so its secret, until the inviter has answered; then only what became of it, until
-nothing was heard of it for `KEEP_S`.
-Files are 0600, written whole and synced, and named by the invitation's id. The group of an invitation is kept before
-its file is changed, so that no crash loses it: whoever finds the link still there redeems it again, to the same answer.
+A file holds the link, and so its secret, until the inviter has answered; then only the outcome, which is deleted when
+nothing was heard of it for `KEEP_S`. Files are 0600, written whole and synced, and named by the invitation's id. The
+group of an invitation is kept before its file is changed, so that no crash loses it: a link that is still in its file
+is redeemed again, with the same answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 DIRECTORY = "invitations"
 KEEP_S = 30 * 86_400
 TOLD_AGAIN_S = 86_400
-"""How long it is not written down again that the same was told."""
+"""Seconds after which unchanged rights are written with a new `told_s`."""
 RECEIVED_MAX = 1_000
 FILE_BYTES_MAX = 4_096
 
@@ -44,12 +45,12 @@ Home = os.PathLike[str] | str
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """An invitation and what became of it; keys and ids in hex, `link` "" once it is answered.
+    """An invitation and its outcome; keys and ids are in hex, `link` is "" once it is answered.
 
-    `rights` are those offered, then those granted; `reason` and `sentence` say why it was refused, or why the group it
-    brought could not be kept. `grant_until_s`: end of the rights, 0: none. `had`: we had them before, and no use was
-    taken. `told_s`: when its router last said what our rights are, which all its answered invitations then hold;
-    `ended`: the word of the reason why there are none any more."""
+    `rights` are those offered, later those granted. `reason` and `sentence` say why it was refused, or why its group
+    could not be kept. `grant_until_s`: end of the rights, 0: none. `had`: we had the rights before, so no use was
+    counted. `told_s`: when its router last stated our rights, which are noted in all its answered invitations; `ended`:
+    the word of the reason for which all rights ended."""
 
     id: str
     inviter: str
@@ -76,20 +77,21 @@ class Received(Struct, frozen=True, kw_only=True):
 
     @property
     def known_s(self) -> int:
-        """Return the Unix second of the newest that is known about it."""
+        """Return the Unix second of the latest news about it."""
         return max(self.answered_s, self.told_s)
 
     @property
     def tells_rights(self) -> bool:
-        """Whether its router has said by it what our rights are; a refusal does not."""
+        """Whether its router has stated our rights here; a refusal alone does not."""
         return self.outcome == "joined" or (self.outcome == "refused" and self.told_s > 0)
 
     def gives(self, now_s: float) -> bool:
-        """Whether we have rights, by what its router said here last."""
+        """Whether we have rights, by the router's latest statement in this invitation."""
         return self.tells_rights and bool(self.rights) and not 0 < self.grant_until_s <= now_s
 
     def problem(self, now_s: float, cause: str = "") -> str:
-        """Return what is wrong with it as a sentence about its router, "" if nothing is; `cause`: why it waits."""
+        """Return the problem with this invitation as a sentence about its router, "" if there is none. `cause`: why an
+        answer is still missing."""
         said = self.sentence[:1].lower() + self.sentence[1:].rstrip(".")
         if self.outcome == "waiting":
             return f"its invitation is not answered yet{cause and ': '}{cause}"
@@ -115,7 +117,8 @@ class Received(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The answer to an invitation: `reason` "" and the rights granted, or the word and sentence of why not."""
+    """The answer to an invitation: the rights granted, or in `reason` and `sentence` why it was refused (`reason` "" if
+    it was not)."""
 
     rights: tuple[str, ...] = ()
     reason: str = ""
@@ -125,8 +128,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What a router says that we may do there: rights until `grant_until_s` (0: without end); without any, `ended` is
-    the word of the reason, "" if it names none, and `grant_until_s` since when (0: not known)."""
+    """A router's statement of our rights: `rights` until `grant_until_s` (0: without end). Without rights, `ended` is
+    the word of the reason ("": none was named) and `grant_until_s` the second at which they ended (0: not known)."""
 
     rights: tuple[str, ...] = ()
     grant_until_s: int = 0
@@ -134,10 +137,10 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 def keep(home: Home, invitation: Invitation) -> Received:
-    """Keep an invitation until it is answered, anew if it was answered before, as its inviter may say otherwise now;
-    return its file's content.
+    """Keep an invitation until it is answered; return its file's content.
 
-    One that waits stays as it is, unless its link is damaged. At most `RECEIVED_MAX` are kept."""
+    One that was answered before is asked again, because the answer may differ now. One that waits stays as it is,
+    unless its link is damaged. At most `RECEIVED_MAX` are kept."""
     wanted = Received(
         id=invitation.id.hex(), inviter=invitation.inviter.hex(), until_s=expiry_s(invitation.expiry_min),
         rights=invitation.rights, link=invitation.text(),
@@ -182,8 +185,8 @@ def find(home: Home, id: bytes) -> Received | None:
 
 
 def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | None:
-    """Note the answer: keep the group if it is a yes, then drop the link. Return the new content of the file; None if
-    it waits for no answer, as it was answered or withdrawn."""
+    """Record the answer: keep the group if the invitation was accepted, then delete the link. Return the new content of
+    the file; None if no answer was awaited."""
     directory = Path(home) / DIRECTORY
     if not directory.is_dir():
         return None
@@ -205,7 +208,7 @@ def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | No
 
 
 def told(home: Home, inviter: bytes, said: Told, now_s: int) -> bool:
-    """Note what our rights are now in all answered invitations by this key; return whether we lost all by that."""
+    """Record our current rights in all answered invitations by this key; return whether this took away all rights."""
     directory, lost = Path(home) / DIRECTORY, False
     if not directory.is_dir():
         return False
@@ -225,8 +228,8 @@ def told(home: Home, inviter: bytes, said: Told, now_s: int) -> bool:
 def problems(
     found: Iterable[Received], now_s: float, cause: Callable[[Received], str] = lambda one: ""
 ) -> dict[bytes, str]:
-    """Return by router what is wrong with our being its guest, by the newest that is known; a refusal takes no rights
-    that we have. `cause(one)`: why an invitation waits."""
+    """Return by router what is wrong with our rights there, by the latest news; a later refusal does not hide rights
+    that we have. `cause(one)`: why an invitation is not answered yet."""
     by_key: dict[bytes, list[Received]] = {}
     for one in found:
         by_key.setdefault(one.key, []).append(one)
@@ -234,13 +237,13 @@ def problems(
 
 
 def rights_at(home: Home, inviter: bytes, now_s: float) -> tuple[str, ...]:
-    """Return the rights that we have at a router, by what it said last; none if it has said nothing of them."""
+    """Return our rights at a router by its latest statement; none if it has made none."""
     told = _newest(one for one in received(home) if one.key == inviter)
     return told.rights if told is not None and told.gives(now_s) else ()
 
 
 def _newest(found: Iterable[Received]) -> Received | None:
-    """Return the invitation by which a router has said last what our rights are."""
+    """Return the invitation with its router's latest statement of our rights."""
     return max((one for one in found if one.tells_rights), key=lambda one: one.known_s, default=None)
 
 
@@ -267,15 +270,15 @@ def withdraw(home: Home, inviter: bytes) -> None:
 
 
 def tidy(home: Home, now_s: int) -> None:
-    """Delete what became of invitations of which nothing was heard for `KEEP_S`."""
+    """Delete answered invitations of which nothing was heard for `KEEP_S`."""
     for one in received(home):
         if one.outcome != "waiting" and one.known_s + KEEP_S <= now_s:
             drop(home, bytes.fromhex(one.id))
 
 
 def _kept(home: Home, link: GroupLink) -> tuple[str, str]:
-    """Keep the group under its name, or with a number behind it if that is another group's; return its name here, and
-    the fault if it cannot be kept."""
+    """Keep the group under its name, or with a number appended if another group has that name; return its name here,
+    and the fault if it cannot be kept."""
     name, taken = keyring.name_for(link), {one.group: name for name, one in keyring.groups(home).items()}
     names = (name, *(f"{name[:60]}-{number}" for number in range(2, len(taken) + 3)))
     free = next(one for one in names if one not in taken.values())
@@ -298,7 +301,7 @@ def _write(directory: Path, one: Received) -> None:
 
 
 def _read(path: Path) -> Received | str | None:
-    """Return the file's content, None if there is none, or its fault as a sentence without the secret."""
+    """Return the file's content, None if there is none, or its fault as a sentence that does not contain the secret."""
     try:
         return msgspec.json.decode(private_file.read(path, FILE_BYTES_MAX), type=Received)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Finds the statements of a TOML text, and the line of a value.
+"""Find the statements of a TOML text, and the line of a value.
 
-A statement is the shortest run of whole lines that is TOML by itself, so `tomllib` does the work: multi-line strings,
-quoted keys and inline tables need no rules here.
+A statement is the shortest run of whole lines that is TOML by itself, so `tomllib` does the parsing: multi-line
+strings, quoted keys and inline tables need no rules here.
 """
 
 from __future__ import annotations

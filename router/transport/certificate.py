@@ -1,7 +1,7 @@
-"""Keys in TLS: the self-signed certificate of ours, and the check of a peer's (R-B2, R-B3).
+"""Keys in TLS: our self-signed certificate, and the check of a peer's (R-B2, R-B3).
 
-A certificate is only a container for the key; names, dates and issuers are ignored. TLS's CertificateVerify
-proves that the peer holds the key, and there is no resumption, so every connection proves it afresh.
+A certificate is only a container for the key; names, dates and issuers are ignored. TLS's CertificateVerify proves that
+the peer holds the key, and there is no resumption, so every connection proves it afresh.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, de
 
 
 class _OtherProtocol(SSL.Error):
-    """The client does not offer our protocol; raised to OpenSSL it becomes the alert that says so."""
+    """The client does not offer our protocol; OpenSSL turns this error into the alert that says so."""
 
 
 def _choose_protocol(connection: SSL.Connection, offered: list[bytes]) -> bytes:

@@ -5,9 +5,9 @@
     memory://name
 
 A file `<scheme>.py` in a `transports` folder on Python's path offers `dial`, `listen` and `check` as in `Transport`;
-`load` finds it by name. So a new transport touches nothing else: it judges its own URLs, with their options behind a
-`?`, says `LOCAL = True` where only processes of this machine connect, and is given of the node's handshake limits what
-it names.
+`load` finds it by name. So a new transport touches nothing else: it checks its own URLs, with their options behind a
+`?`, sets `LOCAL = True` if only processes of this machine connect, and gets those of the node's handshake limits that
+its `listen` names as parameters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Buffer = bytes | memoryview  # a memoryview must be of single bytes, so that len
 
 
 class InvalidUrl(RouterError, ValueError):
-    """A text is not the URL of a transport; the error says what is wrong with it and how it should look."""
+    """A text is not the URL of a transport; the error says why, and how it should look."""
 
 
 class ConnectFailed(Exception):
@@ -114,7 +114,7 @@ OnRefused = Callable[[str, str], None]  # (where, one sentence): a connection or
 
 
 def unheard(where: str, text: str) -> None:
-    """Ignore a refusal; the default of `on_refused`."""
+    """Ignore a refusal: the default of `on_refused`."""
 
 
 class Transport(Protocol):
@@ -169,20 +169,20 @@ def load(scheme: str) -> Transport:
 
 
 def check(url: str) -> None:
-    """`InvalidUrl`, saying how it should look, unless some transport can use this URL. `x:rest` stands for `x://rest`
-    where the rest is relative, and no port."""
+    """Raise `InvalidUrl`, saying how it should look, unless a transport can use this URL. `x:rest` stands for
+    `x://rest` if the rest is relative and no port."""
     scheme, colon, rest = url.partition(":")
     whole = url if not colon or rest.startswith("//") or rest.isdecimal() else f"{scheme}://{rest}"
     load(scheme_of(whole)).check(whole)
 
 
 def is_local(url: str) -> bool:
-    """Whether only processes of this machine connect there."""
+    """Whether only processes of this machine can connect to the URL."""
     return bool(getattr(load(url.partition(":")[0]), "LOCAL", False))
 
 
 def accepted_by(listen: Callable[..., Awaitable[None]], given: dict[str, Any]) -> dict[str, Any]:
-    """Of what the node offers to every transport's `listen`, that which this one names among its parameters."""
+    """Return those of the `given` values that `listen` names among its parameters."""
     named = inspect.signature(listen).parameters
     return {name: value for name, value in given.items() if name in named}
 
@@ -196,7 +196,7 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
 
 
 def after(prefix: str, url: str) -> str:
-    """The rest of a URL that begins so; else `InvalidUrl`."""
+    """Return the rest of a URL after this prefix; raise `InvalidUrl` if it begins otherwise."""
     if not url.startswith(prefix):
         raise InvalidUrl(f"{url!r} does not begin with {prefix}")
     return url[len(prefix) :]

@@ -1,4 +1,4 @@
-"""Handshakes that wait and that are under way: address prefixes take turns, each with a rate and a number of places.
+"""Admit handshakes: address prefixes take turns, each with a rate and a number of places.
 
 A turn is charged when it is taken. A connection that leaves before costs nothing, whether it gave up, was turned away
 or has closed its end.
@@ -227,7 +227,7 @@ class Places:
             yield self._sites.setdefault(site, _pace(SITE_PACES * per_s, SITE_PACES * most))
 
     def _hurry(self, prefix: _Prefix) -> None:
-        """Shorten the deadlines of handshakes under way if others of their prefix wait."""
+        """Shorten the deadlines of running handshakes if others of their prefix wait."""
         if prefix.count > self._limits.max_per_prefix:
             for scope, began_s in prefix.began_s.items():
                 scope.deadline = min(scope.deadline, began_s + self._limits.spared_s)
@@ -280,7 +280,7 @@ class Places:
             self._tell_of_crowd()
 
     def _tell_of_crowd(self) -> None:
-        """Log, at most every `SAID_EVERY_S`, how many handshakes wait and what can be done."""
+        """Log, at most every `SAID_EVERY_S`, how many handshakes wait and what can be done about it."""
         now = trio.current_time()
         crowd = [one for one in self._prefixes.values() if one.count]
         if now < self._said_s + SAID_EVERY_S or not crowd:

@@ -11,8 +11,8 @@ CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are clos
 
 @dataclass(frozen=True, slots=True)
 class HandshakeLimits:
-    """Limits of handshakes: how many at once from one address prefix; how many a second from one, and from all (0: any
-    number); how long each may take or wait, and how long it may take while others of its prefix wait."""
+    """Limits of handshakes: how many at once from one address prefix; how many a second from one, and from all (0:
+    unlimited); how long each may take or wait, and how long it may take while others of its prefix wait."""
 
     max_per_prefix: int = 64
     per_s_per_prefix: float = 20.0

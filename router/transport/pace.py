@@ -1,9 +1,9 @@
-"""The rates at which strangers are read: each has one, and all together have one. Faster senders wait.
+"""The rates at which strangers are read: one for each, and one for all together. Faster senders wait.
 
 All strangers are read at common beats: the messages of a beat share one verification and one commit, and between two
 beats the node works for known neighbours.
 
-Waiting bytes are not read, so a flood stays in the sender's buffers: it is neither decoded nor refused.
+Bytes over the rate are not read, so a flood stays in the sender's buffers and is neither decoded nor refused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Pace:
 
 
 class SharedPace:
-    """A rate shared by several takers, which take a little in turn, so that none waits for all that another wants.
+    """A rate shared by several takers, which take small parts in turn, so that none waits for the whole of another's
+    demand.
 
     It is charged at each taking; a cancelled taker gives its part back.
     """
@@ -60,7 +61,7 @@ class SharedPace:
         return f"<pace for which {self._turn.statistics().tasks_waiting} wait>"
 
     async def take(self, count: int, own: Pace) -> None:
-        """Take `count` as the taker's own rate allows; waiting for that does not hold up the others."""
+        """Take `count` as the taker's own rate allows; others are not held up meanwhile."""
         taken = 0
         try:
             while taken < count:

@@ -24,7 +24,7 @@ _GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
 def words(error: BaseException) -> str:
-    """Return the text of an operating system's error, starting in lower case, as part of a sentence."""
+    """Return the text of an operating system's error, beginning in lower case, as part of a sentence."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
@@ -89,9 +89,9 @@ Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raise
 class Acceptor:
     """Accepts connections until cancelled, each in a separate task; at most `connections_max` are open at once.
 
-    At most half of these have not proven a key. To admit one more, the oldest unproven one is closed, of the
-    neighbourhood with most of them; if there is none, the new one is closed. Both are reported. Without free file
-    descriptors it waits and tries again.
+    At most half of these have not proven a key. To admit one more, the oldest unproven one of the neighbourhood with
+    most of them is closed; if there is none, the new one is closed. Both are reported. Without free file descriptors it
+    waits and tries again.
     """
 
     def __init__(self, admit: Admit, handler: Handler, on_refused: OnRefused, connections_max: int) -> None:

@@ -1,4 +1,4 @@
-"""TCP: connect to a host, or listen on its addresses; errors say in words why that failed."""
+"""TCP: connect to a host, or listen on its addresses; errors state the cause in words."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`router why`: what became of a message, asked of the running node or read in its home."""
+"""`router why`: the fate of a message, asked of the running node or read in its home."""

@@ -48,7 +48,8 @@ def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
 
 
 def not_one(typed: str, found: Found) -> dict[str, Any]:
-    """Return an error for no message, or for more than one. `typed`: the beginning of an id as it was asked for."""
+    """Return the error answer if no message or more than one is found. `typed`: the beginning of an id as the user
+    typed it."""
     typed = spelling(typed)
     if found.candidates:
         rows = found.candidates[:CANDIDATES_MAX]
@@ -63,7 +64,7 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
 
 
 def _reach(found: Found) -> str:
-    """Return how far back the log reaches, and what is missing from it."""
+    """Describe how far back the log reaches, and what is missing from it."""
     said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
     lacks = _lacks(found, found.missing)
     if found.missing:
@@ -72,7 +73,7 @@ def _reach(found: Found) -> str:
 
 
 def _counted(found: Found) -> list[str]:
-    """Return that the message may be among those turned away and counted without an id; nothing if there are none."""
+    """State that the message may be among those turned away and counted without an id; empty if there are none."""
     count, first_ns, last_ns = found.unnamed
     if not count:
         return []
@@ -83,7 +84,7 @@ def _counted(found: Found) -> list[str]:
 
 
 def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
-    """Return which events are not in the log; missing ones come last."""
+    """Describe which events are not in the log; missing ones come last."""
     said = []
     if found.pruned_seq:
         said.append(f"older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)")
@@ -96,7 +97,7 @@ def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
 
 
 def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
-    """Return which files' events do not count, and why."""
+    """Describe which files' events do not count, and why."""
     if not spoilt:
         return []
     is_are, whose = ("is", "its") if len(spoilt) == 1 else ("are", "their")
@@ -111,7 +112,7 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def _not_searched(found: Found) -> list[str]:
-    """Return which parts of the log were not searched, and why."""
+    """Describe which parts of the log were not searched, and why."""
     said = []
     if found.unsearched:
         said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")

@@ -1,4 +1,4 @@
-"""`router why`: what became of a message, for each recipient and at each router, and what happens next."""
+"""`router why`: the fate of a message for each recipient at each router, and what happens next."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
 
 
 def _noted(one: dict[str, Any], names: Names) -> str:
-    """Return what a service of this node noted about the message."""
+    """Return the events that services of this node recorded about the message."""
     reason = f" ({sentence(one['reason'])})" if one["reason"] else ""
     fields = ", ".join(f"{name} {value}" for name, value in one["fields"].items())
     return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 400)

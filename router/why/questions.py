@@ -1,10 +1,11 @@
 """`router why` on a running node: what became of a message, here and, if they permit it, at the next routers.
 
-The log is searched in a thread, one search at a time. The router's own state is read between its transactions, so the
-cycle hears a search's result as it hears everything else; what takes time is handed to its caller as a deed. A
-neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
-numbers instead of names (`core/why/report.py`). It may have us ask further, one router fewer each time. A local service
-that did not connect by the owner's socket is answered likewise, but with names and without a grant.
+The log is searched in a thread, one search at a time. The router's own state is read between its transactions, so a
+search's result reaches the cycle as an event like any other; work that takes time is returned to the caller as a deed.
+A neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
+numbers instead of names (`core/why/report.py`). It may ask us to ask further routers, at a depth that decreases by one
+at each. A local service that did not connect by the owner's socket is answered likewise, but with names and without a
+grant.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class Fates:
     # -- being asked -----------------------------------------------------------------------------------------
 
     def ask(self, view: View, link: int, argument: str, service: bytes | None, now: Now) -> Deeds:
-        """Begin a question: the owner's, of an id's beginning and `follow`, or a local `service`'s, of a whole id."""
+        """Begin a question: of the owner, about the beginning of an id and with `follow`, or of a local `service`,
+        about a whole id."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
@@ -131,7 +133,8 @@ class Fates:
         return self._begin(view, Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)), now)
 
     def answered(self, view: View, neighbour: bytes, text: bytes, now: Now) -> Deeds:
-        """Take another router's report, and answer the questions that waited for it last; ignore an unexpected one."""
+        """Take another router's report, and answer the questions for which it was the last one missing; ignore an
+        unexpected one."""
         told = decode_report(text)
         if told is not None:
             for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
@@ -142,7 +145,7 @@ class Fates:
         return []
 
     def hear(self, view: View, news: News, now: Now) -> Deeds:
-        """Handle a search's result, a search that is due, or the end of the patience with other routers."""
+        """Handle a search's result, a search that is due, or the end of the wait for other routers."""
         match news:
             case Begin(question, 0):
                 return [Find(question, self._logbook.log(), Look())]
@@ -242,8 +245,8 @@ class Fates:
     # -- asking further --------------------------------------------------------------------------------------
 
     def _ask_further(self, view: View, round_: Round, whole: Fate, now: Now) -> None:
-        """Ask the routers that took custody, at most `ASKED_MAX`; the rest are reported as not asked. A router that
-        still owes an answer about this message is not asked again: its answer serves both questions."""
+        """Ask the routers that took custody, at most `ASKED_MAX`; the rest are reported as not asked. A router that has
+        already been asked about this message is not asked again: its answer serves both questions."""
         inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
         keys = [row.recipient for row in whole.recipients if row.state == "acked"]
         for key in keys[:ASKED_MAX]:
@@ -256,7 +259,7 @@ class Fates:
         round_.reports |= dict.fromkeys(keys[ASKED_MAX:], Report(whole.message, problem=NOT_ASKED))
 
     def _give_up(self, view: View, round_: Round, now: Now) -> None:
-        """Answer without the routers that have not reported by now."""
+        """Answer without the routers that have not reported yet."""
         if round_.is_told:
             return
         message = round_.trace.identity.hex()
@@ -296,7 +299,7 @@ def _not_owed(router: Router, whole: Fate | None) -> dict[str, Any]:
 
 
 def changing(whole: Fate, keys: set[str]) -> Fate:
-    """Return the fate with these recipients' states as unknown, since they are changing."""
+    """Return the fate with the states of these recipients as unknown, because they are changing."""
     rows = (replace(row, state="unknown", next=CHANGING) if row.recipient in keys else row for row in whole.recipients)
     return replace(whole, recipients=tuple(rows)) if keys else whole
 

@@ -18,8 +18,9 @@ MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what parsing li
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question that came over a link. `neighbour`: the key of the router that asks, None for a local app. `depth`:
-    how many routers further it may be carried. `typed`: the text the prefix was parsed from. `service`: the key of a
-    local service that did not connect by the owner's socket, and may ask only about what it handed over."""
+    through how many further routers it may be passed on. `typed`: the text the prefix was parsed from. `service`: the
+    key of a local service that did not connect by the owner's socket, and may ask only about messages that it handed
+    over itself."""
 
     link: int
     typed: str
@@ -30,14 +31,14 @@ class Question:
 
     @property
     def asker(self) -> bytes | None:
-        """Return the key that may ask only about what it handed over, one question at a time; None for the owner."""
+        """Return the key that may ask only about its own messages, one question at a time; None for the owner."""
         return self.neighbour or self.service
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The `number`-th search of one question. `gone`: the recipients, with the acceptance's sequence number, that were
-    neither queued nor ended at the search before; the log was taken after that, so only these are conclusive. `held`:
+    """One search of a question, the `number`-th. `gone`: the recipients, with the acceptance's sequence number, that at
+    the search before were neither queued nor ended; the log was read after that, so only these are conclusive. `held`:
     the store's record of a message whose acceptance the log does not have."""
 
     number: int = 1
@@ -72,7 +73,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Search for this question after `commits` more commits, when all that is decided by now is in the log."""
+    """Search for this question after `commits` more commits, when all decisions made so far are in the log."""
 
     question: Question
     commits: int
@@ -98,7 +99,7 @@ Deeds = list[Find | Remind]
 
 
 class Round:
-    """The knowledge about one question so far, and the routers that have not answered yet."""
+    """What is known about one question so far, and the routers that have not answered yet."""
 
     def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
         self.question = question
@@ -114,7 +115,7 @@ class Round:
 
 
 def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
-    """Search the log, in a thread; missing indexes are made until `INDEXING_S` is over."""
+    """Search the log, in a thread; missing indexes are created until `INDEXING_S` is over."""
     give_up_s = time.monotonic() + INDEXING_S
     one = Search(log, lambda: time.monotonic() < give_up_s)
     return one.find(prefix) if held is None else one.find_held(held)

@@ -1,7 +1,8 @@
-"""Events that services of a stopped node have committed and its log has not: they lie in the services' own states.
+"""Events that services of a stopped node have committed but not yet handed to its log: they are read from the services'
+state.
 
-A service hands them over when it runs again; until then a message's fate is told from here. A state that cannot be read
-is passed over: the service says so when it is started.
+A service hands them over when it runs again; until then `router why` reads them here. A state that cannot be read is
+skipped: the service reports that when it is started.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ EVENTS_BYTES_MAX = 64 << 20
 
 
 def with_waiting(found: Found, home: Home, prefix: IdPrefix) -> Found:
-    """Return what was found with the events of that message that wait for the log, if they name only one message."""
+    """Add to the search result the events about that message that wait for the log, if they name only one message."""
     waiting = [(identity, line) for identity, line in _waiting(home) if prefix.fits(identity)]
     trace = found.trace
     if trace is None:
@@ -39,7 +40,7 @@ def with_waiting(found: Found, home: Home, prefix: IdPrefix) -> Found:
 
 
 def _not_in(waiting: Sequence[Line], logged: Sequence[Line]) -> Iterator[Line]:
-    """Yield those that the log does not have: a crash may have come between its commit and the service's."""
+    """Yield the events that the log does not have: a crash may have come between the log's commit and the service's."""
     known = [(line.event, line.signer, line.fields) for line in logged]
     yield from (line for line in waiting if (line.event, line.signer, line.fields) not in known)
 
@@ -53,7 +54,7 @@ def _waiting(home: Home) -> Iterator[tuple[bytes, Line]]:
 
 
 def _of(home: Home, name: str, written_ns: int) -> Iterator[tuple[bytes, Line]]:
-    """Yield id and line of each event of a service's state; their time is that of its last commit."""
+    """Yield id and line of each event in a service's state; their time is that of its last commit."""
     key = keyring.load(home, key_name(name)).public.hex()
     try:
         with closing(State(home.path / STATES / name)) as state:

@@ -31,12 +31,12 @@ from .session import prepare
 from .writer import Writer
 
 PARTITION_BYTES = 192 << 20
-"""Bytes of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
+"""Bytes of log in each partition of the layout: some 40 MB compressed, few enough to be sorted in memory."""
 PARTITIONS_MAX = 10_000
 ROUTERS = "number long, router string"
 
 Report = Callable[[str], None]
-"""Gets a short text about the present step."""
+"""Callback for progress: gets a short text about the current step."""
 ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
 """Returns the facts of files (name -> URI), in order of their names."""
 
@@ -44,7 +44,7 @@ ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
 @dataclass(frozen=True, slots=True)
 class Given:
     """The input of an audit: log files by name, with their URIs; problems with the paths; facts of files that are
-    already known. `named` renames files in the evidence for the report, where they are not called by their paths."""
+    already known. `named` renames files in the evidence for the report, if their paths are not their names."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()

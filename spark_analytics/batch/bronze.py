@@ -21,9 +21,10 @@ from spark_analytics.judgement.log_files import FileFacts, Problem
 from spark_analytics.judgement.schema import COLUMNS, role
 
 END_BYTES_MAX = 64 * 1024
-"""How much of the first and the last line is kept; header and footer are shorter."""
+"""Number of bytes kept of the first and of the last line; header and footer are shorter."""
 FILE_BYTES_MAX = 1 << 30
-"""The largest file that is read: Spark reads a file's bytes at once, and a router closes a segment long before."""
+"""The largest file that is read: Spark reads a whole file at once, and a router closes a segment long before this
+size."""
 SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
 CORRUPT = "_corrupt"
 _URI = "_metadata.file_path"
@@ -32,7 +33,7 @@ _MISSING_PATH = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1388")
 
 
 class NothingToRead(Exception):
-    """None of the paths holds an event log; the text lists the paths."""
+    """Raised if none of the paths holds an event log; the text lists the paths."""
 
 
 def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
@@ -63,7 +64,7 @@ def uris_of(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
 
 
 def name_of(uri: str) -> str:
-    """Return a path as people write it: decoded characters, and a local file without `file:`."""
+    """Return a path for people: with decoded characters, and without `file:` if it is local."""
     return unquote(re.sub(r"^file:(//(?=/))?", "", uri))
 
 
@@ -175,8 +176,8 @@ def no_lines(spark: SparkSession) -> DataFrame:
 
 
 def spellings(uri: str) -> list[str]:
-    """Return the spellings of a URI that Spark may put beside a line of that file: a local path with one slash or
-    three."""
+    """Return the spellings of a URI that Spark may put beside a line of that file: a local path with one or three
+    slashes."""
     return [re.sub("^file:/+", start, uri) for start in ("file:/", "file:///")] if uri.startswith("file:/") else [uri]
 
 
@@ -233,7 +234,7 @@ def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
 
 
 def _there(spark: SparkSession, patterns: Sequence[str]) -> dict[str, str]:
-    """Return name -> URI of the files that match. Over Spark Connect, Spark looks for them only now."""
+    """Return name -> URI of the files that match. Over Spark Connect, Spark searches for them only now."""
     try:
         return {name_of(uri): uri for uri in _files(spark, patterns).inputFiles()}
     except AnalysisException as error:

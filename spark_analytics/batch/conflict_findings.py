@@ -85,8 +85,9 @@ def given(table: DataFrame) -> DataFrame:
 
 
 def unsent(tables: Tables, words: Rows) -> Rows:
-    """Find messages that a router says a neighbour brought and that the neighbour's log lacks, although that log is
-    whole and must hold them. Follows `findings/unsent.sql` of the local engine. `words`: rows of `findings.tally`."""
+    """Find messages that a router attributes to a neighbour but that are missing from the neighbour's log, although
+    that log is whole and must hold them. Follows `findings/unsent.sql` of the local engine. `words`: rows of
+    `findings.tally`."""
     keys = tables.routers.select(F.col("number").alias("brought"), F.col("router").alias("peer"))
     lines = tables.accepted.where("is_within AND NOT said.peer <=> said.signer").select(
         "router", "seq", "t", "ttl_s", "said.kind", "said.peer", "ids", "n"

@@ -60,15 +60,15 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
 
 
 NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL THEN other.missing ELSE 1L END"""
-"""How many event numbers a line of the layout takes."""
+"""Number of event numbers that a line of the layout takes."""
 
 
 def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
     """Sum the lines of the layout by (router, event, reason, at_door) and `more`: counts that need no look at parcels.
 
     `at_door`: the messages were turned away before they were accepted; `within`: those of the audit's time span. `low`,
-    `high`, `given`, `marks`: the least arrival number that accepted lines give, one more than the greatest, how many
-    they give, and the XOR of all marks (`fingerprint`). Of signed files, in which a line has a `seal`: how many event
+    `high`: the least arrival number that accepted lines give, and one more than the greatest; `given`: how many they
+    give; `marks`: the XOR of all marks (`fingerprint`). Of signed files, in which a line has a `seal`: how many event
     `numbers` the lines take, and the XOR of the marks of these; `sealed_lines`, `sealed_count`: lines and messages,
     each multiplied by the number of its file, summed in 64 bits.
     """
@@ -157,8 +157,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
 
 
 def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
-    """Return units by window, hole and due time; a table that no unit would be in is left empty without asking
-    Spark."""
+    """Return units by window, hole and due time; a table that would be empty is returned without asking Spark."""
     units, window = tables.unit_windows.where("is_within"), _window(step)
     sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
     windows = units.where("owed > 0").groupBy("router", window).agg(*sums)

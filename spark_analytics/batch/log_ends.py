@@ -1,5 +1,5 @@
-"""The reports of routers about themselves: the end of each log and its router's condition there, which decides whether
-a missing end is a loss; the events they found missing; and how far their neighbours' logs reach."""
+"""The reports of routers about themselves: each log's end and the router's condition there, which decides whether a
+missing end is a loss; the events that the router found missing; and the heads of its neighbours' logs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ COLUMNS = (
     " holes array<struct<first_seq:long,last_seq:long>>"
 )
 LEAST = ("ttl_s", "config_seq")
-"""The columns of `self_reports` of which the least of several rows counts."""
+"""The columns of `self_reports` that are merged by taking the least value."""
 Row = dict[str, Any]
 
 
 def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
     """Return the last line of each router, event and link (`at`) among the layout's lines without a recipient. Each gap
-    has its own row, and so does each head of a neighbour's log. A link that was up and went down has none."""
+    has its own row, and so has each head of a neighbour's log; a link that went down again has none."""
     kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
     link = NUMBER_OF_TEXT.format("other.fields['link']")
     at = f"CASE WHEN event IN ('link_up', 'link_down') THEN {link} WHEN event = 'log_gap' THEN seq END"
@@ -59,7 +59,7 @@ def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
 
 def merged(rows: Iterable[Row]) -> list[Row]:
     """Merge rows of `self_reports` from several batches: keep the last of each kind, without links that went down or
-    were up before the last start. A link's number is given once between two starts, so nothing later needs these."""
+    were up before the last start. A link's number is used once between two starts, so no later row needs these."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
@@ -74,7 +74,7 @@ def merged(rows: Iterable[Row]) -> list[Row]:
 
 
 def _matters(row: Row, found: Mapping[tuple[object, ...], Row]) -> bool:
-    """Whether a row about a link still matters: the link is up, or its `link_up` has not been seen yet."""
+    """Whether a row about a link still matters: the link is up, or its `link_up` has not been read yet."""
 
     def last(event: str, at: object) -> int:
         return int(found.get((row["router"], event, at, None, None, None), {"seq": 0})["seq"])

@@ -21,9 +21,9 @@ SETTINGS = {
     # Numbers of a hostile log may overflow; they must not stop the audit of the others.
     "spark.sql.ansi.enabled": "false",
 }
-"""Settings of an audit, in whatever session it runs."""
+"""Spark settings of an audit in any session."""
 SMALL_BYTES = 512 << 20
-"""Logs smaller than this are read before Java's second compiler (C2) has paid for itself."""
+"""Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
 _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
 """On few cores G1 costs an audit an eighth more; and loading classes at the start must not trigger a collection."""
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -78,5 +78,5 @@ def prepare(spark: SparkSession) -> None:
 
 
 def from_java(error: BaseException) -> bool:
-    """Whether the error is one of the bridge to Java, which a session over Connect does not have."""
+    """Whether the error comes from the bridge to Java, which a session over Connect does not have."""
     return type(error).__module__ == "py4j.protocol"

@@ -29,8 +29,8 @@ IS_UNLIKE = f"""
         AND n <=> size(sizes) AND n <=> size(ttls) AND n <=> size(expiries)
     )
 """
-"""The condition of an invalid line: not parsable, of another router than the file's signer, or with columns of another
-length than it says."""
+"""The condition of an invalid line: it cannot be parsed, is of another router than the file's signer, or its columns do
+not have the stated length."""
 
 
 class Part(NamedTuple):
@@ -43,11 +43,12 @@ class Part(NamedTuple):
 
 
 Seals = Mapping[str, int]
-"""A number for each signed file, by its URI, which keeps its lines apart from those of other files in sums."""
+"""A number for each signed file by its URI, which keeps sums over its lines apart from those of other files."""
 
 
 def parts(files: Iterable[File]) -> list[Part]:
-    """Return all of each good file, and those parts of each tail that no good file and no earlier tail has."""
+    """Return the parts that count: all of each good file, and of each tail what no good file and no earlier tail
+    has."""
     counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
     covered: dict[str, list[tuple[int, int]]] = {str(file.router): [] for file in counted}
     found = []
@@ -113,10 +114,10 @@ def compact(events: DataFrame) -> DataFrame:
     """Return a narrow row for every line, with the router's number; columns of rare kinds of lines are packed into
     structs. The reason of an `UNLIKE` line is its file.
 
-    `accepted`: of accepted lines, else null (`due_ns`: when the last of its messages is due, `lives`: when each is, if
-    that differs); `other`: of lines that concern no accepted message, else null. The first range of an outward line has
-    columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names none is its
-    sequence number, so that such lines spread.
+    `accepted`: a struct for accepted lines, else null (`due_ns`: when the last of its messages is due; `lives`: when
+    each is, if they differ); `other`: a struct for lines about no accepted message, else null. The first range of an
+    outward line has columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names
+    none is its sequence number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
@@ -151,5 +152,5 @@ def compact(events: DataFrame) -> DataFrame:
 
 
 def laid_out(rows: DataFrame, partitions: int) -> DataFrame:
-    """Do the one shuffle, which puts the rows of a parcel side by side."""
+    """Shuffle the rows once, which puts those of a parcel side by side."""
     return rows.repartition(partitions, "router", "parcel").sortWithinPartitions("router", "parcel", "seq")

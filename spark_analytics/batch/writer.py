@@ -12,8 +12,8 @@ FORMATS = ("parquet", "delta", "iceberg")
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Write and read tables. `path`: the root under which each table is a directory; with a `schema` (of a `catalog`)
-    the tables are named there, and only texts go below the path.
+    """Writes and reads tables. `path`: the root under which each table is a directory; with a `schema` (of a `catalog`)
+    tables are written there, and only texts below the path.
 
     Delta and Iceberg need their jars and catalogs in the session.
     """
@@ -43,7 +43,7 @@ class Writer:
         return (reader.schema(schema) if self.format == "parquet" else reader).load(self.place(name))
 
     def text(self, spark: SparkSession, name: str, text: str) -> None:
-        """Write a text as the one part of a directory below the path; do nothing without a path."""
+        """Write a text as the only part of a directory below the path; do nothing without a path."""
         if self.path is not None:
             table = spark.createDataFrame([(text,)], "value string")
             table.coalesce(1).write.mode("overwrite").option("lineSep", "\n").text(self._below(name))

@@ -19,8 +19,8 @@ Conflict = tuple[int, str, str]
 
 
 class Seal(NamedTuple):
-    """The coverage of one authentic footer (a kept segment, or one or several pruned ones) and its counts: lines,
-    messages by event, and the time of the latest."""
+    """One authentic footer (of a kept segment, or of one or several pruned ones): the numbers it covers, and its counts
+    of lines and of messages by event, and the latest time."""
 
     router: str
     first_seq: int
@@ -47,8 +47,8 @@ class Summed(NamedTuple):
 
 
 def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
-    """Whether a footer describes these lines, and each of its event numbers is in one of them. `marks`: of the ends of
-    its numbers.
+    """Whether a footer describes these lines, and each of its event numbers is in exactly one of them. `marks`: the
+    marks of the ends of its range of numbers.
 
     Counts from `COUNT_MAX` on are taken as equal.
     """
@@ -63,7 +63,7 @@ def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
 
 
 def events(first: int, last: int) -> str:
-    """Return `event 7`, or `events 7 to 9`."""
+    """Return `event 7`, or for a range `events 7 to 9`."""
     return f"event {first}" if first == last else f"events {first} to {last}"
 
 
@@ -80,7 +80,7 @@ def missing(first: int, last: int, covered: Iterable[Span]) -> list[Span]:
 
 
 def fits(predecessor: str | None, first_seq: int, seals: Iterable[Seal]) -> bool:
-    """Whether an entry that begins at `first_seq` may name this predecessor, as far as the seals know the one before
+    """Whether an entry that begins at `first_seq` may name this predecessor, as far as the seals know the entry before
     it."""
     if first_seq == 1:
         return predecessor is None

@@ -70,9 +70,9 @@ def _pruned_sums(seals: Iterable[Seal], log: Log) -> tuple[int, int, int]:
 
 
 def unsent(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Count by router and neighbour the messages that the router says the neighbour brought and that the neighbour's
-    log lacks, though it must hold them; give the first of them. Of multicasts, count only those in excess of the
-    carriers in which they may have come."""
+    """Count by router and neighbour the messages that the router attributes to the neighbour and that are missing from
+    the neighbour's log, though it must hold them; give the first of them. Of multicasts, count only those in excess of
+    the carriers in which they may have come."""
     pairs: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         pairs.setdefault((row["router"], row["peer"]), []).append(row)

@@ -1,4 +1,4 @@
-"""Which log files count, and what is missing: from the facts of all files to the evidence of an audit.
+"""Decide which log files count and which events are missing: from the facts of all files to the evidence of an audit.
 
 `judge` gets the facts of each file that an engine computes natively, and reads only files that are not as their router
 signed them (and tails and pruned.jsonl). Then the engine reads the lines of `good` and `tail` files; their lines about
@@ -25,10 +25,10 @@ NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.json
 
 
 REWRITTEN = "the log was rewritten since"
-"""The end of a hole's `why` if a neighbour contradicts the files."""
+"""The last words of a hole's `why` if a neighbour contradicts the files."""
 
 BEGUN_ANEW = "its store was deleted and its log began anew at event 1"
-"""The end of a hole's `why` if a neighbour saw more of the log: an older log of the same key looks the same."""
+"""The last words of a hole's `why` if a neighbour saw more of the log: an older log of the same key looks the same."""
 
 
 class File(NamedTuple):
@@ -192,7 +192,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
 
 
 class _Heads:
-    """Where one router's segments end, and with which digests."""
+    """The ends of one router's segments, and the digests there."""
 
     def __init__(self, seals: Iterable[Seal]) -> None:
         self._sorted = sorted(seals, key=lambda seal: (seal.last_seq, seal.segments, seal.path))
@@ -203,7 +203,7 @@ class _Heads:
         return (one.head_seq, one.head_digest) in self._ends
 
     def contradicting(self, one: Witness) -> Seal | None:
-        """Return a seal that ends there with another digest, or goes on there; of folded footers only the end is
+        """Return a seal that ends there with another digest, or extends beyond it; of folded footers only the end is
         known."""
         for seal in self._sorted[bisect_left(self._lasts, one.head_seq) :]:
             if seal.last_seq == one.head_seq or (seal.segments == 1 and seal.first_seq <= one.head_seq):
@@ -261,7 +261,7 @@ def _told(
     seen: Mapping[str, int],
     absent: Iterable[str] = (),
 ) -> Evidence:
-    """Return the evidence with these holes, and with logs and limits that match them.
+    """Return the evidence with these holes, and with matching logs and limits.
 
     `vouched`: router -> event up to which neighbours vouch for its log; `seen`: up to which they saw it, 0 if they saw
     events that are not in it; `absent`: neighbours without a log here.

@@ -1,4 +1,4 @@
-"""Marks of numbers, whose XOR shows whether ranges of numbers lie side by side, whoever wrote them.
+"""Marks of numbers, whose XOR shows whether ranges of numbers lie side by side, even if their writer is hostile.
 
 Each range first .. stop - 1 adds the mark of its first number and that of its stop, by exclusive or. Where one ends and
 the next begins, both cancel out. So if the ranges from the least to the greatest number have no gap and do not overlap,

@@ -22,10 +22,10 @@ TIME_MAX = 3_999_999_999_999_999_999
 """Nanoseconds since 1970, up to 2096: together with the longest ttl this stays within 64 bits."""
 NUMBER_MAX = 10**18 - 1
 SHORT_MAX = 10**10 - 1
-"""Numbers that a message holds in 32 bits, and how many messages a line stands for: the sum over 900 million lines
-stays within 64 bits."""
+"""Numbers that a message holds in 32 bits, and the messages that a line stands for: a sum over 900 million lines fits
+64 bits."""
 LINE_BYTES_MAX = 16 << 20
-"""Bytes of a line with its newline: room for an acceptance of 4,096 messages owed to 200,000 recipients."""
+"""Most bytes of a line with its newline: room for an acceptance of 4,096 messages owed to 200,000 recipients."""
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS, "segment", "seal")
 
 HEX = "[0-9a-f]"
@@ -106,7 +106,7 @@ _OTHER = _PLACE | {
     "reason?": "word", "attempt?": "number", "depth?": "number", "duration_ns?": "number", "bytes?": "number",
     "fields?": "fields",
 }  # fmt: skip
-"""The columns of an event that this version does not know."""
+"""The columns of events that this version does not know."""
 _OF_NONE = f'"(?!(?:{"|".join(COLUMNS)})")' + _NAME[1:]
 _UNKNOWN = f",{_OF_NONE}:(?:{_TEXT}|{_INTEGER}|true|false|null|{_list(_INTEGER)}|{_list(_TEXT)})"
 _START = r'\{"v":1,"event":'

@@ -1,4 +1,4 @@
-"""Which messages reached everybody: conditions on the table `message`, in SQL that DuckDB and Spark read alike."""
+"""Messages that reached everybody: conditions on the table `message`, in SQL that DuckDB and Spark read alike."""
 
 from __future__ import annotations
 

@@ -25,13 +25,14 @@ ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "e
 """The events that end a unit at its router, in order of precedence."""
 
 STATES = (*ENDS, "unknown", "pending", "unaccounted")
-"""The states of a unit (router, arrival, recipient named in `accepted`), which is in the first one that applies."""
+"""The states of a unit (router, arrival, recipient named in `accepted`); it is in the first one whose condition
+holds."""
 
 OUTWARD_EVENTS = ("forwarded", "delivered", "acked", "deferred", "expired", "refused", "dropped", "evicted",
                   "unconfirmed", "pulled", "recovered")  # fmt: skip
 TURNED_EVENTS = ("refused", "duplicate")
 NOTED = "_refused"
-"""How the events of services and of the router end that count, of a neighbour or network, what was not taken in."""
+"""The last words of the names of events that count refused input, by neighbour or network."""
 ROUTE_EVENTS = ("route_add", "route_del", "join", "leave", "link_up", "link_down", "advert")
 STATE_EVENTS = ("start", "stop", "config", "link", "invite", "met", "clock_step", "log_gap", *ROUTE_EVENTS)
 FRAME_EVENTS = ("segment", "seal")
@@ -47,19 +48,19 @@ EXPIRY_MAX = 100_000_000
 """Minutes since 2020; later expiries count as this one (year 2210), so that nanoseconds fit 64 bits."""
 
 NUMBER_OF_TEXT = "CASE WHEN length({0}) < 19 AND translate({0}, '0123456789', '') = '' THEN try_cast({0} AS bigint) END"
-"""The whole number in a text field of digits alone; null if it is none. Works in the SQL of either engine."""
+"""SQL for the whole number in a text field of digits alone, null if it is none; works in both engines."""
 
 UNLIKE = "(not as the schema says)"
 """The event that an engine assigns to an invalid line, whose file does not count."""
 
 GRACE_NS = 600 * 10**9
-"""How long after its due time a unit without an end is still `pending`."""
+"""Nanoseconds after its due time during which a unit without an end is still `pending`."""
 
 TTL_S_MAX = (1 << 32) - 1
 """The longest possible ttl."""
 
 OVERDUE_NS = 86_400 * 10**9
-"""How long after its due time a unit without an end is still normal; after that, its cause needs attention."""
+"""Nanoseconds after its due time during which a missing end is still normal; after that its cause needs attention."""
 
 _ROLES = {
     "segment": re.compile(r"events-(\d{16})\.jsonl"),

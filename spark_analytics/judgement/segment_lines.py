@@ -1,7 +1,7 @@
 """Find the problems inside one file of an event log, line by line, given its bytes.
 
 It is read only where header, digest and signature do not already vouch for the whole file, and for tails, which are
-unsigned. Whatever the bytes are, the answer is a list of problems, each with its line and what should be there.
+unsigned. Any bytes give a list of problems, each with its line and what should be there.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Lines:
 
 
 _CONTRADICTIONS = ("before this line is missing", "the sequence number ", "the footer ", "the event ")
-"""The beginnings of problems that are between lines, or between lines and the footer."""
+"""How problems begin that are between lines, or between lines and the footer."""
 
 
 def contradicts_itself(found: Lines) -> bool:
-    """Whether each line is valid and the footer of its router is there, but they contradict each other."""
+    """Whether each line is valid and the footer is its router's, but they contradict each other."""
     texts = [text for _, text in found.problems]
     return found.footer is not None and bool(texts) and all(text.startswith(_CONTRADICTIONS) for text in texts)
 
@@ -92,7 +92,7 @@ def why_no_line(line: bytes) -> str:
 
 
 class _Check:
-    """Check line after line."""
+    """Checks one line after another."""
 
     def __init__(self, verify: Verify, is_tail: bool) -> None:
         self._verify = verify
@@ -113,7 +113,7 @@ class _Check:
         return len(self._found.problems) >= PROBLEMS_MAX
 
     def cut(self) -> None:
-        """Note that there are more lines, which are not read."""
+        """Record that there are more lines, which are not read."""
         self._number += 1
         self._found.is_cut = True
 

@@ -1,4 +1,4 @@
-"""The time span of an audit: its now, and the time of the accepted events that it judges."""
+"""The time span of an audit: the time at which it is made, and the accepted events that it judges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def first_of(minute: str, step: int) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The audit's now, `as_of_ns`, and the accepted events it judges, those of [since_ns, until_ns).
+    """The time of the audit, `as_of_ns`, and the accepted events that it judges, those in [since_ns, until_ns).
 
     The methods take the name of a column of times in ns. No time stamp counts as later than now.
     """

@@ -17,7 +17,7 @@ Told = Mapping[int, tuple[int, bytes]]
 
 
 class Tails:
-    """Compare files; each is read once, and only if another one overlaps it."""
+    """Compares files; each is read once, and only if another one overlaps it."""
 
     def __init__(self, content: Content) -> None:
         self._content = content
@@ -64,8 +64,8 @@ class Tails:
         return None if seq is None else (seq, here[seq][0], there[seq][0])
 
     def _signed_instead(self, tail: Seen, segments: Iterable[Seen], signed: Iterable[Seal]) -> Seal | None:
-        """Return a footer that signs events of the tail which no segment holds, unless they were signed as they
-        stand."""
+        """Return a footer that signs events of the tail that no segment holds; None if there is none, or if it signs
+        the tail's own bytes."""
         alone = missing(tail.first, tail.last, [(one.first, one.last) for one in segments])
         shows = [seal for seal in signed if alone and seal.last_seq >= alone[0][0]]
         its = {seal.sha256 for seal in shows if (seal.first_seq, seal.last_seq) == (tail.first, tail.last)}
@@ -93,7 +93,7 @@ class Tails:
 
 
 def _overlapping(files: Iterable[Seen]) -> Iterator[tuple[Seen, Seen]]:
-    """Return the pairs of files that share events: none of files that merely follow each other."""
+    """Return the pairs of files that share events; files that only follow each other are no pair."""
     ordered = sorted(files, key=lambda seen: (seen.first, seen.path))
     for number, one in enumerate(ordered):
         for other in (ordered[at] for at in range(number + 1, len(ordered))):

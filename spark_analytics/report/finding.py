@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 LEVELS = ("bad", "warning", "info", "good")
-"""`bad` is what must not be (a loss, a broken promise, evidence that cannot be believed), `warning` what should be
-looked at (unknown, duplicates, drops), `info` what is worth knowing, `good` that all is well."""
+"""The levels: `bad` must not be (a loss, a broken promise, evidence that cannot be believed), `warning` needs a look
+(unknown, duplicates, drops), `info` is worth knowing, `good` means that all is well."""
 
 Row = Mapping[str, Any]
 Finding = dict[str, str]

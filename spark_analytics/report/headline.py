@@ -7,7 +7,7 @@ from .reading import Row, rows, whole
 
 
 def headline(summary: Row) -> str:
-    """Return the verdict in one sentence, and a second one if the balance is sound but something else is not."""
+    """Return the verdict in one sentence, with a second one if the balance is right but something else is not."""
     bad = sum(1 for row in rows(summary, "findings") if row.get("level") == "bad")
     broken = sum(1 for log in rows(summary, "logs") if log.get("whole") is False and log.get("problems"))
     if broken:
@@ -19,7 +19,7 @@ def headline(summary: Row) -> str:
 
 
 def balanced(summary: Row) -> str:
-    """Return one sentence on what became of everything that was owed."""
+    """Return one sentence about the fates of all deliveries owed."""
     owed, lost, unknown = (whole(summary, name) for name in ("owed", "unaccounted", "unknown"))
     if whole(summary, "residual"):
         return f"The books do not balance: {whole(summary, 'residual'):,} deliveries are in no state at all."

@@ -82,7 +82,7 @@ def windows(summary: Row) -> Iterator[int]:
 
 
 def binned(found: Iterable[Row], place: Callable[[int], int], count: int, names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the sums of each field by the window's place on the axis; windows off the axis are left out."""
+    """Return the sums of each field by the window's place on the axis; windows outside the axis are left out."""
     sums = {name: [0] * count for name in names}
     for row in found:
         at = minute(row.get("window"))

@@ -199,7 +199,7 @@ def _clock_steps(summary: Row, pair: Row) -> str:
 
 
 def fills_within(full_s: float | None, waiting: int, limit: int | None, most_s: float) -> bool:
-    """Whether a queue will be full within that time; of one that is nearly empty, the last rate does not tell."""
+    """Whether a queue will be full within that time; the last rate says nothing about a queue that is nearly empty."""
     return full_s is not None and full_s <= most_s and waiting * NEARLY_EMPTY >= (limit or 0)
 
 

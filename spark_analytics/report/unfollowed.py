@@ -1,7 +1,7 @@
-"""Messages that were handed to a router and are missing from what is known of its log: why that may be so.
+"""Judge messages that were handed to a router and are missing from the known part of its log.
 
-The log of a running router ends before its neighbours' last handovers: what is not sealed yet is in no file. Only if
-the sender's log goes on for a day after the handover should the receiver's log have held it.
+The log of a running router ends before its neighbours' last handovers, because events that are not sealed yet are in no
+file. Only if the sender's log goes on for a day after the handover should the receiver's log have held it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SEALED_MINUTES = 1440
 
 
 class Unfollowed(NamedTuple):
-    """A judgement of unknown handovers: its level, which log lacks the messages and why, and the remedy."""
+    """A judgement of unknown handovers: its level, the log that lacks the messages and why, and the remedy."""
 
     level: str
     text: str
@@ -44,7 +44,7 @@ def unfollowed(summary: Row, pair: Row) -> Unfollowed:
 
 
 def _is_long_ago(summary: Row, pair: Row) -> bool:
-    """Whether more handovers are unknown than left that queue in the last day of the log, so that some are older.
+    """Whether the unknown handovers are more than left that queue in the last day of the log, so that some are older.
 
     False also if the queue is not in the summary.
     """

@@ -18,7 +18,7 @@ from .state import SCHEMAS
 from .stream_tables import PARCEL
 
 BROADCAST_ROWS = 2_000_000
-"""How many ids are looked for in one pass over all ids; more are sorted."""
+"""Most ids that are looked up in one pass over all ids; more are sorted."""
 HANDED = ("id", "taker", "router", "parcel", "i", "t", "acked_t")
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -44,7 +44,7 @@ def arrivals(rows: DataFrame) -> DataFrame:
 
 
 def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
-    """Return those of all ids so far that are wanted (`id`)."""
+    """Return the rows of all ids so far whose `id` is wanted."""
     wanted = wanted.distinct()
     return ids.join(F.broadcast(wanted) if count < BROADCAST_ROWS else wanted, "id", "left_semi")
 
@@ -70,8 +70,8 @@ def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
 
 
 class News(NamedTuple):
-    """The additions of a batch: different messages, acceptances that are not the first, and how many of these are
-    earlier than one that was counted before."""
+    """The counts added by a batch: new messages, acceptances that are not the first, and those of them that are earlier
+    than one counted before."""
 
     messages: int
     accepted_again: int
@@ -91,7 +91,7 @@ def news(accepted_id: DataFrame) -> News:
 
 
 def accepted_twice(accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
-    """Return the parcels of the ids that this batch accepted again; `ids`: all, each with its parcel."""
+    """Return the parcels of the ids that this batch accepted again. `ids`: all ids, each with its parcel."""
     pairs = accepted_id.where("new > 0 AND times > 1").select("id", "router")
     return ids.join(F.broadcast(pairs), ["id", "router"], "left_semi").select(*PARCEL).distinct()
 
@@ -125,7 +125,7 @@ def followed(handover: DataFrame) -> DataFrame:
 
 
 def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> DataFrame:
-    """Return the gold table `custody`, from the handovers followed before and the rest."""
+    """Return the gold table `custody`, from the handovers followed in earlier batches and the others."""
     keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
     none = F.lit(0).cast("bigint")
     before = named(past.join(keys, "taker", "inner"), routers).withColumns({"broken": none, "unknown": none})

@@ -38,17 +38,17 @@ LAID = (
 )  # fmt: skip
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
 MORE = ("is_new", "start", "taker")
-"""The columns by which this tally groups in addition to those of `findings`."""
+"""The columns by which the stream's tally groups in addition to those of `findings`."""
 SIDE_BY_SIDE = (
     "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count",
 )  # fmt: skip
 """The columns about arrival numbers and event numbers, which are checked batch by batch."""
 PARTITIONS_FEW = 8
-"""With so few partitions, re-planning each step takes longer than running a worse plan."""
+"""With at most this many partitions, planning each step again takes longer than a worse plan."""
 
 
 class Rebuild(Exception):
-    """Earlier sums do not hold any more; the text says why. All files must be read again."""
+    """Earlier sums are no longer right, for the reason in the text; all files must be read again."""
 
 
 class Unlike(Exception):
@@ -168,7 +168,7 @@ class _Batch:
         self.laid = cut_off(silver.laid_out(new.unionByName(before, allowMissingColumns=True), self.partitions))
 
     def _tell(self) -> None:
-        """Compute what needs no look at parcels: counts, and what routers logged about themselves."""
+        """Compute everything that does not need parcels: counts, and the routers' events about themselves."""
         self.tallied = self._tally()
         found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
@@ -256,7 +256,7 @@ class _Batch:
             raise NotIncremental("a file gives an arrival number twice")
 
     def _late(self) -> dict[str, DataFrame]:
-        """Return how late lines change parcels that were closed: differences of the summed tables, and the rows
+        """Return the changes that late lines make to closed parcels: differences of the summed tables, and the rows
         themselves. Leave all other lines in `rows`."""
         if not self.base.parts.get("closed") or not self.strays_count:
             return {}
@@ -306,7 +306,7 @@ class _Batch:
         return new
 
     def _ids(self, given: dict[str, DataFrame], added: dict[str, DataFrame]) -> dict[str, DataFrame]:
-        """Match the new ids with the earlier ones, and set what became of messages handed on; return the tables to
+        """Match the new ids with the earlier ones, and set the fate of messages handed on; return the tables to
         write."""
         tables, base = self.tables, self.base
         arrivals = cut_off(handovers.arrivals(self.laid.where("is_new")))
@@ -363,7 +363,7 @@ class _Batch:
 
 
 def _by_event(sums: Iterable[Summed]) -> list[Summed]:
-    """Merge the sums of one event into one."""
+    """Merge the sums of one event into one row."""
     found: dict[str, Summed] = {}
     for one in sums:
         _, lines, messages, numbers, marks = found.get(one.event, Summed(one.event, 0, 0, 0, 0))

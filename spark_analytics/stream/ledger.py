@@ -44,7 +44,7 @@ TABLES: Mapping[str, Callable[[Rows], Rows]] = {
 }
 """The small tables, each with the function that merges the rows of several batches. `facts`: of every file;
 `authentic`: footers whose signature holds; `doubted`: files whose lines cannot be read; `counted`: segments;
-`stretches`: ranges of arrival numbers that their lines give; `words`: `findings.tally`; `told`:
+`stretches`: ranges of arrival numbers that their lines give; `words`: `findings.tally`; `told`: rows of
 `log_ends.self_reports`."""
 Ledger = dict[str, Rows]
 

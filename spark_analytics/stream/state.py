@@ -1,4 +1,4 @@
-"""The state of a stream: tables to which each batch adds its own part, and one note of the parts that count.
+"""The state of a stream: tables to which each batch adds its own part, and a note of the parts that are in force.
 
 A part is a directory named by the batch that writes it, so a batch that is repeated overwrites its own. Tables that are
 written whole with each batch alternate between two places. The note of a batch is written last, and alternates with the
@@ -28,7 +28,7 @@ from .stopped import Stopped
 VERSION = 6
 """Version of the tables and of the note."""
 PARTS_MAX = 16
-"""How many parts of one level are folded into one part of the next."""
+"""Number of parts of one level from which they are folded into one part of the next."""
 _ACCEPTED = (
     "struct<n:bigint,ids:binary,due_ns:bigint,ttl_s:bigint,recipients:array<string>,kind:string,signer:string,"
     "destination:string,peer:string,lives:array<bigint>>"
@@ -62,7 +62,7 @@ KEYS = {
 }
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
 LEAST = ("pending_due_ns", "upper_ns")
-"""The columns of which the least counts. Columns in neither this, `GREATEST` nor a key are sums."""
+"""The columns that are merged by taking the least value. Columns in neither this, `GREATEST` nor a key are sums."""
 SCHEMAS = {
     "ledger": ledger.SCHEMA,
     "added": ", ".join(f"{table} struct<{columns}>" for table, columns in ADDED.items()),
@@ -83,8 +83,8 @@ LARGE = ("open", "closed", "ids", "waiting", "beyond")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state after a batch, as this `version` writes it. `parts`: of each table; `unused`: parts that only the batch
-    before needed.
+    """The state after a batch, as this `version` writes it. `parts`: those of each table; `unused`: parts that only the
+    previous batch needed.
 
     `rows`: how many rows that batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
     with logs here; `takers`: recipients that took messages over; `full`: why these logs cannot be audited
@@ -154,18 +154,18 @@ class Store:
         return state.with_part(table, self._put(table, place, rows))
 
     def note_down(self, state: State, new: Mapping[str, Rows]) -> State:
-        """Write the batch's part of the small tables; return the state with it."""
+        """Write the batch's part of the small tables; return the state with that part."""
         whole = ledger.joined(self.ledger(state), new)
         state = self.write(state, "ledger", ledger.to_frame(self.spark, new))
         self._ledger = state.parts["ledger"], whole
         return state
 
     def add(self, state: State, new: Mapping[str, DataFrame]) -> State:
-        """Write the batch's part of the summed tables; return the state with it."""
+        """Write the batch's part of the summed tables; return the state with that part."""
         return self.write(state, "added", _side_by_side(new))
 
     def publish(self, state: State, table: str, rows: DataFrame) -> State:
-        """Write a table that is for others, with the batch as a column; return the state with that part."""
+        """Write a table for readers outside, with the batch as a column; return the state with that part."""
         part = f"{table}/batch={state.batch}"
         self._save(part, rows)
         return state.with_part(table, part)
@@ -179,7 +179,7 @@ class Store:
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.root}/{part}")
 
     def fold(self, state: State) -> State:
-        """Return the state with fewer parts, folding those of one level where there are many."""
+        """Return the state with fewer parts: many parts of one level are folded into one."""
         for table in SCHEMAS.keys() & state.parts.keys() - {*REPLACED}:
             found = state.parts[table]
             levels = [int(part.rpartition(".")[2]) for part in found]
@@ -209,7 +209,7 @@ class Store:
         self._last = state
 
     def clear(self, parts: Iterable[str]) -> None:
-        """Empty these parts: Spark can overwrite, but not remove."""
+        """Empty these parts, because Spark can overwrite but not remove them."""
         for part in parts:
             schema = self.spark.read.parquet(f"{self.root}/{part}").schema
             self._save(part, self.spark.createDataFrame([], schema).coalesce(1))
@@ -248,7 +248,7 @@ def names_of(table: str) -> list[str]:
 
 
 def added_up(table: str, rows: DataFrame) -> DataFrame:
-    """Merge the rows of each key into one."""
+    """Merge the rows of each key into one row."""
     sums = [
         (F.max if name in GREATEST else F.min if name in LEAST else F.sum)(name).alias(name)
         for name in rows.columns

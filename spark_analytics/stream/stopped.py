@@ -1,5 +1,4 @@
-"""Causes that may stop a stream from outside, each as a sentence: another run in its place, a full disk, a broken
-state."""
+"""External causes that stop a stream, each as a sentence: another run in its place, a full disk, a broken state."""
 
 from __future__ import annotations
 
@@ -54,7 +53,8 @@ def signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def alone(out: str) -> Iterator[None]:
-    """Be the only run that writes below a local directory. In other file systems nothing prevents a second run."""
+    """Make sure that no other run writes below a local directory. In other file systems nothing prevents a second
+    run."""
     if "://" in out:
         yield
         return
@@ -74,8 +74,8 @@ def alone(out: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_by(out: str, failure: Callable[[], Exception | None]) -> Iterator[None]:
-    """Turn Spark's errors into `Stopped`. `failure` returns what a batch raised; an error of ours is raised as it
-    is."""
+    """Turn Spark's errors into `Stopped`. `failure` returns the error of a batch; an error of ours is raised
+    unchanged."""
     try:
         yield
     except PySparkException as error:

@@ -24,8 +24,8 @@ PARCEL = ("router", "parcel")
 
 @dataclass(frozen=True)
 class Running(Tables):
-    """`rows`: of open parcels and new ones; `past`: the sums of earlier batches for the same tables; `given`: whole
-    tables made elsewhere."""
+    """The rows from which a batch's tables are made. `rows`: of open and new parcels; `past`: the sums of earlier
+    batches for the same tables; `given`: whole tables made elsewhere."""
 
     past: Mapping[str, DataFrame]
     given: Mapping[str, DataFrame]
@@ -33,7 +33,7 @@ class Running(Tables):
 
     @cached_property
     def blocks(self) -> DataFrame:
-        """Return `delivery.blocks` with `is_open`: whether their parcel is open."""
+        """Return `delivery.blocks` with `is_open`: whether the parcel is open."""
         whole = Window.partitionBy(*PARCEL)
         rest = F.sum(F.col("unknown") + F.col("pending") + F.col("unaccounted")).over(whole)
         is_open = (rest > 0) | (F.max("owed").over(whole) == 0)
@@ -47,7 +47,7 @@ class Running(Tables):
         return self.kept.keep(self.blocks.where("is_open").select(*PARCEL).union(alone.select(*PARCEL)).distinct())
 
     def flagged(self, table: DataFrame) -> DataFrame:
-        """Return the table with `is_open`, by its parcels."""
+        """Return the table with a column `is_open` for its parcels."""
         marks = self.open_parcels.withColumn("open", F.lit(True))
         found = table.join(marks, list(PARCEL), "left")
         return found.withColumn("is_open", F.coalesce("open", F.lit(False))).drop("open")

@@ -1,8 +1,9 @@
-"""The files of an export: segments, tails and pruned footers under pseudonyms, and stand-ins for unbelievable files.
+"""The files of an export: segments, tails and pruned footers under pseudonyms, and stand-ins for files that cannot be
+believed.
 
-Every digest is another one here. Wherever a segment was named by its digest (by the next one, by its pruned footer, by
-a neighbour that witnessed it), it is named by its new one, or by a pseudonym if its lines are not in the export. So
-chains, forks and contradicted witnesses stay as they were.
+Every digest changes. Wherever a segment was named by its digest (by the next one, by its pruned footer, by a neighbour
+that witnessed it), it is named by its new one, or by a pseudonym if its lines are not in the export. So chains, forks
+and contradicted witnesses stay as they were.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ SCHEMA = "upsycle log export 1"
 _ABOUT = "export.json"
 
 Report = Callable[[str, float], None]
-"""Gets the present step, and how much of it is done, from 0 to 1."""
+"""Callback for progress: the current step, and the fraction of it that is done."""
 
 
 class Exported(NamedTuple):
@@ -101,7 +101,7 @@ def export(
     names: Callable[[], Pseudonyms],
     report: Report = lambda what, part: None,
 ) -> Exported:
-    """Write an export into `out`, which must be missing or empty; all or nothing, and nothing if no file can be
+    """Write an export into `out`, which must be missing or empty; all or nothing. Nothing is written if no file can be
     believed.
 
     `evidence` and `facts` are the results of `evidence_of`; `names` is called when there is something to write.

@@ -1,9 +1,10 @@
-"""The events of the log: decisions about messages, as values, and as the bytes that commit in the same transaction.
+"""The events of the log: decisions about messages, as values, and as bytes that are committed in the decisions'
+transaction.
 
-Events are columns. One `Accepted` represents n messages and takes n consecutive sequence numbers; every other
-event takes one, however many messages it represents: an `Outward` names ranges of arrival numbers, a `Turned` may
-have only a count. Sequence numbers begin at 1 and have no gaps. Ids are joined, 32 bytes each; a column of numbers
-is joined little-endian 32-bit words. Fields are declared in the order of their encoding (`cddl/event.cddl`).
+Events are columns. One `Accepted` represents n messages and takes n consecutive sequence numbers; every other event
+takes one, however many messages it represents: an `Outward` names ranges of arrival numbers, a `Turned` may have only a
+count. Sequence numbers begin at 1 and have no gaps. Ids are joined, 32 bytes each; a column of numbers is joined
+little-endian 32-bit words. Fields are declared in the order of their encoding (`cddl/event.cddl`).
 
 No event contains a message body.
 """
@@ -27,7 +28,8 @@ BOOT_BYTES = 16
 ID_BYTES = 32
 WORD_BYTES = 4
 COPY = 2
-"""The kind of a multicast that a local service sends on to one router (R-C29), accepted beside the message itself."""
+"""The kind of an acceptance by which a local service sends a multicast on to one router (R-C29); it exists beside that
+of the message itself."""
 INT64_MAX = (1 << 63) - 1  # The greatest number in the analytics' types.
 FIELD_MAX = 10**18 - 1  # The greatest number in a line (`cddl/segment.cddl`).
 TIMES_MAX = 10**10 - 1  # The greatest count of a line.
@@ -58,7 +60,8 @@ STATE_EVENTS = frozenset((
 KNOWN_EVENTS = frozenset(("accepted", "segment", "seal")) | OUTWARD_EVENTS | TURNED_EVENTS | STATE_EVENTS
 """Names that no service may give to its own events."""
 DIAL_REFUSED = "dial_refused"
-"""The one event that the router notes as its services do: its name does not begin with that of a service."""
+"""The one event that the router records in the form of a service's event: its name does not begin with that of a
+service."""
 
 
 # Structs, not dataclasses: one is made per recipient and batch, and a frozen dataclass costs ten times as
@@ -143,8 +146,9 @@ class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
     """An event of a service of this node: a word that its `events.py` declares, its key, and its fields; or
     `DIAL_REFUSED`, with the router's key.
 
-    `ids` holds the id of the message that it is about, or is empty. The audit counts as abuse what ends in `_refused`:
-    its field `times` says how often something of the neighbour `router`, or of the network `prefix`, was not taken in.
+    `ids` holds the id of the message that it is about, or is empty. Events whose names end in `_refused` count as abuse
+    in the audit: the field `times` says how often input of the neighbour `router`, or of the network `prefix`, was
+    refused.
     """
 
     at_ns: Natural
@@ -182,7 +186,7 @@ def stands_for(event: Event) -> int:
 
 
 def reason_word(number: int) -> str:
-    """Return the word of a reason, or `reason-70` for one of a newer router or that no service here has declared."""
+    """Return the word of a reason, or `reason-70` for one that neither this router nor its services know."""
     known = Reason._value2member_map_.get(number)
     return known.word if isinstance(known, Reason) else f"reason-{number}"
 
@@ -291,9 +295,8 @@ def _check(event: Event) -> None:
 
 
 class Counts:
-    """Message counts by event and reason since this router started.
-
-    The size is bounded by the names of events and the numbers of reasons.
+    """Message counts by event and reason since this router started; bounded by the names of events and the numbers of
+    reasons.
     """
 
     def __init__(self) -> None:

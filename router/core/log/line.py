@@ -36,7 +36,7 @@ TIME_MAX = 4 * 10**18 - 1
 
 
 class Line(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One line of a segment, of any kind. Where the default is 0, no line has the value 0."""
+    """One line of a segment, of any kind. If a column's default is 0, the value 0 never occurs."""
 
     v: int
     event: str

@@ -33,7 +33,7 @@ def header(first: Line, predecessor: str | None) -> Line:
 
 
 class Tally:
-    """The totals of a segment's lines, for its footer."""
+    """The totals over a segment's lines, for its footer."""
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq

@@ -1,1 +1,1 @@
-"""Decisions that services of several roles share: pure, with time and randomness as arguments."""
+"""Decisions that several services share: pure, with time and randomness as arguments."""

@@ -16,7 +16,7 @@ KNOWN_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """An advertisement whose signature, times and addresses were judged, and the public network of its address."""
+    """A verified advertisement, with the public network of its address."""
 
     advert: Advertisement
     exp: int
@@ -32,9 +32,10 @@ class Verified:
 
 
 class Adverts:
-    """The newest advertisement of each other router, and that of this node's (`own`).
+    """The newest advertisement of each other router, and this node's own (`own`).
 
-    `role`: the service of this kind. Of the others at most `most`: the one that was used least lately is forgotten."""
+    `role`: the service of this kind. At most `most` others are kept: the one that was used least recently is forgotten.
+    """
 
     def __init__(self, role: str, most: int = KNOWN_MAX) -> None:
         self.own: Advertisement | None = None
@@ -54,9 +55,10 @@ class Adverts:
         return None if found is None else found.services.get(self._role)
 
     def take(self, heard: Advertisement, source: AddressSource, now_s: float) -> Verified | tuple[Reason, str]:
-        """Judge an advertisement that `source` brought, and keep it if it is the newest; else return why not.
+        """Judge an advertisement that `source` brought, and keep it if it is the newest; return why it was not kept,
+        else None.
 
-        What is cheap is judged first; a copy of a known one is not verified again."""
+        Cheap checks come first; a copy of a known one is not verified again."""
         known = self._newest.get(heard.router)
         if refused := out_of_time(heard, known, now_s, EXPIRY_S + 3600) or self._misplaced(heard, source):
             return refused
@@ -66,12 +68,12 @@ class Adverts:
         return verified(heard, int(now_s))
 
     def is_known(self, heard: Advertisement) -> bool:
-        """Whether it is the newest that is known of that router, so that it need not be verified."""
+        """Whether it is the newest known one of that router, and need not be verified."""
         known = self._newest.get(heard.router)
         return known is not None and known.wire == heard.wire
 
     def remember(self, advert: Advertisement) -> None:
-        """Keep an advertisement that is verified, in place of an earlier one of the same router."""
+        """Keep a verified advertisement in place of an earlier one of the same router."""
         self._newest.pop(advert.router, None)
         while len(self._newest) >= self._most:
             del self._newest[next(iter(self._newest))]
@@ -86,12 +88,12 @@ class Adverts:
 
     @property
     def is_on_loopback(self) -> bool:
-        """Whether this node is reached on its own machine only."""
+        """Whether this node can be reached from its own machine only."""
         return self.own is not None and any(reach_of(one.host) is Reach.LOOPBACK for one in self.own.addresses)
 
 
 def verified(advert: Advertisement, now_s: int) -> Verified:
-    """Return an advertisement that was judged, with what is read from it often."""
+    """Return a verified advertisement, with the values that are read from it often."""
     prefixes: Iterable[bytes | None] = map(public_prefix, advert.addresses)
     return Verified(advert, advert.deadline_s(now_s), next(filter(None, prefixes), None))
 

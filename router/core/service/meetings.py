@@ -4,12 +4,13 @@
     other → one     MET  {n, to, tags}       the answer
     one   → other   MET  {n, to, tags}       closes it; both know now what they share
 
-`Meetings` takes in one thing after the other and returns deeds; it reads no signature. Its caller encodes the words,
-sends them through the partner's router, and says of what came which router brought it: tags hold for that router alone.
-Partners meet again every hour, and a moment after the own set of groups has changed.
+`Meetings` takes one input after the other and returns deeds; it checks no signature. Its caller encodes the words,
+sends them through the partner's router, and names the router that brought each input: tags are valid for that router
+alone. Partners meet again every hour, and a moment after the own set of groups has changed.
 
-Beyond `TAGS_MAX` wanted groups a meeting is about those whose topics come first: the topics follow from both nonces, so
-that both ends choose alike, and differently each time. What such a meeting leaves out holds until its time is over.
+If more than `TAGS_MAX` groups are wanted, a meeting compares those whose topics come first: topics are derived from
+both nonces, so both ends choose the same groups, and others each time. Groups found earlier and left out of a meeting
+stay valid until their time is over.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ DOUBLED_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class MeetingLimits:
-    """The times and bounds of meetings.
+    """The times and bounds of meetings, in seconds.
 
-    `again_s` passes between two meetings with a partner, `changed_s` from a change of the own set to the next, at least
-    `apart_s` between two that begin here. For `start_s` after the start the own set may be incomplete: nobody is
-    answered yet. A nonce is good for `answer_s`. There are `tries_max` MEETs without an answer (None: any number), with
-    pauses that double up to `pause_s_max`; then the partner is forgotten. `agreed_s`: how long a group found holds;
-    `groups_max`: of how many groups found with one partner. Own beginnings are limited to `answers_per_s` in all, and
-    so are answers to routers with which nothing is shared; answers to one partner to `partner_per_s`, of which
-    `partner_burst` may come at once.
+    `again_s`: between two meetings with a partner; `changed_s`: from a change of the own set to the next meeting;
+    `apart_s`: at least between two meetings begun here. For `start_s` after the start nobody is answered, as the own
+    set may be incomplete. `answer_s`: how long a nonce is valid. `tries_max`: MEETs without an answer, with pauses that
+    double up to `pause_s_max`, before a partner is forgotten (None: never). `agreed_s`: how long a group in common
+    stays valid; `groups_max`: groups in common that are kept per partner. `answers_per_s` limits the meetings begun
+    here, and likewise the answers to routers without a group in common; `partner_per_s` and the burst `partner_burst`
+    limit the answers to one partner.
     """
 
     again_s: float = 3600.0
@@ -57,7 +58,7 @@ class MeetingLimits:
 
 
 class Cause(Enum):
-    """Why something that came in was not used."""
+    """Why an input was not used."""
 
     OWN_KEY = "a meeting with this router itself"
     UNASKED = "an answer to no question of ours, or after its time"
@@ -80,9 +81,9 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """The groups in common with a router, in place of those before, each with its topic; they hold for `agreed_s`.
+    """The groups in common with a router and their topics, valid for `agreed_s`; they replace the earlier ones.
 
-    `left_out`: how many more were found than `groups_max`."""
+    `left_out`: how many more than `groups_max` were found."""
 
     router: PublicKey
     topics: Mapping[bytes, bytes]
@@ -91,7 +92,7 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Count what that router brought and was not used."""
+    """Count an input of that router that was not used."""
 
     by: PublicKey
     cause: Cause
@@ -104,9 +105,9 @@ Deed = Say | Common | Drop
 
 
 class Open(NamedTuple):
-    """A meeting that waits for the partner's MET: both nonces, the partner's None until it answers, and its end.
+    """A meeting that waits for the partner's MET: both nonces (`theirs` is None until it answers), and its end.
 
-    `revision`: which of the own sets it was begun with; a partner that began it was sent this one's tags."""
+    `revision`: the own set at its begin; a partner that began the meeting was sent tags of this set."""
 
     own: bytes
     theirs: bytes | None
@@ -115,7 +116,7 @@ class Open(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A group in common: what both call it, and the monotonic second until which it holds."""
+    """A group in common: its topic, and the monotonic second until which it is valid."""
 
     topic: bytes
     until_s: float
@@ -123,11 +124,11 @@ class Found(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Partner:
-    """A router met or to be met, and the service of our role there.
+    """A router that is met, and the service of our role there.
 
     `asked`: the meeting that we began; `answered`: the one that it began; `held`: its MEET that came before we could
-    answer. `next_s`: when we begin the next meeting; `began_s`: when we began the last; `tries`: how many MEETs in a
-    row were not answered; `is_told`: whether a `Common` has told of it."""
+    answer. `next_s`: when we begin the next meeting; `began_s`: when we began the last; `tries`: number of unanswered
+    MEETs in a row; `is_told`: whether a `Common` was returned for it."""
 
     router: PublicKey
     service: PublicKey
@@ -147,7 +148,7 @@ class Partner:
 
 
 class Meetings:
-    """The meetings of one service. `random(n)` returns n bytes that nobody can guess; seconds are monotonic."""
+    """The meetings of one service. `random(n)` returns n unpredictable bytes; seconds are monotonic."""
 
     def __init__(
         self, me: PublicKey, random: Callable[[int], bytes], now_s: float, limits: MeetingLimits | None = None
@@ -170,12 +171,12 @@ class Meetings:
         return len(self._partners)
 
     def __contains__(self, router: bytes) -> bool:
-        """Whether a router is met or to be met; one that has not answered for long and shares nothing is not."""
+        """Whether a router is a partner; one that has long been silent and has no group in common is forgotten."""
         return router in self._partners
 
     @property
     def due_s(self) -> float:
-        """Return the monotonic second at which `tick` has something to do; infinity: never."""
+        """Return the monotonic second at which `tick` has something to do; infinity if there is nothing."""
         times = (one.next_s if one.held is None else self._ready_s for one in self._partners.values())
         return max(self._ready_s, min(times, default=inf))
 
@@ -187,7 +188,7 @@ class Meetings:
     # -- what happens here --------------------------------------------------------------------------------------
 
     def want(self, group: bytes, wanted: bool, now_s: float) -> None:
-        """Note that this router wants a group, or does not any more; a change is soon met about with all partners."""
+        """Record whether this router wants a group; a change soon leads to new meetings with all partners."""
         if wanted is (group in self._wanted):
             return
         (self._wanted.add if wanted else self._wanted.discard)(group)
@@ -198,8 +199,8 @@ class Meetings:
     def meet(self, router: PublicKey, service: PublicKey, now_s: float, *, is_back: bool = False) -> bool:
         """Begin a meeting with the service of our role on a router at the next `tick`; return whether there is room.
 
-        With one that is connected again (`is_back`) also right after the last, which it may have forgotten, but not
-        while that one is open: the link may have come up for its sake."""
+        `is_back`: the router is connected again and may have forgotten the last meeting, so it is met again at once. An
+        open meeting goes on, because the link may have come up for it."""
         partner = self._partner(router, service, now_s)
         if partner is None:
             return False
@@ -210,11 +211,11 @@ class Meetings:
         return True
 
     def forget(self, router: bytes) -> None:
-        """Meet a router no more; what was agreed with it stays as it is."""
+        """Stop meeting a router; the groups agreed with it stay valid."""
         self._partners.pop(router, None)
 
     def tick(self, now_s: float) -> list[Deed]:
-        """Answer who was held back, and begin the meetings that are due."""
+        """Answer partners whose MEET was held back, and begin the meetings that are due."""
         if now_s < self._ready_s:
             return []
         deeds: list[Deed] = []
@@ -229,7 +230,7 @@ class Meetings:
     # -- what others say ----------------------------------------------------------------------------------------
 
     def hear_meet(self, router: PublicKey, service: PublicKey, meet: Meet, now_s: float) -> list[Deed]:
-        """Answer the MEET of a service that its router brought."""
+        """Answer a MEET of the service whose router brought it."""
         if router == self._me:
             return [Drop(router, Cause.OWN_KEY)]
         partner = self._partner(router, service, now_s)
@@ -242,7 +243,7 @@ class Meetings:
         return self._answer(partner, meet, now_s)
 
     def hear_met(self, router: PublicKey, service: PublicKey, met: Met, now_s: float) -> list[Deed]:
-        """Take in the answer to our MEET, and close the meeting; or what closes one that we have answered."""
+        """Handle a MET: the answer to our MEET, or the closing of a meeting that we have answered."""
         partner = self._partners.get(router)
         if partner is None:
             return [Drop(router, Cause.UNASKED)]
@@ -269,9 +270,10 @@ class Meetings:
         return max(at_s, partner.began_s + self._limits.apart_s)
 
     def _partner(self, router: PublicKey, service: PublicKey, now_s: float) -> Partner | None:
-        """Return a router's partner, a new one if need be.
+        """Return a router's partner, created if missing.
 
-        Of too many, the one that shares nothing and was silent longest gives way; None if all share something."""
+        If there are too many, the one that shares nothing and was silent longest is replaced; None if all share
+        something."""
         if (known := self._partners.get(router)) is not None:
             return known
         if len(self._partners) >= self._limits.partners_max:
@@ -318,13 +320,13 @@ class Meetings:
         return Say(partner.service, partner.router, Met(own, theirs, tags))
 
     def _subjects(self, meeting: Meeting) -> Collection[bytes]:
-        """Return the groups that a meeting is about: all that are wanted, or those whose topics come first."""
+        """Return the groups that a meeting compares: all wanted ones, or those whose topics come first."""
         if len(self._wanted) <= TAGS_MAX:
             return self._wanted
         return nsmallest(TAGS_MAX, self._wanted, key=meeting.topic)
 
     def _met(self, partner: Partner, meeting: Meeting, tags: Collection[bytes], now_s: float) -> list[Deed]:
-        """Take in the partner's tags; tell of the groups in common, unless there were none and are none."""
+        """Handle the partner's tags; return the groups in common, unless there were none and are none."""
         limits, before = self._limits, partner.found
         partner.heard_s = now_s
         self._lapse(partner, now_s)
@@ -344,7 +346,7 @@ class Meetings:
         return [Common(partner.router, {group: one.topic for group, one in partner.found.items()}, left_out)]
 
     def _lapse(self, partner: Partner, now_s: float) -> None:
-        """Forget what was in common and is not wanted any more, or whose time is over."""
+        """Forget groups in common that are not wanted any more or whose time is over."""
         wanted = self._wanted
         partner.found = {
             group: one for group, one in partner.found.items() if group in wanted and one.until_s > now_s

@@ -1,4 +1,5 @@
-"""What was not taken in, counted by who brought it and why, to be written down now and then as events `…_refused`."""
+"""Counts of refused input, by the router or network that sent it and by reason, recorded from time to time as events
+`…_refused`."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from typing import NamedTuple
 from router.core.wire.reasons import Reason
 
 ROWS_MAX = 64
-"""Rows counted apart between two writings; beyond them all of a reason count as one, without router and network."""
+"""Rows counted separately between two recordings; beyond them all refusals of a reason count as one row, without router
+and network."""
 
 
 class Refused(NamedTuple):
-    """One row: the reason, and the fields of its event. An empty `router` or `prefix` is not known, or of several."""
+    """One row: the reason, and the fields of its event. `router` or `prefix` is empty if unknown or if there were
+    several."""
 
     reason: Reason
     fields: Mapping[str, str | int]
@@ -36,19 +39,19 @@ class Refusals:
         return len(self._counts)
 
     def count(self, reason: Reason, times: int = 1, *, by: bytes = b"", prefix: str = "") -> None:
-        """Count something that the router `by` brought, or the network `prefix` (as `192.0.2.0/24`)."""
+        """Count an input refused from the router `by`, or from the network `prefix` (as `192.0.2.0/24`)."""
         row = reason, by, prefix
         self._counts[row if row in self._counts or len(self._counts) < self._most else (reason, b"", "")] += times
 
     def by_reason(self) -> dict[Reason, int]:
-        """Return what was counted since the last writing, by reason."""
+        """Return the counts since the last recording, by reason."""
         found = Counter[Reason]()
         for (reason, _, _), times in self._counts.items():
             found[reason] += times
         return dict(found)
 
     def take(self) -> list[Refused]:
-        """Return all rows, and count from nothing again."""
+        """Return all rows, and start counting again from zero."""
         counts, self._counts = self._counts, Counter()
         return [
             Refused(reason, {"prefix": prefix, "times": times} if prefix else {"router": by.hex(), "times": times})

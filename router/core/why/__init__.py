@@ -1,1 +1,1 @@
-"""The fate of a message, judged from the log lines about it."""
+"""The fate of a message, judged by the log lines about it."""

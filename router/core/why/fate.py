@@ -2,7 +2,7 @@
 
 Only logged decisions count. The states are those of the audit, in its order of precedence, except that an open delivery
 is `in-flight` or `queued`. If the store cannot be asked, the log alone is judged: an open delivery is `pending` if its
-time is not over where the log ends.
+time is not over at the log's end.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ COPY = "copy"
 HOPS_MAX = 50
 SECOND_NS = 1_000_000_000
 SPOILT_TOLD = 5
-"""The most untrusted files that a sentence names."""
+"""Most untrusted files that a sentence names."""
 OVER_S = 600
-"""How long after its time a delivery without an end in the log is still `pending`, as in the audit."""
+"""Seconds after its expiry during which a delivery without an end in the log is still `pending`, as in the audit."""
 
 Hole = tuple[int, int]
-"""The first and last of a run of missing sequence numbers; last 0: all from the first on."""
+"""The first and last number of a run of missing sequence numbers; `last` 0: all from the first on."""
 Spoilt = tuple[int, str]
 """A file of the log that does not match its signature: the first sequence number by its name, and its path."""
 

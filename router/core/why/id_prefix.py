@@ -1,4 +1,4 @@
-"""The beginning of a message id as people type it: hex digits, or the text form msg1…, whole or truncated."""
+"""The beginning of a message id as a user types it: hex digits, or the text form msg1…, whole or truncated."""
 
 from __future__ import annotations
 

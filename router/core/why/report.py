@@ -25,8 +25,8 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
     """Return the owner's JSON; `recipients` are those of the fate, extended by what other routers reported.
 
     Times are UTC text and, for programs, nanoseconds. At most `RECIPIENTS_MAX` recipients or about `BYTES_MAX` bytes of
-    them are listed, the first; `states` counts all of them by state, `copies` apart from these those that were sent
-    on."""
+    them are listed, from the first on; `states` counts all of them by state, except the copies that were sent on, which
+    `copies` counts."""
     named = {"group": found.signer} if found.kind == "multicast" else {"destination": found.destination}
     states: dict[str, int] = {}
     copies: dict[str, int] = {}
@@ -91,9 +91,9 @@ def noted_json(trace: Trace) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The number of recipients in one state, and when the last came to it (0: the state is not final).
+    """The number of recipients in one state, and when the last one entered it (0: the state is not final).
 
-    `beyond`: distance in routers behind the one that answers.
+    `beyond`: how many routers behind the answering one they are.
     """
 
     state: str
@@ -117,7 +117,7 @@ def may_hear(trace: Trace, asker: str) -> Trace | None:
     """Return the part of the trace that a neighbour, `asker`, may know; None if there is none.
 
     These are the acceptances of the message from it, with their outcomes, and its copies that were turned away here,
-    also those that were duplicates of another neighbour's."""
+    including duplicates of messages from another neighbour."""
     accepted = tuple(line for line in trace.accepted if line.peer == asker)
     turned = tuple(line for line in trace.turned if line.peer == asker)
     if accepted:

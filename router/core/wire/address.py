@@ -3,8 +3,8 @@
     [1 ip port] TLS over TCP      [3 name port] the same by DNS name      [4 url] WebSocket
     [5 [+ address]] up to eight of these, in the order in which to try them, not nested
 
-An address of an unknown kind is ignored, and what names it is kept. Reading judges the form only; whether an address
-counts depends on who names it: `refusal_of`.
+An address of an unknown kind is ignored, and the item that contains it is kept. Reading checks the form only; whether
+an address counts depends on its source: `refusal_of`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class IpAddress:
 
 @dataclass(frozen=True, slots=True)
 class NamedAddress:
-    """A DNS name and port, for TLS over TCP. What the name resolves to is an address that is judged again."""
+    """A DNS name and port, for TLS over TCP. The address that the name resolves to is judged separately."""
 
     host: str
     port: int
@@ -94,7 +94,7 @@ TransportAddress = IpAddress | NamedAddress | WebSocketAddress
 
 
 def encoded_addresses(addresses: Iterable[TransportAddress]) -> list[Any]:
-    """Return the value of an `addr` field: one address as it is, several as a list."""
+    """Return the value of an `addr` field: a single address by itself, several as a list."""
     plain = [one.encoded() for one in addresses]
     if not 1 <= len(plain) <= ADDRESSES_MAX:
         raise ValueError(f"1 to {ADDRESSES_MAX} addresses are named, not {len(plain)}")
@@ -103,7 +103,8 @@ def encoded_addresses(addresses: Iterable[TransportAddress]) -> list[Any]:
 
 
 def read_addresses(value: Any, name: str) -> tuple[TransportAddress, ...]:
-    """Return the addresses of known kinds in an `addr` field, in their order; raise `Malformed` if it is none."""
+    """Return the addresses of known kinds in an `addr` field, in their order; raise `Malformed` if it is no such
+    field."""
     if type(value) is list and value[:1] == [5]:
         rows = shape.array(shape.array(value, name, 2, 2)[1], name, 1, ADDRESSES_MAX)
         found = [_read(row, name) for row in rows]
@@ -113,7 +114,7 @@ def read_addresses(value: Any, name: str) -> tuple[TransportAddress, ...]:
 
 
 def read_address(value: Any, name: str) -> TransportAddress:
-    """Return the one address of a known kind that `value` is; else raise `Malformed`."""
+    """Return the address that `value` encodes; raise `Malformed` unless it is a single one of a known kind."""
     found = _read(value, name)
     if found is None:
         raise Malformed(f"{name} is of a kind that is not known")
@@ -225,7 +226,7 @@ def _name(text: str, name: str) -> str:
 
 
 class AddressSource(Enum):
-    """Who names an address."""
+    """The source of an address."""
 
     ANYBODY = "an advertisement that was passed on"
     DATAGRAM = "what a datagram on the LAN says"
@@ -236,7 +237,7 @@ class AddressSource(Enum):
 
 
 class Reach(Enum):
-    """From where an address can be reached; the value says it in a sentence after the address."""
+    """From where an address can be reached; the value completes a sentence that begins with the address."""
 
     PUBLIC = "is public"
     PRIVATE = "lies in a private network, and counts only if the LAN, an invitation, an app or the operator names it"
@@ -271,9 +272,9 @@ def refusal_of(
 
 
 def addresses_of_node(urls: Iterable[str]) -> tuple[TransportAddress, ...]:
-    """Return the addresses among these URLs at which others reach the node that listens there or names them.
+    """Return the addresses among these URLs at which others reach the node that listens there or advertises them.
 
-    Addresses of the machine itself only count where there is nothing better; one of every interface names none.
+    Loopback addresses count only if there is no other; a URL for every interface gives no address.
     """
     found = list[TransportAddress]()
     for url in urls:
@@ -286,7 +287,7 @@ def addresses_of_node(urls: Iterable[str]) -> tuple[TransportAddress, ...]:
 
 
 def reach_of(host: Ip | str) -> Reach:
-    """Return from where this host can be reached, as far as its name or number tells."""
+    """Return from where this host can be reached, as far as its name or number shows."""
     if isinstance(host, IPv4Address):
         return _reach_of_four(host)
     if isinstance(host, IPv6Address):
@@ -300,8 +301,7 @@ def reach_of(host: Ip | str) -> Reach:
 def public_prefix(address: TransportAddress) -> bytes | None:
     """Return the network of a public IP address, its /24 or /56; None for private addresses and names.
 
-    Whoever has one address often has all of its network, so what is counted for each address is counted for each
-    network too.
+    The owner of one address often has its whole network, so limits per address apply per network as well.
     """
     host = address.host
     if isinstance(host, str) or reach_of(host) is not Reach.PUBLIC:
@@ -318,7 +318,7 @@ def network_text(ip: Ip) -> str:
 
 
 def _within(ip: Ip) -> IPv4Address | None:
-    """Return the IPv4 address to which an IPv6 address leads, if it does."""
+    """Return the IPv4 address embedded in an IPv6 address, None if there is none."""
     if isinstance(ip, IPv4Address):
         return None
     return ip.ipv4_mapped or ip.sixtofour or (IPv4Address(ip.packed[12:]) if ip in _TRANSLATED else None)

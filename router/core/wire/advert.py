@@ -1,10 +1,10 @@
-"""Peer advertisements: what a router says of itself, signed with its key (specification, "Peer Discovery Service").
+"""Peer advertisements: a router's signed statement about itself (specification, "Peer Discovery Service").
 
     [1 {"id" "addr" "svcs" "grps" "rev" "ttl" "exp" "sig"}]
 
-`sig` is over enc(1) and enc(the map without `sig`), which begin 01 a7 as nothing else of ours does (R-D1, R-B7). An
-advertisement is forwarded as it was received (R-D11), so its bytes are kept. `decode_advertisement` judges size and
-form, at the same small cost whatever comes; keys and signature are checked by `verify`.
+`sig` is over enc(1) and enc(the map without `sig`), which begin with 01 a7, unlike anything else that we sign (R-D1,
+R-B7). An advertisement is forwarded as it was received (R-D11), so its bytes are kept. `decode_advertisement` checks
+size and form, at a small bounded cost; keys and signature are checked by `verify`.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ class Advertisement:
 
     @property
     def message(self) -> bytes:
-        """Return it as a message to a discovery service, as on the LAN: `[1, PEER_ADVERTISEMENT]`."""
+        """Return the advertisement as a message to a discovery service, also used on the LAN: `[1,
+        PEER_ADVERTISEMENT]`."""
         return _HEAD + self.wire
 
     @property
     def is_farewell(self) -> bool:
-        """Whether the router says by it that it stops (R-D17)."""
+        """Whether the router announces with it that it stops (R-D17)."""
         return self.ttl_s == 0
 
     def text(self) -> str:
-        """Return it as a link; raise `BadText` if it is too long."""
+        """Return the advertisement as a link; raise `BadText` if it is too long."""
         return write_link(ADVERTISEMENT, self.wire, leave_out="addresses, services or groups")
 
     def verify(self) -> bool:
-        """Whether the signature is the router's, and every key that it names is a valid point (R-B2)."""
+        """Whether the signature is the router's, and every key in the advertisement is a valid point (R-B2)."""
         fields = decode(self.wire, ADVERTISEMENT_ITEMS_MAX)
         if not verify(self.router, _signed(fields), self.signature):
             return False
@@ -113,7 +114,7 @@ def decode_datagram(data: bytes) -> Advertisement:
 
 
 def read_advertisement(value: Any) -> Advertisement:
-    """Return the advertisement that this decoded map is; else raise `Malformed`. Nothing is verified."""
+    """Return the advertisement in a decoded map; raise `Malformed` if it is none. Nothing is verified."""
     found = shape.fields(value, "an advertisement", _KEYS)
     wire = encode(found)
     if len(wire) > ADVERTISEMENT_BYTES_MAX:
@@ -146,7 +147,7 @@ def _signed(fields: Mapping[str, Any]) -> bytes:
 
 
 class Succession(Enum):
-    """How an advertisement stands to the known one of the same router (R-D6)."""
+    """The relation of an advertisement to the known one of the same router (R-D6)."""
 
     NEWER = "it replaces the known one"
     SAME = "it is the known one"
@@ -155,7 +156,7 @@ class Succession(Enum):
 
 
 def succession(heard: Advertisement, known: Advertisement | None) -> Succession:
-    """Return how `heard` stands to `known`, both verified and of one router; only a newer one replaces."""
+    """Return the relation of `heard` to `known`, both verified and of one router; only a newer one replaces."""
     if known is None or heard.rev > known.rev:
         return Succession.NEWER
     if heard.rev < known.rev:
@@ -166,7 +167,8 @@ def succession(heard: Advertisement, known: Advertisement | None) -> Succession:
 def refusal_of(
     heard: Advertisement, known: Advertisement | None, now_s: float, lifetime_max_s: float
 ) -> tuple[Reason, str] | None:
-    """Return why an advertisement does not count, by its times and by what is known of that router; else None."""
+    """Return why an advertisement does not count, by its times and by the known one of that router; None if it
+    counts."""
     left_s = expiry_s(heard.expiry_min) - now_s
     if left_s <= 0:
         return Reason.EXPIRY_PASSED, "the advertisement has expired, or a clock is wrong: that router's or this node's"

@@ -1,4 +1,4 @@
-"""Application messages: the members' messages inside BODY, signed by the member and sealed (R-E1 … R-E7).
+"""Application messages: signed by a member of a group, sealed, and carried in BODY (R-E1 … R-E7).
 
     group      BODY = enc([1, key id, nonce, ciphertext])       under the group's content key
     unicast    BODY = enc([2, prekey id, ephemeral, ciphertext])       to a prekey that the recipient signed
@@ -41,23 +41,23 @@ _UNICAST_KEY_LABEL = b"upsycle unicast key 1"
 
 
 class SealError(ValueError):
-    """Raised for a sealed body that is well formed, but cannot be opened or trusted."""
+    """A sealed body is well formed, but cannot be opened or trusted."""
 
 
 class UnknownContentKey(SealError):
-    """Raised for a body sealed under a key that we do not have."""
+    """A body is sealed under a key that we do not have."""
 
 
 class BadSeal(SealError):
-    """Raised for a ciphertext that was changed, or sealed for somebody else."""
+    """A ciphertext was changed, or is sealed for somebody else."""
 
 
 class BadMemberSignature(SealError):
-    """Raised for an opened message that is not signed, for this group, by the member it names."""
+    """An opened message is not signed, for this group, by the member that it names."""
 
 
 class BadPrekey(SealError):
-    """Raised for a prekey that its owner has not signed, or that cannot be sealed to."""
+    """A prekey is not signed by its owner, or cannot be sealed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ApplicationMessage:
 
     @property
     def said(self) -> MessageId:
-        """Return an id of this content by this member, the same however often and by whomever it is sealed."""
+        """Return an id of this content by this member, the same for every copy whoever seals or sends it."""
         return MessageId(digest(_SAID_LABEL + self.sender + self.signature))
 
 
@@ -103,7 +103,7 @@ def seal(
 def unseal(body: bytes, group: PublicKey, content_keys: Mapping[bytes, bytes]) -> ApplicationMessage:
     """Return the message in the BODY of a multicast to `group`; `content_keys` maps `content_key_id` to key.
 
-    Raises `Malformed`, `UnknownContentKey`, `BadSeal` or `BadMemberSignature` if there is none to be trusted.
+    Raises `Malformed`, `UnknownContentKey`, `BadSeal` or `BadMemberSignature` if there is no trustworthy message.
     """
     key_id, nonce, ciphertext = _parts(body, _FOR_GROUP, NONCE_BYTES)
     content_key = content_keys.get(key_id)

@@ -19,15 +19,15 @@ FRAME_BYTES_MAX = (1 << 20) + 4096
 
 
 class Malformed(ValueError):
-    """Raised for bytes that the specification does not allow; the text says where they go wrong."""
+    """Bytes that the specification does not allow; the text says where they go wrong."""
 
 
 class TooLarge(Malformed):
-    """Raised for an announced length beyond the limit."""
+    """An announced length is beyond the limit."""
 
 
 class CutShort(Malformed):
-    """Raised for bytes that end before the item that they begin."""
+    """The bytes end before the item that they begin."""
 
 
 def encode(value: Any) -> bytes:
@@ -108,7 +108,7 @@ def check_items(data: bytes, items_max: int) -> None:
 def first_of(data: bytes) -> tuple[int, int]:
     """Return the length of the array in `data` and its first value, an unsigned number; else raise `Malformed`.
 
-    Reads these two heads only, so that a message's type is judged before its content is decoded.
+    Only these two heads are read, so that a message's type is checked before its content is decoded.
     """
     if not b"\x81" <= data[:1] <= b"\x97":
         raise Malformed("not an array of 1 to 23 values")
@@ -167,7 +167,7 @@ def unframe(data: bytes, at: int = 0) -> bytes:
 
 
 def content_at(data: bytes, at: int, end: int) -> int:
-    """Return where the content begins of the byte string that spans `data[at:end]` exactly; else raise `Malformed`."""
+    """Return where the content of the byte string that spans `data[at:end]` exactly begins; else raise `Malformed`."""
     for head_bytes in (1, 2, 3, 5):
         length = end - at - head_bytes
         if length >= 0 and data[at : at + head_bytes] == head(length):

@@ -26,7 +26,7 @@ REPORT_STATES = ("expired", "refused", "dropped")
 
 
 class UnknownControl(Malformed):
-    """Raised for a type of control message that this version does not know."""
+    """A type of control message that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)

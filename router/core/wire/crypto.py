@@ -14,7 +14,7 @@ ID_BYTES = 32
 
 
 class InvalidKey(ValueError):
-    """Raised for bytes that are not a usable Ed25519 public key."""
+    """Bytes are not a usable Ed25519 public key."""
 
 
 class PublicKey(bytes):

@@ -1,6 +1,6 @@
 """The forms of a service's messages in the BODY of unicasts: `[type, map]`, numbered per service (R-A11).
 
-Type and length are judged before anything is decoded, and the items before anything is built.
+Type and length are checked before anything is decoded, and the number of items before any value is built.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .codec import Malformed, TooLarge, decode, first_of
 
 
 class UnknownMessage(Malformed):
-    """Raised for a type of message that this version does not know."""
+    """A type of message that this version does not know."""
 
 
 class Form(NamedTuple):
@@ -25,7 +25,8 @@ class Form(NamedTuple):
 
 
 def read_form(body: bytes, service: str, forms: Mapping[int, Form]) -> Any:
-    """Return what the form of the body's type reads; raise `UnknownMessage` without one, else `Malformed`."""
+    """Return the value in the body, read by the form of its type; raise `UnknownMessage` if no form has that type, else
+    `Malformed`."""
     count, kind = first_of(body)
     form = forms.get(kind)
     if count != 2:

@@ -1,4 +1,4 @@
-"""Group links: one text with all that a member needs to read a group, and perhaps to send to it (R-E7).
+"""Group links: one text with everything that a member needs to read a group, and perhaps to send to it (R-E7).
 
 A link is `upsycle:` + base64url of enc([2, {"grp", "key", ?"name", ?"seed", ?"at"}]); a read-only link lacks the seed.
 `at` names up to two routers that serve the group (R-C28). Anyone who has a link can read the group, so no error and no
@@ -50,7 +50,7 @@ class GroupLink:
         return write_link(GROUP, encode(fields), leave_out="addresses of the routers that serve the group")
 
     def with_hints(self, hints: tuple[Hint, ...]) -> GroupLink:
-        """Return the link with as many of these hints as it has room for, the first ones first."""
+        """Return the link with the first of these hints for which it has room."""
         for count in range(min(len(hints), HINTS_MAX), 0, -1):
             found = replace(self, hints=hints[:count])
             try:
@@ -75,7 +75,7 @@ def new_group(seed: bytes, content_key: bytes, name: str | None = None) -> Group
 
 
 def parse_link(text: str) -> GroupLink:
-    """Return the group link that `text` holds; else raise `BadText`, which does not repeat its secrets."""
+    """Return the group link in `text`; else raise `BadText`, which does not repeat its secrets."""
     _, value = read_link(text, GROUP)
     try:
         found = shape.fields(value, "it", ("grp", "key"), ("name", "seed", "at"))
@@ -91,7 +91,7 @@ def parse_link(text: str) -> GroupLink:
 
 
 def link_name(found: shape.Fields) -> str | None:
-    """Return the name in the map of a link, fit to be shown; None if there is none."""
+    """Return the printable name in the map of a link; None if there is none."""
     return _name(shape.text(found["name"], "name", NAME_BYTES_MAX)) if "name" in found else None
 
 

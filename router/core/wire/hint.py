@@ -51,7 +51,7 @@ def encode_hint(said: Hinted, kind: bytes) -> bytes:
 
 
 def decode_hint(body: bytes) -> Hinted:
-    """Return the HINT that a body holds; else raise `Malformed`."""
+    """Return the HINT in a body; else raise `Malformed`."""
     if not is_hint(body):
         raise Malformed("no HINT")
     if len(body) > HINT_BYTES_MAX:

@@ -2,8 +2,8 @@
 
     [3 {"id" "at" "inv" "exp" "gr" "sig" ?"name" ?"grp"}]
 
-`sig` by the inviting router is over a label and enc(the map without `sig`). `inv` is a secret: who knows it may redeem
-the invitation. The inviter keeps its digest only; no error and no repr shows it.
+`sig` by the inviting router is over a label and enc(the map without `sig`). `inv` is a secret: anyone who knows it may
+redeem the invitation. The inviter keeps only its digest; no error and no repr shows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .text import clean, key_text, short
 
 SECRET_BYTES = 16
 LIFE_S_MAX = 3660 * 86_400
-"""The longest time for which an invitation is made: one that seems to last longer shows a clock that is behind."""
+"""The longest life of an invitation; one that seems to live longer shows that the reader's clock is behind."""
 RIGHTS = {"join": 1, "store": 2, "relay": 4, "why": 8}
 """The rights that an invitation may grant, and their bits."""
 RIGHTS_ALL = 15
@@ -49,7 +49,7 @@ class Invitation:
 
     @property
     def id(self) -> bytes:
-        """Return the digest of the secret, by which the inviter knows the invitation."""
+        """Return the digest of the secret, by which the inviter identifies the invitation."""
         return invitation_id(self.secret)
 
     def text(self) -> str:
@@ -86,7 +86,7 @@ def make_invitation(
 
 
 def parse_peer_link(text: str) -> Invitation | Advertisement:
-    """Return the invitation or the advertisement of a node that `text` holds, its signature verified.
+    """Return the invitation or the node's advertisement in `text`, its signature verified.
 
     Raises `BadText`, which does not repeat its secrets.
     """
@@ -103,7 +103,7 @@ def parse_peer_link(text: str) -> Invitation | Advertisement:
 
 
 def rights_number(rights: Collection[str]) -> int:
-    """Return the sum of these rights' bits."""
+    """Return the rights as a number, the sum of their bits."""
     if not rights or not RIGHTS.keys() >= set(rights):
         raise ValueError(
             f"an invitation grants one or more of {', '.join(RIGHTS)}, not {', '.join(rights) or 'nothing'}"
@@ -112,7 +112,7 @@ def rights_number(rights: Collection[str]) -> int:
 
 
 def rights_in(number: int) -> tuple[str, ...]:
-    """Return the rights whose bits make up this number."""
+    """Return the rights whose bits are in this number."""
     return tuple([right for right, bit in RIGHTS.items() if number & bit])
 
 
@@ -147,7 +147,7 @@ def _signed(fields: shape.Fields) -> bytes:
 
 
 def _group_fields(group: GroupLink) -> shape.Fields:
-    """Return the map of a group, whose key is left out where the seed makes it."""
+    """Return the map of a group; its key is left out if it can be derived from the seed."""
     access = {"grp": group.group} if group.seed is None else {"seed": group.seed}
     return {"key": group.content_key, **access} | ({"name": group.name} if group.name else {})
 

@@ -1,4 +1,4 @@
-"""How long a message may live: ttl and expiry (R-A2, R-A3). Times are Unix seconds unless the name says otherwise."""
+"""The lifetime of a message: ttl and expiry (R-A2, R-A3). Times are Unix seconds unless the name says otherwise."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def apart_words(ahead_ns: int) -> str:
 
 
 def clock_text(ahead_ns: int) -> str:
-    """Return cause and remedy of refusing a message that is valid by only one of this node's two times."""
+    """Return cause and remedy of refusing a message that is valid by only one of this node's two clocks."""
     whose = "its neighbours' clocks, or what it was" if ahead_ns > 0 else "its neighbours' clocks"
     return f"this node's clock is {apart_words(ahead_ns)} {whose}: set it, or, if it is right, `router clock confirm`"

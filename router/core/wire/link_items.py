@@ -1,4 +1,4 @@
-"""Link items: what two neighbours send each other besides the messages they pass on (TYPE 2-15).
+"""Link items: the control items between two neighbours, beside the messages that they pass on (TYPE 2-15).
 
     [2 {…}] hello      [3 signature] proof    [4 n] settled         [5 k reason ?text] refused
     [6 t0] ping        [7 t0 t1 t2 ?head] pong                      [8 reason ?text] goodbye
@@ -8,8 +8,8 @@
 Unknown keys of the hello are ignored, so it can grow; everything else is closed. Messages are numbered from 1, per
 connection and direction. Texts have at most 200 bytes and lose their control characters.
 
-`form_of` judges an item by its first bytes and its length, before anything is decoded; the caller then judges whether
-it is allowed in the present state, and only then reads it.
+`form_of` judges an item by its first bytes and its length, before anything is decoded; the caller then checks whether
+it is allowed in the present state, and only then decodes it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HELLO_KEYS = ("v", "role", "epoch", "dur", "frame", "msgs", "bytes", "feat", "n
 
 
 class UnknownItem(Malformed):
-    """Raised for a link item of a TYPE that this version does not know."""
+    """A link item of a TYPE that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """`count` messages to the receiver, from `first` to `last`, were refused or expired; group None: unicasts."""
+    """`count` messages to the receiver, sent from `first` to `last`, were refused or expired; `group` None:
+    unicasts."""
 
     group: PublicKey | None
     count: int
@@ -237,7 +238,7 @@ def read_item(form: Form, wire: bytes) -> Item:
 
 
 def proof_bytes(side: str, dialler_hello: bytes, listener_hello: bytes) -> bytes:
-    """Return what the `dialler` or the `listener` signs: label, own side, and digests of both hellos as sent.
+    """Return the bytes that the `dialler` or the `listener` signs: label, own side, and digests of both hellos as sent.
 
     The side prevents reflection of a proof; the hellos prevent its reuse elsewhere and downgrades (R-B5, R-B7).
     """

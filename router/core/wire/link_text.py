@@ -2,9 +2,9 @@
 
     upsycle:BASE64URL of enc([1, PEER_ADVERTISEMENT] / [2, GROUP] / [3, INVITATION]), without padding
 
-One reader for all of them. It drops white space and line breaks, takes the scheme in any case, and tells apart what is
-not a link of ours, cut short, changed, of a newer type, or for another command. Links hold secrets, so no error shows
-any of their letters.
+One reader serves all of them. It drops white space and line breaks, accepts the scheme in any case, and tells apart
+texts that are no link of ours, cut short, changed, of a newer type, or for another command. Links hold secrets, so no
+error shows any of their letters.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
 
 class LinkType(NamedTuple):
-    """What a link of one type is, the command that takes it, what somebody who sees it can do, and a name that the map
-    of this type has and no other."""
+    """A type of link: what it is, the command that takes it, what somebody who sees it can do, and a key that only this
+    type's map has."""
 
     noun: str
     command: str
@@ -59,10 +59,10 @@ def is_link(text: str) -> bool:
 
 
 def links_in(text: str) -> list[str]:
-    """Return the links within a longer text such as a mail, each once, if none of their letters is changed.
+    """Return the links within a longer text such as a mail, each once, if they are unchanged.
 
-    A link may be broken over lines, and these may be quoted by `>` or end in `=`. At most the first 16 places where
-    one may begin are looked at.
+    A link may be broken over lines, and these may be quoted by `>` or end in `=`. At most the first 16 places where one
+    may begin are examined.
     """
     plain, found = _LINE_ENDS.sub("\n", text), []
     for begin in list(_SCHEME.finditer(plain))[:_FOUND_MAX]:
@@ -109,7 +109,8 @@ def write_link(kind: int, fields: bytes, *, leave_out: str = "") -> str:
 
 
 def read_link(text: str, *wanted: int) -> tuple[int, Any]:
-    """Return type and map of a link of one of the wanted types; else raise `BadText`. The map is not judged."""
+    """Return type and map of a link of one of the wanted types; else raise `BadText`. The map's content is not
+    checked."""
     nouns = " or ".join(TYPES[kind].noun for kind in wanted)
     if len(text) > 8 * LINK_CHARACTERS_MAX:
         raise bad_link(nouns, f"it has {len(text)} characters; {LINK_CHARACTERS_MAX} are the most")
@@ -143,7 +144,7 @@ def bad_link(nouns: str, cause: str) -> BadText:
 
 
 def changed_link(kind: int, error: ValueError) -> BadText:
-    """Return the error for a link of that type whose map is not what was written, as this error says."""
+    """Return the error for a link of that type whose map was changed after it was written, as `error` shows."""
     return bad_link(TYPES[kind].noun, f"{_CHANGED} ({error})")
 
 
@@ -158,14 +159,14 @@ def _check_type(raw: bytes, nouns: str) -> None:
 
 
 def _check_case(letters: str, nouns: str) -> None:
-    """Raise `BadText` if the letters are all of one case, which so many never are as they are written."""
+    """Raise `BadText` if all letters have one case: a text of this length was converted to it."""
     if len(letters) >= _BOTH_CASES_FROM and (letters.isupper() or letters.islower()):
         case = "capitals" if letters.isupper() else "small"
         raise bad_link(nouns, f"its letters are all {case}, and after {SCHEME} case counts")
 
 
 def _bytes_of(letters: str, nouns: str) -> bytes:
-    """Return the whole bytes that these letters hold; bits that are left at the end are not judged."""
+    """Return the whole bytes that these letters encode; leftover bits are ignored."""
     if not letters:
         raise bad_link(nouns, "it is cut short")
     if not _LETTERS.issuperset(letters):

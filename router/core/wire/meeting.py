@@ -36,7 +36,7 @@ class Meet:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The sender's nonce, the nonce that it answers, and its tags."""
+    """The sender's nonce, the nonce that it answers, and the tags of its groups."""
 
     nonce: bytes
     to: bytes
@@ -45,7 +45,7 @@ class Met:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """The keys of two routers, and the nonces: `first` of who sent MEET, `second` of who answered."""
+    """The keys of two routers, and the nonces: `first` of the one that sent MEET, `second` of the one that answered."""
 
     own: PublicKey
     other: PublicKey
@@ -53,7 +53,8 @@ class Meeting:
     second: bytes
 
     def tags(self, groups: Collection[bytes], filler: bytes) -> tuple[bytes, ...]:
-        """Return what to tell the other: a tag for each wanted group, padded. `filler`: 512 fresh random bytes."""
+        """Return the tags to send to the other end: one for each wanted group, padded. `filler`: 512 fresh random
+        bytes."""
         if len(filler) != FILLER_BYTES:
             raise ValueError(f"tags are padded from {FILLER_BYTES} random bytes, not {len(filler)}")
         found = [_tag(self.own, self.other, self, group) for group in groups]
@@ -64,12 +65,12 @@ class Meeting:
         return tuple(sorted(found))
 
     def shared(self, groups: Collection[bytes], tags: Collection[bytes]) -> list[bytes]:
-        """Return those of the given groups that the other end wants too, according to the tags it sent."""
+        """Return the given groups that the other end wants too, according to the tags that it sent."""
         told = frozenset(tags)
         return [group for group in groups if _tag(self.other, self.own, self, group) in told]
 
     def topic(self, group: bytes) -> bytes:
-        """Return what both call a shared group from then on."""
+        """Return the topic by which both ends name a shared group from then on."""
         return digest(_TOPIC_LABEL + self.first + self.second + group)[:TAG_BYTES]
 
 
@@ -86,12 +87,12 @@ def met_fields(met: Met) -> shape.Fields:
 
 
 def read_meet(value: Any) -> Meet:
-    """Return the MEET that this decoded map is; else raise `Malformed`."""
+    """Return the MEET in a decoded map; else raise `Malformed`."""
     return Meet(nonce(shape.fields(value, "MEET", ("n",))["n"], "n"))
 
 
 def read_met(value: Any) -> Met:
-    """Return the MET that this decoded map is; else raise `Malformed`."""
+    """Return the MET in a decoded map; else raise `Malformed`."""
     found = shape.fields(value, "MET", ("n", "to", "tags"))
     tags = shape.array(found["tags"], "tags", 0, TAGS_MAX)
     return Met(

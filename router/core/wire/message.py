@@ -1,8 +1,8 @@
-"""Routed messages: seal, open, verify, id, VIA (specification, "Unicast & multicast messages").
+"""Routed messages: seal, open, verify, id and VIA (specification, "Unicast & multicast messages").
 
-A message is deterministic CBOR of a closed shape, so everything before the body is a regular language: one
-pattern per kind finds every field of a received message in place, and bytes that do not match it are malformed.
-The received bytes themselves are verified, hashed, stored and forwarded; nothing is ever encoded again (R-A6):
+A message is deterministic CBOR of a closed shape, so everything before the body is a regular language: one pattern per
+kind finds every field of a received message in place, and bytes that do not match it are malformed. The received bytes
+themselves are verified, hashed, stored and forwarded; nothing is ever encoded again (R-A6):
 
     84 TYPE HEADER BODY 5840 SIG              the wire form      signed: wire[1:-66]   hashed: wire[1:]
     85 TYPE HEADER BODY 5840 SIG 5820 VIA     the same with VIA  signed: wire[1:-100]  hashed: wire[1:-34]
@@ -135,7 +135,7 @@ def read_header(data: bytes, start: int, end: int) -> Header:
 
 
 def body_at(data: bytes, start: int, end: int) -> int:
-    """Return where the body begins of the well-formed message at `data[start:end]`."""
+    """Return where the body of the well-formed message at `data[start:end]` begins."""
     found = (_MULTICAST if data[start + 1] == MULTICAST else _UNICAST).match(data, start, end)
     assert found is not None
     return found.end()
@@ -215,7 +215,8 @@ def message_id(wire: bytes) -> MessageId:
 
 
 def with_via(wire: bytes, via: PublicKey) -> bytes:
-    """Return the message with `via`, the router it came through or should go through, spliced in: no encoding."""
+    """Return the message with `via` (the router it came through or should go through) spliced in, without encoding it
+    again."""
     return b"".join((b"\x85", without_via(wire)[1:], _VIA_HEAD, via))
 
 

@@ -34,7 +34,7 @@ class Prekey:
 
 
 def make_prekey(owner: SigningKey, x25519_seed: bytes) -> Prekey:
-    """Return a prekey of `owner`; the holder of the seed (32 random bytes) can open what is sealed to it."""
+    """Return a prekey of `owner`; the holder of the seed (32 random bytes) can open bodies sealed to it."""
     x25519 = bindings.crypto_scalarmult_base(exactly(x25519_seed, KEY_BYTES, "an X25519 seed"))
     return Prekey(owner.public, x25519, owner.sign(_LABEL + x25519))
 

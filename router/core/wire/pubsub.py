@@ -1,8 +1,8 @@
-"""What a router tells the pub/sub service of its node, in the body of a unicast to it (specification, "SUB & UNSUB").
+"""Messages from a router to the pub/sub service of its node, in the body of a unicast (specification, "SUB & UNSUB").
 
-    [1 SUB] [3 UNSUB]         which group is wanted there, and which is not any more
+    [1 SUB] [3 UNSUB]         a group is wanted here, or is not wanted any more
 
-The service answers by `[2 SUB_ACK]` and `[4 UNSUB_ACK]`, which byte by byte are the JOIN_ACK and LEAVE_ACK of
+The service answers with `[2 SUB_ACK]` and `[4 UNSUB_ACK]`, which byte by byte are the JOIN_ACK and LEAVE_ACK of
 `control.py`; the router tells them apart by the link that brings them (R-C27).
 """
 

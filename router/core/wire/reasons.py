@@ -1,8 +1,8 @@
 """Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
 
 Numbers 0-63 are the router's; every service has a later range (`RANGES`), and declares its reasons in its `reasons.py`.
-A reason that is not declared in this process is shown by its number. Those of a service's range that the router itself
-gives, which redeems invitations, dials, and knows what is shared with whom, are declared here.
+A reason that is not declared in this process is shown by its number. Reasons of a service's range that the router
+itself gives, because it redeems invitations, dials, and knows the shared groups, are declared here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import IntEnum
 SERVICES_MIN = 64
 RANGES = {"dmq": (64, 127), "capd": (128, 191), "discovery": (192, 223), "pubsub": (224, 255)}
 OTHERS = (256, 1023)
-"""The range of every other service: several on one node choose different numbers."""
+"""The range of all other services; two of them on one node must choose different numbers."""
 WORD = re.compile(r"[a-z][a-z0-9_:-]{0,63}")
 REASON_MAX = (1 << 16) - 1
 NOT_DECLARED = "A service ended it for a reason of its own, which this node has no words for."
@@ -120,7 +120,8 @@ def reason_from(number: int) -> Reason:
 
 
 def missed_text(count: int, number: int, whom: str) -> str:
-    """Return the sentence that tells a recipient (`whom`: this app, this node) what it was not sent, and why."""
+    """Return the sentence that tells a recipient (`whom`: this app, this node) which messages it was not sent, and
+    why."""
     reason = reason_from(number)
     remedy = "; the operator of that router can grant `store`" if reason is Reason.NOT_KEPT else ""
     are = "message" if count == 1 else "messages"

@@ -1,5 +1,5 @@
-"""Redeeming an invitation, and hearing later what it still gives: the bodies of unicasts between a guest and the router
-that invited it (R-D15).
+"""Redemption of an invitation, and later news of its rights: the bodies of unicasts between a guest and its inviter
+(R-D15).
 
     [9 {"inv" ?"name"}]     answered, on that link only, by     [10 {"inv" "result" "gr" "exp" ?"had"}]
     [12 {}]                 answered, on that link only, by     [13 {"result" "gr" "exp"}], again at each change
@@ -27,7 +27,7 @@ REDEEMED = b"\x82\x0a"
 ASK_TERMS = b"\x82\x0c"
 TERMS = b"\x82\x0d"
 TO_INVITER = frozenset((REDEEM, ASK_TERMS))
-"""The first bytes of what a guest says to the router that invited it; the others are its answers."""
+"""The first bytes of a guest's requests to the router that invited it; the other bodies are that router's answers."""
 
 _ITEMS_MAX = 13  # of REDEEMED
 _GRANTED = 0
@@ -36,7 +36,7 @@ _GIVEN = ("result", "gr", "exp")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Redeem:
-    """A request to be let in by an invitation; `name` is what the guest is called."""
+    """A request to be let in by an invitation. `name`: the guest's name for itself."""
 
     secret: bytes
     name: str | None = None
@@ -47,9 +47,9 @@ class Redeem:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Redeemed:
-    """The answer: the rights granted and until when (0: without end), or the number of the reason why not.
+    """The answer: the rights granted and their end (0: none), or the number of the reason for a refusal.
 
-    `had`: the guest had these rights before, and no use of the invitation was taken."""
+    `had`: the guest had these rights before, and no use of the invitation was counted."""
 
     secret: bytes
     reason: int | None
@@ -65,13 +65,13 @@ class Redeemed:
 
 @dataclass(frozen=True, slots=True)
 class AskTerms:
-    """A guest's request to be told what it may do here, now and at each change while the link is up."""
+    """A guest's request for its rights here, now and at each change while the link is up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a guest may do: its rights and until when (0: without end). Without any right: the number of the reason, and
-    since when (0: that is not known)."""
+    """A guest's rights and their end (0: none). Without rights: the number of the reason, and the time since when (0:
+    unknown)."""
 
     reason: int | None
     rights: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
     addr1…    the address of a router, a service or an app     group1…    a group     msg1…    a message id
 
-Both forms are accepted wherever a key is expected. Short forms are for looking up, never for addressing.
+Both forms are accepted wherever a key is expected. Short forms serve to look up a key, never to address it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
 class BadText(RouterError, ValueError):
-    """Raised for a text that does not parse; the message says which text, why, and what to do."""
+    """A text cannot be parsed; the error says which text, why, and what to do."""
 
 
 def key_text(kind: Kind, raw: bytes) -> str:
@@ -74,7 +74,8 @@ def short(value: str | bytes) -> str:
 
 
 def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """Return a peer's text fit to be shown: no control or invisible characters, at most `bytes_max` bytes of UTF-8."""
+    """Return a peer's text fit to be printed: no control or invisible characters, at most `bytes_max` bytes of
+    UTF-8."""
     visible = "".join(one for one in text[: 4 * bytes_max] if category(one) not in _INVISIBLE)
     return visible.encode()[:bytes_max].decode(errors="ignore")
 
@@ -84,7 +85,7 @@ def bech32m_encode(prefix: str, data: bytes) -> str:
 
 
 def bech32_encode(prefix: str, data: bytes) -> str:
-    """Return the older form (BIP-173), in which Cardano writes the ids of pools."""
+    """Return the older form (BIP-173) of bech32, in which Cardano writes the ids of pools."""
     return _encoded(prefix, data, _BECH32)
 
 
@@ -173,8 +174,8 @@ def _polymod(values: Iterable[int]) -> int:
 def _regroup(data: Iterable[int], width: int, to_width: int) -> list[int]:
     """Regroup values of `width` bits into values of `to_width` bits.
 
-    To narrower values, the last one is padded with zero bits; to wider ones, leftover bits are dropped: the caller
-    compares."""
+    To narrower values, the last one is padded with zero bits; to wider ones, leftover bits are dropped; the caller
+    checks them."""
     held, bits, out = 0, 0, []
     for value in data:
         held, bits = held << width | value, bits + width

@@ -1,10 +1,10 @@
 """The event log on disk: the store's values sealed into segments, old segments pruned to their footers.
 
-The store commits events together with the decisions they record. A `Sealer` copies those values into a
-hidden file and closes it, at a size or an age, as a segment: footer, fsync, rename, fsync of the directory, which a
-thread may do while the next segment begins. Only then does the caller delete the values. A crash at any point neither
-loses nor doubles an event: a file that was not renamed is deleted at the next start and written again from the store;
-the footer of a renamed one holds its last sequence number.
+The store commits events together with the decisions they record. A `Sealer` copies those values into a hidden file and
+closes it, at a size or an age, as a segment: footer, fsync, rename, fsync of the directory. A thread may do this while
+the next segment begins. Only then does the caller delete the values. A crash at any point neither loses nor doubles an
+event: a file that was not renamed is deleted at the next start and written again from the store; the footer of a
+renamed one holds its last sequence number.
 
     events-0000000000000001.jsonl   a sealed segment, named by its first sequence number, never changed again
     .index-0000000000000001         the positions of each message's lines in it (`log_index`)
@@ -44,7 +44,7 @@ class ForeignLog(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A segment with a good footer, as pruning and the chain need it."""
+    """A segment with a good footer: the data for pruning and for the chain."""
 
     path: Path
     size: int

@@ -1,4 +1,4 @@
-"""Files of the event log: private, synced before they get their names, and the error when the disk fails."""
+"""Files of the event log: private, and synced before they get their names; and the error when the disk fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_private(path: Path, flags: int) -> BinaryIO:
 
 
 def throw_away(file: BinaryIO, draft: Path) -> None:
-    """Close and delete the draft; it is already gone if it was renamed."""
+    """Close and delete the draft, if it was not renamed yet."""
     with suppress(OSError):
         file.close()
     with suppress(OSError):

@@ -1,9 +1,9 @@
 """An index beside each segment of the event log, which finds one message's lines without reading the log.
 
-Its columns are in the order of the log, made by joining bytes, and never sorted: a search scans them like text. Ids
-are uniform, so their first 8 bytes suffice; an outward line is indexed by its parcel, one about an invitation by the
-invitation's id. Lines are found by *place*, the
-lines of one value of the store: their offset in the file and in both columns.
+Its columns are in the order of the log, made by joining bytes, and never sorted: a search scans them like text. Ids are
+uniform, so their first 8 bytes suffice; an outward line is indexed by its parcel, one about an invitation by the
+invitation's id. Lines are found by *place*, which stands for the lines of one value of the store: an offset in the file
+and in both columns.
 
     .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps, unnamed
 
@@ -57,7 +57,7 @@ class Columns(NamedTuple):
     unnamed: array[int] = array(U64)
 
     def holding_ids(self, head: bytes) -> Iterator[int]:
-        """Yield the positions in `ids` of ids that begin with `head`, of which at most 8 bytes count."""
+        """Yield the positions in `ids` of the ids that begin with `head`; only its first 8 bytes count."""
         return _aligned(self.ids, head[:TAG_BYTES])
 
     def lines_of_id(self, at: int) -> tuple[int, int | None]:
@@ -77,7 +77,7 @@ class Columns(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Lines of the log in the first `size` bytes of one file, the first of `paths` that exists, and their index."""
+    """Lines of the log: the first `size` bytes of one file (the first of `paths` that exists), and their index."""
 
     paths: tuple[Path, ...]
     first_seq: int
@@ -148,7 +148,7 @@ class Growing:
 
 
 def ids_in(row: Line) -> str:
-    """Return the ids, in hex, by which a line is found: those of messages, or of an invitation."""
+    """Return the ids, in hex, by which a line is indexed: those of messages, or of an invitation."""
     found = (row.fields or {}).get(INVITATION, "") if row.event == INVITE else ""
     return row.ids or (found if re.fullmatch("[0-9a-f]{64}", str(found)) else "")
 
@@ -207,8 +207,8 @@ def is_of(row: Line, first_seq: int, last_seq: int, router: str | None = None) -
 
 
 def make(segment: Path, size: int, footer: Line) -> Columns:
-    """Make the index from the segment's lines. Whatever is no line of this segment leaves a gap. Raise `EndlessLine` at
-    a line that is too long, `OSError` if the file cannot be read."""
+    """Make the index from the segment's lines. Anything that is no line of this segment becomes a gap. Raise
+    `EndlessLine` at a line that is too long, `OSError` if the file cannot be read."""
     growing, rows, began, offset = Growing(), list[Line](), 0, 0
     next_seq = footer.first_seq
     with segment.open("rb") as file:

@@ -1,6 +1,6 @@
 """Strict reading of log lines: bytes are a line only in a router's own spelling, with its event's columns.
 
-What a line is, is written down once, for the node's own searches and for both engines of the audit:
+The grammar of a line is defined once, for the node's own searches and both engines of the audit:
 `spark_analytics/judgement/line_grammar.py`.
 """
 

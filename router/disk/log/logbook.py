@@ -85,7 +85,7 @@ class Logbook:
             log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
 
     def log(self) -> Log:
-        """Return the log as it stands now, for a search in a thread."""
+        """Return the present log, for a search in a thread."""
         unsealed: list[Span] = []
         try:
             unsealed = self._sealer.unsealed()
@@ -103,7 +103,8 @@ class Logbook:
         self._sealer.close()
 
     def sealed(self, now: Now) -> int:
-        """Return the sequence number up to which the store may forget, or 0; each number is returned once."""
+        """Return the sequence number up to which the store may delete its values, or 0; each number is returned
+        once."""
         if self._behind:
             self.catch_up(now)
         sealed, self._sealed = self._sealed, 0

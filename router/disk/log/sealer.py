@@ -18,7 +18,7 @@ from router.disk.log.index import Growing, Span
 
 
 class Closing:
-    """A segment that has all its lines and only needs to be written out, which a thread may do."""
+    """A segment with all its lines that only needs to be closed, which a thread may do."""
 
     def __init__(self, segments: Segments, file: BinaryIO, footer: Line, span: Span) -> None:
         self._segments = segments
@@ -68,12 +68,12 @@ class Sealer:
         return f"<Sealer: {state}, next is {self.next_seq}>"
 
     def add(self, value: bytes, now: float) -> bool:
-        """Take the next value as the store holds it. Raise `Malformed` for one that cannot be decoded; the caller may
-        go on with the next, and the log will show the gap."""
+        """Add the next value as the store holds it. Raise `Malformed` if it cannot be decoded; the caller may continue
+        with the next one, and the log will show a gap."""
         return self.add_events(decode_events(value), now)
 
     def add_events(self, logged: Logged, now: float) -> bool:
-        """Take the next events; return False if they were sealed or taken before. `now`: seconds of any steady clock.
+        """Add the next events; return False if they were added or sealed before. `now`: seconds of any steady clock.
 
         Skipped sequence numbers become a `log_gap` line. Raise `LogNotWritten` if the disk fails.
         """
@@ -101,7 +101,7 @@ class Sealer:
         return True
 
     def due(self, now: float) -> bool:
-        """Whether the open segment has reached its size or age, and the one before is closed."""
+        """Whether the open segment has reached its size or age, and the previous one is closed."""
         limits = self._segments.limits
         old = now - self._since >= limits.segment_s
         is_open = self._file is not None and self._closing is None

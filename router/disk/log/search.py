@@ -33,7 +33,7 @@ DIGITS = 2 * ID_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as it stood at one moment. `is_behind`: the newest events wait in the store because the disk fails.
+    """A snapshot of a log. `is_behind`: the newest events wait in the store because the disk fails.
 
     `spoilt`: files that have a segment's name but no good footer. `next_seq`: the sequence number of the next event, 0
     if the store cannot be asked.
@@ -48,7 +48,8 @@ class Log:
 
 
 class Unnamed(NamedTuple):
-    """The number of messages turned away that were counted without ids, and the first and last time of these counts."""
+    """The number of messages that were turned away and counted without ids, and the first and last time of these
+    counts."""
 
     messages: int = 0
     first_ns: int = 0
@@ -59,7 +60,7 @@ ALL_NAMED = Unnamed()
 
 
 class Candidate(NamedTuple):
-    """A message whose id begins with the wanted prefix, and when it first came."""
+    """A message whose id begins with the wanted prefix, and its first arrival."""
 
     identity: bytes
     at_ns: int
@@ -69,8 +70,8 @@ class Candidate(NamedTuple):
 class Found:
     """The `trace` of the one message, or several `candidates`: at most `CANDIDATES_MAX` and one more.
 
-    `since_seq`, `since_ns`: where the kept log begins, 0 if it is empty. `unsearched`: the number of segments that have
-    no index yet and that there was no time to index; `unread`: files other than `spoilt` with wanted lines that cannot
+    `since_seq`, `since_ns`: where the kept log begins, 0 if it is empty. `unsearched`: the number of segments without
+    an index, for which there was no time to make one; `unread`: files other than `spoilt` with wanted lines that cannot
     be read. `is_behind`: as in `Log`. `missing`: events that the log lacks before its last or the store's next one, or
     records as missing. `spoilt`: files without a good footer, and files with wanted lines whose digest is not the
     signed one, unless the store still has all their events. `unnamed`: messages that the searched log only counts.
@@ -95,7 +96,7 @@ class _Hit(NamedTuple):
 
 
 class Search:
-    """One look-up. `has_time()` says whether an index may still be made."""
+    """One search. `has_time()` says whether a missing index may still be made."""
 
     def __init__(self, log: Log, has_time: Callable[[], bool] = lambda: True) -> None:
         self._log = log
@@ -127,7 +128,7 @@ class Search:
         return self._found([_Hit(held.line, held.identity), *hits], is_by_store=True)
 
     def _settled(self, look: Callable[[], Found]) -> Found:
-        """Repeat the look-up while it finds further spoilt files, because it may have taken lines of them before."""
+        """Repeat the search while it finds further spoilt files, whose lines it may already have used."""
         while True:
             known = len(self._endless)
             found = look()

@@ -1,5 +1,5 @@
 """`abuse_hour`, key (router, hour, peer, prefix, signer, reason, event): messages turned away before they were
-accepted, and what services and the router count in notes called `…_refused`, of a neighbour or a network."""
+accepted, and the counts in events `…_refused` of services and the router, by neighbour or network."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _SAID = ("kind", "signer", "destination", "peer")
 
 def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """Return the accepted lines. `hole_first`: the beginning of the first hole that ends after the line. `is_within`:
-    accepted in the audit's time span. `is_over`: if its messages had ends, the log would hold them."""
+    accepted in the audit's time span. `is_over`: the log is long enough to hold the ends of all its messages."""
     order = Window.partitionBy("router", "parcel").orderBy("seq")
     columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
     said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
@@ -49,14 +49,14 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
 
 
 def counted() -> tuple[Column, Column]:
-    """Return the sums over accepted lines: messages (`n`), and `copies` among them: sent on by a service of the router
-    to another router, to which alone each is owed."""
+    """Return the sums over accepted lines: messages (`n`), and `copies` among them, which a service of the router sent
+    on to one other router."""
     n = F.col("n")
     return F.sum(n).alias("n"), F.sum(F.when(F.col("said.kind") == COPY, n).otherwise(0)).alias("copies")
 
 
 def owed(accepted: DataFrame) -> DataFrame:
-    """Return a row for each parcel and recipient: a unit is one of its messages and this recipient."""
+    """Return a row for each parcel and recipient; each of its messages with this recipient is a unit."""
     return accepted.select(
         "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns",
         "hole_first", "is_over", "is_within",

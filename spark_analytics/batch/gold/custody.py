@@ -21,7 +21,7 @@ ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 
 OWN = f"is_within AND NOT kind <=> '{COPY}'"
 BITS_OF_ROUTERS = 63
-"""How many routers get a bit each in the check of which routers have a message."""
+"""Number of routers that get a bit each in the check of which routers have a message."""
 
 
 def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:

@@ -1,5 +1,5 @@
-"""`hop_latency`, key (router, recipient, event, minute, bucket): how long messages took from acceptance to their hop's
-end."""
+"""`hop_latency`, key (router, recipient, event, minute, bucket): the time that messages took from acceptance to the end
+of their hop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep tables that several others are made of, on disk and as the beginning of their plans.
+"""Keep on disk tables from which several others are made, so that the plans of these begin there.
 
 Spark examines the whole plan of a table at each step that is added to it. A plan that begins at a kept table is short,
 which saves an audit of few lines half of its time.
@@ -32,22 +32,22 @@ class Kept:
 
 
 class CutOff(Kept):
-    """Keep tables without the plans that led to them: nested plans of a chain of kept tables grow beyond memory."""
+    """Keeps tables without the plans that led to them: nested plans of a chain of kept tables outgrow memory."""
 
     def keep(self, table: DataFrame, level: StorageLevel = StorageLevel.DISK_ONLY) -> DataFrame:
         return cut_off(table)
 
 
 def cut_off(table: DataFrame) -> DataFrame:
-    """Return a table that is computed when it is first used. Its storage is freed when no reference to it is left."""
+    """Return a table that is computed on first use. Its storage is freed with the last reference to it."""
     return table.localCheckpoint(eager=False)
 
 
 def _from_here(table: DataFrame) -> DataFrame:
     """Return the kept table with a plan that begins at the kept data.
 
-    Return the table itself where the classes behind it cannot be used: in a session over Connect, which does not have
-    them, and in a version of Spark in which they take other arguments.
+    Return the table itself where Spark's internal classes cannot be used: in a session over Connect, which lacks them,
+    and in versions in which they take other arguments.
     """
     try:
         session = table.sparkSession

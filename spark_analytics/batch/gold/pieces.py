@@ -20,7 +20,7 @@ _MOST_NS = f"accepted_t + least(coalesce(ttl_s, {TTL_S_MAX}L), {TTL_S_MAX}L) * 1
 EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN lives IS NULL THEN stop - start
     ELSE size(filter(slice(lives, cast(start + 1 AS int), cast(stop - start AS int)),
         due -> t < least(due, {_MOST_NS}) - 1000000000L)) END"""
-"""How many messages of an `expired` range were not due yet. Deadlines count from a full second."""
+"""Number of messages of an `expired` range that were not due yet. Deadlines count from a full second."""
 
 
 def outward(rows: DataFrame, has_more: bool) -> DataFrame:
@@ -112,7 +112,7 @@ def flying_bits() -> Column:
 
 
 def times_of(*events: str) -> Column:
-    """Count these events, a message as often as it had one."""
+    """Count these events; a message counts as often as it had one."""
     count = F.bit_count("mask").cast("bigint")
     return F.sum(F.when(is_event(*events), count).otherwise(F.lit(0).cast("bigint")))
 

@@ -1,4 +1,4 @@
-"""All tables of one audit, each made when it is first asked for, from the layout of `silver.compact`."""
+"""All tables of one audit, each made on first use, from the layout of `silver.compact`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ GOLD = (
 
 
 class NotIncremental(Exception):
-    """These logs cannot be audited incrementally, and the text says why. All of them must be audited at once."""
+    """These logs cannot be audited incrementally, for the reason in the text; all of them must be audited at once."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of an audit. `rows`: the layout, and `others` those of its lines without a recipient; `routers`:
-    `number`, key `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, its last start (`run_seq`), since
-    when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_more`: there are lines with several
-    ranges; `is_published`: the tables are wanted, not only the summary.
+    """The tables of an audit. `rows`: the layout; `others`: its lines without a recipient; `has_more`: there are lines
+    with several ranges; `is_published`: the tables are wanted, not only the summary.
 
-    Tables used more than once are kept on disk until `forget`.
+    `routers`: `number`, key `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, the last start
+    (`run_seq`), the time since which the clock is set (`settled_ns`, `is_doubted`), and `open_links`. Tables used more
+    than once are kept on disk until `forget`.
     """
 
     rows: DataFrame

@@ -1,4 +1,4 @@
-"""What was turned away at the door, by hour, and neighbour or network."""
+"""Messages turned away at the door, by hour, and neighbour or network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def abuse(summary: Row) -> Markup:
 
 
 def _figure(found: list[Row], reasons_told: list[Row]) -> Markup:
-    """Draw what was turned away. `found`: the largest counts of the summary; `reasons_told`: of all messages."""
+    """Draw the messages turned away. `found`: the largest counts of the summary; `reasons_told`: reasons of all of
+    them."""
     timed = [row for row in found if whole_or_none(row, "hour") is not None and whole(row, "count")]
     if not timed:
         return empty("abuse-hours", _TITLE, "Nothing was turned away: every message that came was accepted.")
@@ -97,12 +98,12 @@ def _drawing(axis: TimeAxis, found: list[Row], shown: list[tuple[object, int]]) 
 
 
 def _is_noted(row: Row) -> bool:
-    """Whether a row is of what services and routers noted, and not of messages."""
+    """Whether a row counts events of services and routers, and not messages."""
     return str(row.get("event")).endswith(NOTED)
 
 
 def _who(row: Row) -> object:
-    """Return the neighbour that brought it, or the network."""
+    """Return the neighbour that sent it, or the network."""
     return row.get("peer") or row.get("prefix")
 
 

@@ -1,6 +1,6 @@
-"""Marks and axes of the pictures: SVG that is as wide as its column, with text that stays as large as it is.
+"""Marks and axes of the pictures: SVG as wide as its column, with text of constant size.
 
-Across, everything is in percent of the plot (or in units of a stretched inner drawing); down, in pixels.
+Horizontal coordinates are in percent of the plot (or in units of a stretched inner drawing), vertical ones in pixels.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def row(name: object, drawing: Markup, value: object, class_: str) -> Markup:
 
 
 def compared(found: Sequence[tuple[object, int, str, object]], title: str) -> Markup:
-    """Draw rows (name, number, class of its colour, note or None) of level bars on one scale, under a title."""
+    """Draw rows (name, number, class of its colour, note or None) as horizontal bars on one scale, under a title."""
     most = max([1, *(n for _, n, _, _ in found)])
     each = (
         tag(
@@ -320,8 +320,8 @@ def _level_bar(percent: float, class_: str) -> Markup:
 
 
 def spread(places: Sequence[float], least: float, most: float) -> list[float]:
-    """Move the places apart, in the same order, so that neighbours are at least `least` from each other and none is
-    beyond `most`, as long as there is room above it."""
+    """Move the places apart, keeping their order, until neighbours are at least `least` apart; none goes beyond `most`
+    if there is room before it."""
     order = sorted(range(len(places)), key=lambda i: places[i])
     moved = list(places)
     for before, after in pairwise(order):

@@ -1,4 +1,4 @@
-"""How far apart the clocks of two routers are, as far as the order of events tells."""
+"""The difference between the clocks of two routers, as far as the order of events shows it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _row(each: Row, reach: float) -> Markup:
 
 
 def _axis(reach: float) -> Markup:
-    """Draw the axis with both ends, zero, and the points half way on the logarithmic scale."""
+    """Draw the axis with both ends, zero, and the points half-way on the logarithmic scale."""
     half = _NEAR_S * ((1 + reach / _NEAR_S) ** 0.5 - 1)
     ticks = (
         (-reach, "start", ""),

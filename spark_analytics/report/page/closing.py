@@ -1,4 +1,4 @@
-"""The end of the page: the words it uses, and where its numbers come from."""
+"""The end of the page: a glossary, and where the numbers come from."""
 
 from __future__ import annotations
 

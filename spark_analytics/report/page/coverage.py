@@ -1,4 +1,4 @@
-"""Which parts of each router's log this audit has: whole, pruned, missing, or a tail that is not sealed yet."""
+"""The parts of each router's log that this audit has: whole, pruned, missing, or a tail that is not sealed yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From one router to the next: whether what the next one took arrived there, and how far apart the two clocks are."""
+"""Handovers from one router to the next: whether each message taken arrived there, and how far apart the two clocks
+are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole page: head, verdict, balance, sections, words; one file that loads nothing."""
+"""The whole page: head, verdict, balance, sections and glossary; one file that loads nothing."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def _head(summary: Row) -> Markup:
 
 
 def _patterns() -> Markup:
-    """Return stripes, so that states differ in more than colour; level ones, which stretching does not change."""
+    """Return stripes, by which states differ in more than colour; they are horizontal, so that stretching does not
+    change them."""
 
     def stripes(name: str, colour: str, every: int, thick: float) -> Markup:
         ground = tag("rect", width=every, height=every, fill="var(--paper)")

@@ -1,4 +1,4 @@
-"""The form of everything on the page: a figure with its title, what it shows, what to do, and the same as a table."""
+"""The form of everything on the page: a figure with its title, meaning and remedy, and the same data as a table."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _words(head: str, words: object, class_: str) -> Markup:
 
 
 class Nothing(Markup):
-    """A sentence in place of a figure that has nothing to show."""
+    """A sentence in place of a figure without data."""
 
     __slots__ = ("words",)
     words: str

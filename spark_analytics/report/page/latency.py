@@ -1,4 +1,4 @@
-"""How long messages took: percentiles over time, and for each hop."""
+"""The time that messages took: percentiles over time, and for each hop."""
 
 from __future__ import annotations
 

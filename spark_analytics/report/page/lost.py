@@ -1,4 +1,4 @@
-"""Deliveries without an end, by example, each with the command that shows its way."""
+"""Examples of deliveries without an end, each with the command that traces it."""
 
 from __future__ import annotations
 

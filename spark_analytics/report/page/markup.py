@@ -1,4 +1,4 @@
-"""HTML and SVG as values: whatever is not `Markup` already is escaped, so text from a log can never become a tag."""
+"""HTML and SVG as values: any value that is not `Markup` is escaped, so text from a log can never become a tag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TEXT_MAX = 240
 """Most characters shown of one text from a log."""
 
 SAID_MAX = 4000
-"""Most characters shown of one text of this program, which may contain several from a log."""
+"""Most characters shown of one of the program's own texts, which may contain several from a log."""
 
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 _VOID = frozenset(("br", "hr", "meta", "input", "wbr"))

@@ -1,4 +1,4 @@
-"""What was odd about the data itself: lines set apart, timestamps from the future, unknown words."""
+"""Oddities of the data itself: lines set apart, timestamps from the future, unknown words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How deep the queues were, and when they will be full at this rate."""
+"""The depth of queues, and when they will be full at the present rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _HEIGHT = 96
 
 
 class Queue(NamedTuple):
-    """One recipient's queue at one router. `open`: messages waiting, by place on the axis (carried on if unchanged)."""
+    """One recipient's queue at one router. `open`: messages waiting, by place on the axis (repeated while
+    unchanged)."""
 
     router: object
     recipient: object
@@ -121,7 +122,7 @@ def _figure(found: list[Queue], axis: TimeAxis) -> Markup:
 
 
 def forecast(queue: Queue) -> str:
-    """Return what will happen first if the rate stays as it is."""
+    """Return what will happen first at the present rate."""
     full, due = queue.full_in_s, queue.oldest_due_s
     if not queue.now:
         return "Empty at the end."
@@ -228,7 +229,7 @@ def _limit(queue: Queue, scale: Linear) -> Markup | None:
 
 
 def limit_label_y(y: float) -> float:
-    """Return where the label of the limit's line stands: above the line, or below where "oldest expires" stands."""
+    """Return the vertical place of the limit's label: above the line, or below it if "oldest expires" is there."""
     return y - 4 if y >= 31 else max(y + 14, 29)
 
 

@@ -1,4 +1,4 @@
-"""The words by which routers say why, each with the sentence that explains it (as `router` itself explains them)."""
+"""The words of the routers' reasons, each with the sentence by which `router` explains it."""
 
 from __future__ import annotations
 

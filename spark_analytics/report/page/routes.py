@@ -1,4 +1,4 @@
-"""Routes, links and memberships as they came and went, and which of them changed most."""
+"""Changes of routes, links and memberships, and which of them changed most."""
 
 from __future__ import annotations
 

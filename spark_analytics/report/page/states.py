@@ -1,4 +1,4 @@
-"""The ten states of what was owed: their order in pictures, their colours, and what each means in one sentence."""
+"""The ten states of a delivery: their order in pictures, their colours, and the meaning of each in one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .markup import Markup, tag
 
 
 class State(NamedTuple):
-    """A state of what is owed. `light`, `dark`: its colour on either paper. `family`: arrived, ended, open, lost."""
+    """A state of a delivery. `light`, `dark`: its colour on either background. `family`: arrived, ended, open, lost."""
 
     name: str
     family: str
@@ -73,7 +73,7 @@ STATES = (
 )
 NAMES = tuple(state.name for state in STATES)
 NOT_ARRIVED = ("unaccounted", "unknown", "dropped", "evicted", "refused", "expired", "unconfirmed", "pending")
-"""States in which nothing arrived, the worst first."""
+"""States in which nothing arrived, worst first."""
 
 
 def swatch(class_: str) -> Markup:

@@ -1,4 +1,4 @@
-"""The page's one style sheet: a quiet report that fits a phone, a desk and paper, on light and on dark ground."""
+"""The page's one style sheet, for phones, screens and paper, with a light and a dark background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The top of the page: one sentence of verdict, what needs doing, and the balance of everything that was owed."""
+"""The top of the page: the verdict in one sentence, what needs doing, and the balance of all deliveries owed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def top(summary: Row) -> Markup:
 
 
 def _reached(run: Row, *, is_whole: bool) -> Markup | None:
-    """Say how many messages reached everybody, where the audit has followed each message over all routers; without the
+    """Return how many messages reached everybody, if the audit has followed each message over all routers; without the
     whole logs nobody knows to whom else they were owed."""
     reached, beyond, messages = (whole_or_none(run, name) for name in ("reached", "beyond", "owed_messages"))
     if reached is None or not messages or not is_whole:
@@ -91,7 +91,7 @@ def _equation(summary: Row) -> Markup:
 
 
 def _todo(found: list[Row]) -> Markup:
-    """List the findings as sentences with their remedies, the worst first; those that need no action are folded."""
+    """List the findings with their remedies, worst first; those that need no action are folded."""
     if not found:
         return tag("p", "The audit names no finding.", class_="nothing")
     by_level = {name: [row for row in found if level_of(row.get("level")) == name] for name in LEVELS}
@@ -215,7 +215,7 @@ def _sum(summary: Row, owed: int) -> Markup:
 
 
 def _unknown(summary: Row) -> Markup:
-    """Explain what cannot be known from these logs, and why."""
+    """Explain what these logs cannot show, and why."""
     ends = {(str(row.get("router")), whole(row, "first_seq")): whole(row, "last_seq") for row in rows(summary, "holes")}
     spans = [
         tag(
