@@ -14,6 +14,7 @@ import cbor2
 
 from .advertisements import SAMPLED, Advertisements, Entry
 from .directory import CONFIG, HINT, INVITED, Neighbour
+from .disorder import DISORDERED
 from .hints import HINTS
 from .invitations import INVITED as INVITATION
 from .invitations import Invitations
@@ -74,7 +75,7 @@ class Book:
         gone: list[Row] = []
         self.invitations.load(row for row in rows if row[0][:1] == INVITATION)
         for key, value in rows:
-            if key[:1] in (INVITATION, HINTS):
+            if key[:1] in (INVITATION, HINTS, DISORDERED):
                 continue
             kind, by, of = key[:1], key[1:33], key[33:]
             if kind == REVISION:

@@ -16,6 +16,7 @@ from router.core.wire.reasons import Reason
 
 from .backoff import OF_THE_NODE, longer
 from .directory import Standing
+from .disorder import Disorder
 from .door_log import DoorLog
 from .effects import Dial, Fetch, Finished, Now, Pending, SendItem, SendParcel
 from .limits import DeliveryLimits
@@ -42,6 +43,7 @@ class Delivery:
         self._purges = purges
         self._outcomes = outcomes
         self._gave_up = gave_up
+        self.disorder = Disorder(pending)
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
         self.is_passing_over = False  # a fetch returned nothing that could be handed over: fetch on at once
 
@@ -82,13 +84,9 @@ class Delivery:
         link = self._links.to(recipient)
         queue = self._queues.by_recipient.get(recipient)
         waits = queue is not None and (queue.behind or queue.held.holds_back(parcel.stream))
-        fits = (
-            link is not None
-            and not link.shut
-            and link.takes(parcel)
-            and link.outgoing.fits(parcel.ends) == parcel.count
-        )
-        return fits and not waits
+        if link is None or link.shut or waits or not link.takes(parcel):
+            return False
+        return link.outgoing.fits(parcel.ends) == parcel.count
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
         if not link.is_named:
@@ -259,6 +257,8 @@ class Delivery:
         if reason not in OF_THE_NODE and queue.held.refuse(
             parcel.stream, arrival, now.mono_s, pause_s, self._limits.streams_held_max
         ):
+            if link.app:
+                self.disorder.began(queue)
             return
         if not queue.retry_at:
             queue.backoff_s = longer(queue.backoff_s, *pause_s)
@@ -308,6 +308,8 @@ class Delivery:
         queue = self._queues.reserve(recipient, parcel.signer, parcel.neighbour, -count, -size)
         if state in ("delivered", "acked"):
             queue.backoff_s = 0.0
+        if queue.repeats.is_disordered and not queue.total.messages:
+            self.disorder.ended(queue)
         if queue.held:
             self._let_go(queue, parcel, state)
         self._pending.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))

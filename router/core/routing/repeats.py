@@ -11,17 +11,22 @@ class Repeats:
 
     `ahead`: those that the present link has not come to. `passed`: those that it passed over because they seem to be
     expired, or because their stream was held back; they come behind newer ones if the clock turns out to be wrong, or
-    once the stream goes on. `is_known` False: the node has started
-    again, and no more than one window of the queue was handed out before. Counting one too many is harmless.
+    once the stream goes on. `is_known` False: the node has started again, and no more than one window of the queue was
+    handed out before. `is_disordered`: more of it may have been (`Disorder`). Counting one too many is harmless.
     """
 
     ahead: int = 0
     passed: int = 0
     is_known: bool = True
+    is_disordered: bool = False
 
     def recovered(self, owed: int) -> None:
         """Begin with the messages that a queue holds after a restart."""
         self.ahead, self.is_known = owed, False
+
+    def recovered_out_of_order(self) -> None:
+        """Take in, after `recovered`, that each message of the queue may have been handed out before."""
+        self.is_known = self.is_disordered = True
 
     def begin(self, owed: int, window: int) -> int:
         """Start again with the oldest message; return how many of the messages to come may be repeated."""

@@ -136,6 +136,7 @@ class Router:
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
             queue.recovered()
+        self._delivery.disorder.load(recovered.book, self.queues.by_recipient)
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
         self._revocation.recovered({one.subscriber for one in recovered.subscriptions if not one.durable}, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from rigs.one_router import OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_delivery import EXPIRY, OTHER, news, other_news, publish, settle, some, two_groups
 
@@ -62,6 +63,29 @@ def test_what_an_earlier_link_brought_and_is_held_on_this_one_comes_again_marked
     assert one.said(bob) == [] == one.handed(bob)
     one.pass_time(1)
     assert one.said(bob) == [Redelivered(4)] and one.handed(bob) == [news(1)], "one too many is harmless"
+
+
+def test_after_a_restart_all_of_a_queue_in_which_a_stream_was_held_comes_again_marked() -> None:
+    one, alice, bob = two_groups()
+    publish(one, alice, *some(8))
+    assert one.handed(bob) == some(8)
+    one.router.refused(bob, 3, Reason.RATE_LIMITED, "")
+    settle(one, bob, 3)
+    publish(one, alice, other_news(1))
+    for number in range(4, 11):
+        one.router.refused(bob, number, Reason.RATE_LIMITED, "")
+    settle(one, bob, 10)
+    one.cycle()
+    assert one.handed(bob) == [other_news(1)], "more than a window has been handed over, and nothing is settled"
+    again = OneRouter(disk=one.disk, locals={BOB.public}, seconds=one.seconds)
+    bob = again.link(BOB.public)
+    assert again.said(bob) == [Redelivered(9)]
+    assert again.handed(bob) == some(8)
+    settle(again, bob, 8)
+    again.cycle()
+    assert again.handed(bob) == [other_news(1)]
+    settle(again, bob, 9)
+    assert not again.disk.book, "the queue is empty"
 
 
 def test_what_is_wrong_with_the_whole_node_there_holds_back_everything() -> None:
