@@ -17,6 +17,7 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import RecipientOutcome
 from router.core.wire.reasons import SERVICES_MIN, Reason, reason_from
 from router.core.wire.text import key_text, short
+from router.settings.config_services import key_name
 from router.settings.names import Names
 
 HEARD_S = 1.0
@@ -29,6 +30,7 @@ FULL = (
     "larger one; `router doctor` says how much is free and how much is to stay so"
 )
 SHOWN_MAX = 5
+PASSES_ON = key_name("pubsub")
 
 
 class Tally:
@@ -64,7 +66,7 @@ class Tally:
         self._turned_down += any(one.state == "refused" for one in recipients)
         self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
-        self._say({"id": id, "custody": True, "recipients": rows}, *map(self._followed, recipients))
+        self._say({"id": id, "custody": True, "recipients": rows}, *map(self._followed, self._readers(recipients)))
 
     def failed(self, error: ClientError) -> None:
         """Count and print a refused message; remember any other error, by which the node went away before it took the
@@ -90,7 +92,7 @@ class Tally:
         In JSON the id comes with the outcomes, as one object."""
         if not self._as_json:
             self._say({}, key_text("msg", outcomes.id))
-        open_ones = [one for one in outcomes.recipients if one.state not in TERMINAL]
+        open_ones = [one for one in self._readers(outcomes.recipients) if one.state not in TERMINAL]
         if open_ones:
             whom = ", ".join(map(self._whom, open_ones[:SHOWN_MAX]))
             more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
@@ -110,10 +112,18 @@ class Tally:
         said = f"it is not known yet whether anybody gets it: nobody on this node does, and it waits for {whom}"
         note(f"{said}; `router why {text}` tells later")
 
+    def _readers(self, recipients: Sequence[RecipientOutcome]) -> Sequence[RecipientOutcome]:
+        """Leave out the pub/sub service of this node, which reads nothing, unless nobody else is a recipient."""
+        readers = [one for one in recipients if self._name(one) != PASSES_ON]
+        return readers or recipients
+
+    def _name(self, one: RecipientOutcome) -> str:
+        return self._names.of_address(one.recipient.hex()) if self._names and isinstance(one.recipient, bytes) else ""
+
     def _whom(self, one: RecipientOutcome) -> str:
         if isinstance(one.recipient, int):
             return f"{one.recipient} recipients"
-        name = self._names.of_address(one.recipient.hex()) if self._names else ""
+        name = self._name(one)
         return f"{name} ({short_text('addr', one.recipient)})" if name else key_text("addr", one.recipient)
 
     def _followed(self, one: RecipientOutcome) -> str:

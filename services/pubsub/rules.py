@@ -75,6 +75,8 @@ class PubSub:
             self.known.router = heard.router
         if isinstance(heard, c.Message) and heard.group is None and is_wanted(heard.body):
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the router of this node says which groups are wanted")]
+        if isinstance(heard, c.PulledFrom) and heard.state == "asked":
+            return []  # the message comes, or it does not
         deeds = [*self._first, *self._parts.hear(heard, now)]
         self._first = []
         return [*deeds, *self._parts.go_on(self._comparing, now)] if self.known.back else deeds

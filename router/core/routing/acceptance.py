@@ -126,7 +126,7 @@ class Acceptance:
             del self._waiting[link]
 
     def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
-        run = ParcelDraft()
+        run, carriers = ParcelDraft(), ParcelDraft()  # carriers ask for nothing themselves and end no run
         source_rate = self._limits.source_messages_per_s
         for job in batch.jobs:
             refused = 0
@@ -146,10 +146,17 @@ class Acceptance:
                 else:
                     is_old = self._as_history.has(row)
                     which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0, is_old)
+                    if row.kind == UNICAST and job.carries(at):
+                        if which != carriers.which:
+                            self._accept(batch, carriers, now)
+                            carriers = ParcelDraft(which)
+                        carriers.add(job.arrived.data, row)
+                        continue
                     if which != run.which or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
                         self._accept(batch, run, now)
                         run = ParcelDraft(which)
                     run.add(job.arrived.data, row)
+        self._accept(batch, carriers, now)
         self._accept(batch, run, now)
 
     def _decide_copies(self, batch: Batch) -> None:

@@ -47,6 +47,10 @@ class Job:
             return fresh
         return merge(fresh, ((-1, row, 1) for row in self.vouched), key=lambda one: one[1].k)
 
+    def carries(self, at: int) -> bool:
+        """Whether the fresh row at this position is a carrier, and what it carries is the next."""
+        return 0 <= at < len(self.fresh) - 1 and self.fresh[at + 1].k == self.fresh[at].k
+
     def look_up(self, on_disk: Collection[bytes]) -> None:
         """Sort out `overtaken`: a message accepted before is a duplicate, any other is refused."""
         for row, refusal in self.overtaken:

@@ -81,14 +81,12 @@ class Comparing:
                 if (plan := self._plans.get(group)) is not None and plan.missed:
                     plan.arrived += 1
                     deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
-                if not self._fetching.arrived(id):
+                if not (self._fetching.arrived(id) and self._fetching.is_due):
                     return deeds
             case c.HeldIds(group=group):
                 deeds += self._held.heard(heard, now)
                 if self._held.is_fresh(group, now):
                     deeds += self._now_known(group, now)
-            case c.PulledFrom(state="asked"):
-                return []  # it comes, or it does not
             case c.PulledFrom():
                 self._fetching.pulled_from(heard, now)
             case c.Pulled():

@@ -53,6 +53,7 @@ class Dissemination:
         is_leaf: bool = False,
     ) -> None:  # fmt: skip
         self._kept = setup.kept
+        self._is_leaf = is_leaf
         self._known = known
         self._others = others
         self._announcing = Announcing(known)
@@ -127,7 +128,8 @@ class Dissemination:
         if via is not None:
             self.repair.named(message.seen, group, via, r.Named.SEEN, now.mono_s)
         is_member = via is not None and via in topic.t and self._others.service_of(via) is not None  # no leaf
-        origin = f.Origin(via, is_member, None if is_member else _end_of(message.wire))
+        until_s = None if is_member or self._is_leaf else _end_of(message.wire)
+        origin = f.Origin(via, is_member, until_s)
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
 
     def _oldest_untaken(self, group: PublicKey, router: PublicKey) -> tuple[MessageId, Own] | None:

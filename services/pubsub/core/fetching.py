@@ -28,12 +28,14 @@ TAG = "compare"
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Bounds of fetching: open questions, and how far ahead of the first that has no answer one may be, which an app in
-    causal order can put right; seconds until one is asked again, and how often it is asked; how many in a row may be
-    without an answer; how many messages are remembered as sent to one neighbour of one topic, and how many
-    seconds one that is sent on takes the place of another at most, as long as nothing is heard of it."""
+    """Bounds of fetching: open questions, and for how many there must be room before more are asked, since together
+    each costs less; how far ahead of the first that has no answer one may be, which an app in causal order can put
+    right; seconds until one is asked again, and how often it is asked; how many in a row may be without an answer; how
+    many messages are remembered as sent to one neighbour of one topic, and how many seconds one that is sent on takes
+    the place of another at most, as long as nothing is heard of it."""
 
     open_max: int = 64
+    together: int = 16
     ahead_max: int = 128
     answer_s: float = 5.0
     later_s: float = 1.0
@@ -170,6 +172,11 @@ class Fetching:
         given_s = next((one.until_s for one in self._giving.values()), inf)
         return min((given_s, *(one.due_s for one in self._fetches)))
 
+    @property
+    def is_due(self) -> bool:
+        """Whether there is room to ask for several messages at once, or a fetch is over."""
+        return self._limits.open_max - self._asked >= self._limits.together or any(one.is_over for one in self._fetches)
+
     def begin(self, group: PublicKey, router: PublicKey) -> Fetch:
         """Return a new fetch, which is told what to fetch by its `add`."""
         self._fetches.append(found := Fetch(group, router))
@@ -178,10 +185,12 @@ class Fetching:
     # -- fetching ------------------------------------------------------------------------------------------------
 
     def go_on(self, now: c.Now) -> list[c.Deed]:
-        """Ask for what waits, as far as questions may be open; topics take turns."""
+        """Ask for what waits, as far as questions may be open, several at once; topics take turns."""
         deeds: list[c.Deed] = []
         limits, turns = self._limits, self._turns()
         room = limits.open_max - self._asked
+        if room < limits.together:
+            return deeds
         while room > 0 and turns:
             fetch = turns.popleft()
             if fetch.not_before_s > now.mono_s or not fetch.may_ask(limits.ahead_max):

@@ -76,7 +76,7 @@ def test_two_routers_that_lack_one_message_both_get_it() -> None:
 
 
 def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
-    fetching = Fetching(FetchLimits(open_max=2, answer_s=5.0, later_s=1.0, asks_max=2))
+    fetching = Fetching(FetchLimits(open_max=2, together=1, answer_s=5.0, later_s=1.0, asks_max=2))
     fetch = fetching.begin(GROUP, FIRST)
     fetch.add({id: Needed(70, 70 + n, rank=n) for n, id in enumerate(IDS[:3])})
     assert fetching.go_on(at(0)) == [], "not before it is known in which order"
