@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from router.cli.exits import Exit, Failure
+from router.cli.output import short_text
 from router.cli.publish_report import Tally
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.link_items import RecipientOutcome
 from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text
+from router.settings import config, keyring
+from router.settings.home import Home
+from router.settings.names import Names
 
 ID = MessageId(b"i" * 32)
 ALICE, BOB = (SigningKey(bytes([n]) * 32).public for n in range(2))
@@ -49,3 +56,17 @@ def test_delivered_is_code_0() -> None:
     tally.followed(ID, [RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "acked")], complete=True)
     tally.finish()
     assert repr(tally) == "<1 messages, 0 refused>"
+
+
+def test_the_own_pubsub_service_is_shown_only_if_it_is_the_only_recipient(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path)
+    home.create()
+    service = keyring.load_or_create(home, "service-pubsub").public
+    names = Names(home, config.load(home.config_path)[0])
+    for readers, shown in (([ALICE], ALICE), ([], service)):
+        tally = Tally(False, names)
+        tally.followed(ID, [RecipientOutcome(one, "delivered") for one in (*readers, service)], complete=True)
+        [line] = capsys.readouterr().out.splitlines()
+        assert any(text in line for text in (key_text("addr", shown), short_text("addr", shown)))
