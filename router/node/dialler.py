@@ -14,7 +14,7 @@ import trio
 
 from router.core.routing.admission import TOGETHER_S
 from router.core.routing.dial_budget import DialBudget
-from router.core.routing.directory import CONFIG, INVITED, Neighbour
+from router.core.routing.directory import CONFIG, HINT, INVITED, Neighbour
 from router.core.wire.address import (
     AddressSource,
     IpAddress,
@@ -221,10 +221,15 @@ class Dialler:
             )  # fmt: skip
 
     async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
-        """Dial what an advertisement names: each address it resolves to, if it counts and the budget allows."""
+        """Dial what an advertisement names: each address it resolves to, if it counts and the budget allows.
+
+        A hint was judged by who gave it when it came (R-C28); what a name leads to, nobody has judged before."""
         problem = Reason.CONNECT_FAILED, f"{url} resolves to no address"
-        for at in await self._resolved(parse_address(url)):
-            refused = refusal_of(at, AddressSource.ANYBODY, on_loopback=self._on_loopback())
+        named = parse_address(url)
+        is_judged = neighbour.learned == HINT and isinstance(named, IpAddress)
+        source = AddressSource.HINT if is_judged else AddressSource.ANYBODY
+        for at in await self._resolved(named):
+            refused = refusal_of(at, source, on_loopback=self._on_loopback())
             refused = refused or self._budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
                 problem = refused

@@ -25,9 +25,11 @@ async def always(key: bytes) -> bool:
     return True
 
 
-def dialler(nursery: trio.Nursery, url: str, advertisements: int, *, on_loopback: bool) -> Dialler:
+def dialler(
+    nursery: trio.Nursery, url: str, advertisements: int, *, on_loopback: bool, learned: str = "sampled"
+) -> Dialler:
     keys = [number.to_bytes(32, "big") for number in range(advertisements)]
-    named = [Neighbour(key, urls=(url,), learned="sampled", doubted=True) for key in keys]
+    named = [Neighbour(key, urls=(url,), learned=learned, doubted=True) for key in keys]
     budget = DialBudget(DialLimits(), Refusals())
     found = Dialler(
         SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: on_loopback, budget
@@ -74,3 +76,21 @@ def test_a_name_that_leads_to_an_address_which_they_may_not_name_is_not_dialled(
     count, said = run("tls://localhost:{port}", 10, on_loopback=False)
     assert count == 0
     assert all("leads back to the machine that dials it" in text for text in said) and said
+
+
+def test_a_private_address_that_a_hint_of_an_app_names_is_dialled_and_what_a_name_leads_to_is_judged() -> None:
+    """A literal address was judged when the hint came; one that somebody passed on is nobody's business here."""
+
+    async def said(url: str, learned: str) -> str:
+        async with trio.open_nursery() as nursery:
+            one = dialler(nursery, url, 1, on_loopback=False, learned=learned)
+            await trio.sleep(TEN_MINUTES_S - 1)
+            nursery.cancel_scope.cancel()
+        return "".join(one.problems.values())
+
+    def told(url: str, learned: str) -> str:
+        return trio.run(said, url, learned, clock=MockClock(autojump_threshold=0.02))
+
+    assert "lies in a private network" in told("tls://10.255.255.1:1", "sampled")
+    assert "lies in a private network" not in told("tls://10.255.255.1:1", "hint")
+    assert "leads back to the machine that dials it" in told("tls://localhost:1", "hint")
