@@ -32,7 +32,7 @@ def judge(kept: Mapping[bytes, bytes], service: str, version: int, forms: Mappin
     if found is not None and found != encode([version]):
         raise BadState(
             f"the state of {service} is of version {_version(found)}, and this program knows version {version}; start "
-            "the program that wrote it, or stop the node and move the directory away: then the service begins anew"
+            f"the program that wrote it, or stop the node and move services/{service} of the home away: it begins anew"
         )
     for key in kept:
         prefix = key[: key.find(b"/") + 1] or key
@@ -43,7 +43,7 @@ def judge(kept: Mapping[bytes, bytes], service: str, version: int, forms: Mappin
         if len(key) != len(prefix) + form.key_bytes or size not in form.value_bytes:
             raise BadState(
                 f"{form.name} in the state of {service} has {size} bytes under a key of {len(key)}, which this program "
-                "does not write; put a backup of the directory in its place, or stop the node and move it away"
+                f"does not write; stop the node, and replace services/{service} of the home by a backup or move it away"
             )
     return [] if found is not None else [c.Keep(STATE, encode([version]))]
 
