@@ -53,10 +53,9 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-PURE_RULES = re.compile(
-    r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/(contract|between_nodes|catching_up|nearby|own_key|parts)\.py"
-)
-RULES_KNOW = re.compile(r"router\.(core\..*|service(\.(contract|between_nodes|catching_up|nearby|own_key|parts))?)")
+_CONTRACT = "contract|between_nodes|catching_up|kept_rows|nearby|own_key|parts"
+PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/({_CONTRACT})\.py")
+RULES_KNOW = re.compile(rf"router\.(core\..*|service(\.({_CONTRACT}))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
