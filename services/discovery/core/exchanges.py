@@ -169,11 +169,13 @@ class Exchanges:
         yield c.Publish(_advert(one).message, ttl_s=0, tag=TAG)
 
     def _keep(self, drawn: Iterable[Advertised]) -> Iterator[c.Deed]:
-        """Keep what was drawn, in place of what the sampler's memory no longer has."""
+        """Keep what was drawn, in place of what the sampler's memory no longer has, then of what was drawn before."""
         assert self._sampling is not None
-        memory = {KEPT + one.key for one in self._sampling.sampled}
-        kept = {key for key in self._kept if key.startswith(KEPT)}
-        for key in kept - memory if len(kept) >= KEPT_MAX else ():
+        drawn = tuple(drawn)
+        memory, stays = {KEPT + one.key for one in self._sampling.sampled}, {KEPT + one.key for one in drawn}
+        kept = [key for key in self._kept if key.startswith(KEPT) and key not in stays]
+        kept.sort(key=memory.__contains__)
+        for key in kept[: max(0, len(kept) + len(stays) - KEPT_MAX)]:
             yield c.Keep(key, None)
         for one in drawn:
             message = _advert(one).message

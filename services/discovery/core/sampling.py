@@ -5,7 +5,9 @@ decodes and verifies first, and knows for each service which router it belongs t
 
 The exchange is that of Cyclon (Voulgaris, Gavidia, van Steen 2005): each period the oldest entry is removed and asked,
 with the own entry and some others; both sides put what they receive into empty places, then in place of what they sent.
-What is announced is not the view, which those who send much can fill, but a sample of all that was heard.
+What is announced is not the view, which those who send much can fill, but a sample of all that was heard. So that those
+do not decide what is heard either, a router of that sample is asked in each period as well, with the own entry alone:
+it answers out of its own sample, and its answer goes into the sample, not into the view.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class SamplingLimits:
 
     `askers_max` bounds who is remembered as having asked in a period: nobody beyond is answered. Who does not answer
     rests for `quarantine_periods`, or `few_quarantine_periods` while the view holds fewer entries than an exchange.
+    One in `seeds_part` of the questions that are for the sample goes to a seed.
     """
 
     period_s: float = 10.0
@@ -41,6 +44,7 @@ class SamplingLimits:
     quarantine_periods: int = 30
     few_quarantine_periods: int = 3
     askers_max: int = 1_024
+    seeds_part: int = 8
     view: ViewLimits = field(default_factory=ViewLimits)
     sampler: SamplerLimits = field(default_factory=SamplerLimits)
 
@@ -131,10 +135,11 @@ Deed = Ask | Reply | Announce | Drop | Wake
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A question that waits for its answer until a monotonic second, and what was sent with it."""
+    """A question that waits for its answer until a monotonic second, and what was sent with it; None: the answer is
+    for the sample alone."""
 
     until_s: float
-    sent: tuple[ViewEntry, ...]
+    sent: tuple[ViewEntry, ...] | None
 
 
 class Sampling:
@@ -168,6 +173,7 @@ class Sampling:
         self._pending: dict[PublicKey, Pending] = {}
         self._quarantine: dict[PublicKey, int] = {}
         self._askers: set[PublicKey] = set()
+        self._exchanges = 0
         self._prefixes: set[bytes] = set()
 
     def __repr__(self) -> str:
@@ -210,14 +216,20 @@ class Sampling:
     def _begin_period(self, now: Now) -> Iterator[Deed]:
         self._period += 1
         self._askers.clear()
+        self._exchanges = 0
         self._prefixes.clear()
         self._quarantine = {key: end for key, end in self._quarantine.items() if end > self._period}
         self._view.grow_older(now.wall_s)
-        drawn = self._sampler.draw(now.wall_s)
+        self._sampler.pass_period(self._period, now.wall_s)
+        drawn = self._sampler.draw()
         partner = self._next_partner(drawn)
-        self._asked_last = partner[:1] if partner is not None else ()
+        sampled = None if self._has_few else self._next_sampled(partner)
+        self._asked_last = tuple(one[0] for one in (partner, sampled) if one is not None)
         if partner is not None:
             yield self._ask(*partner, now)
+        if sampled is not None:
+            self._pending[sampled[0]] = Pending(now.mono_s + self._limits.answer_s, None)
+            yield Ask(*sampled, (ViewEntry(0, self._own),))
         if drawn:
             yield Announce(drawn)
 
@@ -242,6 +254,17 @@ class Sampling:
             return oldest.advert.key, oldest.advert
         waiting = [] if self._view else self._known_beside(drawn, not_now)
         return waiting[self._chance.randrange(len(waiting))] if waiting else None
+
+    def _next_sampled(
+        self, partner: tuple[PublicKey, Advertised | None] | None
+    ) -> tuple[PublicKey, Advertised | None] | None:
+        """Return whom to ask for its sample: one of this node's own, now and then a seed, whom no flood displaces."""
+        not_now = {*self._asked_last, *self._pending, *self._quarantine, *(partner[:1] if partner is not None else ())}
+        seeds = [key for key in self._seeds if key not in not_now]
+        if seeds and not self._chance.randrange(self._limits.seeds_part):
+            return seeds[self._chance.randrange(len(seeds))], None
+        found = self._sampler.next_asked(self._period, but=not_now)
+        return (found.key, found) if found is not None else None
 
     @property
     def _has_few(self) -> bool:
@@ -279,8 +302,14 @@ class Sampling:
         self._askers.add(question.by)
         if advert.prefix is not None:
             self._prefixes.add(advert.prefix)
+        if len(question.view) == 1:
+            period = self._period + self._has_half_passed(now)
+            sampled = self._sampler.pick(self._limits.shuffle, period, but=question.by)
+            replaces = () if self._has_few else None  # a view that is full enough keeps all it has: nothing is given
+            return [Reply(question.by, advert, sampled), *self._merge(question.by, question.view, replaces, now)]
+        self._exchanges += 1
         received, rest = question.view, 0
-        if len(self._askers) > self._limits.merged_questions:
+        if self._exchanges > self._limits.merged_questions:
             received, rest = question.view[:1], len(question.view) - 1
         sent = self._choose_answer(question.view, received, now)
         deeds: list[Deed] = [Reply(question.by, advert, sent), *_drops(question.by, {Cause.NOT_MERGED: rest})]
@@ -333,8 +362,10 @@ class Sampling:
             self._unmet.remove(answer.by)
         return self._merge(answer.by, answer.view, self._pending.pop(answer.by).sent, now)
 
-    def _merge(self, by: PublicKey, received: Sequence[ViewEntry], sent: Sequence[ViewEntry], now: Now) -> list[Deed]:
-        """Merge what can be used, and let the sampler hear it."""
+    def _merge(
+        self, by: PublicKey, received: Sequence[ViewEntry], sent: Sequence[ViewEntry] | None, now: Now
+    ) -> list[Deed]:
+        """Let the sampler hear what can be used, and merge it into the view unless `sent` is None."""
         used = dict[PublicKey, ViewEntry]()
         dropped = dict[Cause, int]()
         for entry in received:
@@ -345,8 +376,9 @@ class Sampling:
                 dropped[Cause.REPEATED] = dropped.get(Cause.REPEATED, 0) + 1
             elif key != self._own.key and not self._is_quarantined(entry):
                 used[key] = entry
-                self._sampler.hear(entry.advert, now.mono_s)
-        self._view.merge(used.values(), sent)
+                self._sampler.hear(entry, self._period)
+        if sent is not None:
+            self._view.merge(used.values(), sent)
         return _drops(by, dropped)
 
     def _is_quarantined(self, entry: ViewEntry) -> bool:

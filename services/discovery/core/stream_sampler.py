@@ -1,115 +1,122 @@
-"""The stream sampler: a uniform sample of the ids heard, however often each of them is sent.
+"""The sampler: a uniform sample of the routers heard of lately, however often each of them was.
 
-The knowledge-free strategy of the uniform node sampling service (Anceaume, Busnel, Sericola, "Uniform node sampling
-service robust against collusions of malicious nodes", 2013): an id that the sketch has counted f times enters the
-memory with probability least / f, in place of a random one. What is sent more often enters no more often.
+Each id has a rank, its hash under a secret, and the memory holds those with the lowest ranks of all that were heard
+(min-wise sampling: Broder, Charikar, Frieze, Mitzenmacher 1998; for peer sampling: "Brahms", Bortnikov, Gurevich,
+Keidar, Kliot, Shraer 2009). An id that is heard a second time is in there or is not, as after the first: so who sends
+much gains nothing, and some identities are never more of the sample than of what was heard.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections.abc import Container
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
-from services.discovery.core.advertised import Advertised
-from services.discovery.core.sketches import CountMin, Distinct, KeyedHash
+from services.discovery.core.advertised import Advertised, ViewEntry
+
+RANK_BYTES = 16
+SECRET_BYTES_MAX = 64
+
+Rank = tuple[bytes, PublicKey]
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerLimits:
-    """The size of the sketch, of the memory, and of what is drawn (D21).
+    """The size of the memory, and of what is drawn from it; how many periods ago, at most, those in it were heard of
+    first-hand; and for how many periods ranks hold."""
 
-    The sketch's width is a quarter of the ids heard in the time of one sketch, within `width_min` and `width_max`.
-    """
-
-    rows: int = 10
-    width_min: int = 250
-    width_max: int = 25_000
-    sketch_s: float = 3_600.0
-    memory: int = 50
+    memory: int = 256
     drawn: int = 20
+    age_max: int = 100
+    ranks_periods: int = 360
 
 
 class StreamSampler:
-    """Samples the advertisements heard.
+    """Samples the advertisements heard. Times are counted in periods of the node."""
 
-    A sketch counts for an hour beside its predecessor before it alone decides, so that a renewal forgets nobody's
-    frequency at once.
-    """
-
-    __slots__ = ("_chance", "_distinct", "_hash", "_limits", "_memory", "_next", "_places", "_renew_s", "_sketch")
+    __slots__ = ("_asked", "_chance", "_entries", "_limits", "_ranked", "_secret", "_since")
 
     def __init__(self, secret: bytes, chance: Chance, limits: SamplerLimits) -> None:
-        self._hash = KeyedHash(limits.rows, secret)
+        if not 1 <= len(secret) <= SECRET_BYTES_MAX:
+            raise ValueError(f"the secret of ranks has 1 to {SECRET_BYTES_MAX} bytes, not {len(secret)}")
+        self._secret = secret
         self._chance = chance
         self._limits = limits
-        self._memory: list[Advertised] = []
-        self._places: dict[PublicKey, int] = {}
-        self._sketch = CountMin(limits.rows, limits.width_min)
-        self._next: CountMin | None = None
-        self._distinct = Distinct()
-        self._renew_s: float | None = None
+        self._entries: dict[PublicKey, tuple[int, Advertised]] = {}  # the period of its youngest news, and what it says
+        self._ranked: list[Rank] = []
+        self._asked: dict[PublicKey, int] = {}  # the period in which each was asked last, of those in the memory
+        self._since = 0  # the period since which the ranks hold
 
     def __repr__(self) -> str:
-        return f"<sampler with {len(self._memory)} of {self._limits.memory} and a {self._sketch!r}>"
+        return f"<sampler with {len(self._entries)} of {self._limits.memory}>"
 
     def __len__(self) -> int:
-        return len(self._memory)
+        return len(self._entries)
 
     @property
     def memory(self) -> tuple[Advertised, ...]:
-        return tuple(self._memory)
+        return tuple(advert for _, advert in self._entries.values())
 
-    @property
-    def width(self) -> int:
-        """The width of the sketch that decides."""
-        return self._sketch.width
+    def hear(self, entry: ViewEntry, period: int) -> None:
+        """Let an entry into the memory if its rank is low enough; of a known one keep the newest."""
+        if entry.age > self._limits.age_max:
+            return
+        key, born = entry.advert.key, period - entry.age
+        known = self._entries.get(key)
+        if known is not None:
+            advert = entry.advert if entry.advert.rev > known[1].rev else known[1]
+            self._entries[key] = max(born, known[0]), advert
+            return
+        rank = self._rank(key)
+        if len(self._ranked) >= self._limits.memory:
+            if rank >= self._ranked[-1]:
+                return
+            self.forget(self._ranked[-1][1])
+        insort(self._ranked, rank)
+        self._entries[key] = born, entry.advert
 
-    def hear(self, advert: Advertised, mono_s: float) -> None:
-        """Count an advertisement, and let it enter the memory as its count allows."""
-        self._renew(mono_s)
-        hashed = self._hash(advert.key)
-        self._distinct.add(hashed)
-        count = self._sketch.add(hashed)
-        if self._next is not None:
-            self._next.add(hashed)
-        place = self._places.get(advert.key)
-        if place is not None:
-            if advert.rev > self._memory[place].rev:
-                self._memory[place] = advert
-        elif len(self._memory) < self._limits.memory:
-            self._places[advert.key] = len(self._memory)
-            self._memory.append(advert)
-        elif self._chance.random() * count < self._sketch.least:
-            self._replace(self._chance.randrange(len(self._memory)), advert)
+    def pass_period(self, period: int, wall_s: float) -> None:
+        """Forget what is too old or has expired; after a while, rank anew."""
+        oldest = period - self._limits.age_max
+        for key in [key for key, (born, one) in self._entries.items() if born < oldest or one.exp <= wall_s]:
+            self.forget(key)
+        if period - self._since >= self._limits.ranks_periods:
+            self._since = period
+            self._secret = blake2b(b"next", key=self._secret).digest()
+            self._ranked = sorted(map(self._rank, self._entries))
 
-    def draw(self, wall_s: float) -> tuple[Advertised, ...]:
-        """Return some of the memory, at random and without what has expired."""
-        for advert in [one for one in self._memory if one.exp <= wall_s]:
-            self.forget(advert.key)
-        return tuple(self._chance.sample(self._memory, min(self._limits.drawn, len(self._memory))))
+    def draw(self) -> tuple[Advertised, ...]:
+        """Return some of the memory, at random."""
+        memory = self.memory
+        return tuple(self._chance.sample(memory, min(self._limits.drawn, len(memory))))
+
+    def pick(self, count: int, period: int, but: PublicKey | None = None) -> tuple[ViewEntry, ...]:
+        """Return some entries of the memory at random with their ages, but not this key."""
+        drawn = self._chance.sample(list(self._entries), min(count + 1, len(self._entries)))
+        found = (self._entries[key] for key in [key for key in drawn if key != but][:count])
+        return tuple(ViewEntry(max(0, period - born), advert) for born, advert in found)
+
+    def next_asked(self, period: int, but: Container[PublicKey] = ()) -> Advertised | None:
+        """Return whom to ask in this period: none of these keys, and of the others one that was asked least lately.
+
+        In turn, since some may answer with nothing but their own side: none of these is asked again before all."""
+        turns = [(self._asked.get(key, 0), key) for key in self._entries if key not in but]
+        least = min(turns, default=(0,))[0]
+        waiting = [key for turn, key in turns if turn == least]
+        if not waiting:
+            return None
+        key = waiting[self._chance.randrange(len(waiting))]
+        self._asked[key] = period
+        return self._entries[key][1]
 
     def forget(self, key: PublicKey) -> None:
-        """Take a key out of the memory; its count stays."""
-        place = self._places.pop(key, None)
-        if place is None:
-            return
-        last = self._memory.pop()
-        if last.key != key:
-            self._memory[place] = last
-            self._places[last.key] = place
+        """Take a key out of the memory."""
+        self._asked.pop(key, None)
+        if self._entries.pop(key, None) is not None:
+            del self._ranked[bisect_left(self._ranked, self._rank(key))]
 
-    def _replace(self, place: int, advert: Advertised) -> None:
-        del self._places[self._memory[place].key]
-        self._memory[place] = advert
-        self._places[advert.key] = place
-
-    def _renew(self, mono_s: float) -> None:
-        if self._renew_s is None:
-            self._renew_s = mono_s + self._limits.sketch_s
-        if mono_s < self._renew_s:
-            return
-        self._renew_s = mono_s + self._limits.sketch_s
-        width = min(self._limits.width_max, max(self._limits.width_min, len(self._distinct) // 4))
-        self._sketch, self._next = self._next or self._sketch, CountMin(self._limits.rows, width)
-        self._distinct = Distinct()
+    def _rank(self, key: PublicKey) -> Rank:
+        return blake2b(key, digest_size=RANK_BYTES, key=self._secret).digest(), key

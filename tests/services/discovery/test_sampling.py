@@ -48,7 +48,8 @@ def told_of(*numbers: int, limits: SamplingLimits = LIMITS) -> Sampling:
         period = begin // 4
         sampling.hear(Tick(), at(period * LIMITS.period_s))
         for number in numbers[begin : begin + 4]:
-            sampling.hear(question(number), at(period * LIMITS.period_s))
+            exchange = question(number, entry(number))  # with the own entry alone it would ask for the sample
+            sampling.hear(exchange, at(period * LIMITS.period_s))
     return sampling
 
 
@@ -127,6 +128,32 @@ def test_what_both_have_is_kept_by_both() -> None:
     assert {one.advert.key for one in reply.view} > {one.advert.key for one in known}
     assert len(reply.view) == LIMITS.shuffle
     assert {one.advert.key for one in known} < keys(sampling)
+
+
+def test_a_question_with_the_own_entry_alone_is_answered_out_of_the_sample() -> None:
+    """Its asker's entry displaces nobody, as nothing is given for it."""
+    sampling = node(limits=LIMITS)
+    for number in range(1, 21):
+        sampling.hear(question(number, entry(number)), at(0))
+    before = keys(sampling)
+    assert len(before) == 20
+    [reply] = sampling.hear(question(30), at(1))
+    assert isinstance(reply, Reply) and len(reply.view) == LIMITS.shuffle
+    assert {one.advert.key for one in reply.view} <= {one.key for one in sampling.sampled}
+    assert keys(sampling) == before and advert_of(30).key in {one.key for one in sampling.sampled}
+
+
+def test_a_router_of_the_sample_is_asked_too_and_its_answer_stays_out_of_the_view() -> None:
+    sampling = told_of(*range(1, 13))
+    found = [deed for deed in sampling.hear(Tick(), at(60)) if isinstance(deed, Ask)]
+    assert [len(one.view) for one in found] == [LIMITS.shuffle, 1]
+    before, asked_for_sample = keys(sampling), found[1]
+    assert asked_for_sample.to != found[0].to and asked_for_sample.view == (ViewEntry(0, OWN),)
+    assert sampling.hear(Response(asked_for_sample.to, (entry(40), entry(41, age=99))), at(61)) == []
+    assert keys(sampling) == before
+    assert {advert_of(40).key, advert_of(41).key} <= {one.key for one in sampling.sampled}
+    later = [deed for deed in sampling.hear(Tick(), at(70)) if isinstance(deed, Ask)]
+    assert not {one.to for one in later} & {one.to for one in found}, "nobody is asked in two periods running"
 
 
 @pytest.mark.parametrize(("mono_s", "age"), [(4, 3), (6, 4)])

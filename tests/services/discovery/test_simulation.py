@@ -39,6 +39,12 @@ def test_who_floods_150_nodes_gains_at_most_three_times_its_fair_share(flood: Fl
     assert gain(150, 20, 1, LIMITS, flood) <= GOALS["gain_of_one"]
 
 
+def test_many_networks_under_one_hand_gain_little_once_a_network_runs() -> None:
+    """20 identities in as many networks send 80 % of the questions to 80 nodes, whose views they fill."""
+    network_runs = gain(80, 10, 1, LIMITS, Flood(20, 20, 16), runs_for=20)
+    assert network_runs <= GOALS["gain_of_50_apart"] / 2
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_1000_nodes_meet_every_goal(seed: int) -> None:
