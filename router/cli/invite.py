@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -213,6 +213,10 @@ def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[Trans
             raise Failure(Exit.USAGE, f"--at {url}: {refused[1]}")
     listeners = ask(home, "status")["listeners"]  # of a node that runs, before anything is made for it
     found = tuple(parse_address(url) for url in at) or addresses_of_node(settings.node.advertise or listeners)
+    if why := why_unreached(listeners, home):
+        if not at:
+            raise Failure(Exit.USAGE, why)
+        note(f"{why}; or --at names something that passes on to this node what comes there")
     if not found:
         said = "guests would not know where to reach this node"
         remedy = f"give --at tls://HOST:PORT, or write it into {home.config_path} as node.advertise"
@@ -223,6 +227,14 @@ def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[Trans
     elif all(reach_of(one.host) in (Reach.LOOPBACK, Reach.PRIVATE) for one in found):
         note(f"that link leads into a private network: only nodes there can use it; for others, {another}")
     return found
+
+
+def why_unreached(listeners: Iterable[str], home: Home) -> str:
+    """Return why no guest can reach a node that listens there, with the remedy; "" if guests may."""
+    if not all(transport.is_local(url) for url in listeners):
+        return ""
+    said = "this node listens for apps of its own machine only, so no guest reaches it"
+    return f"{said}; name a URL in node.listen of {home.config_path}, like tls://0.0.0.0:4100, and start it again"
 
 
 def _group(home: Home, name: str | None, *, read_only: bool) -> GroupLink | None:

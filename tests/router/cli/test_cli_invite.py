@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import Run, RunningNode
 
+from router.cli.invite import why_unreached
 from router.core.wire.grouplink import GroupLink
 from router.core.wire.invitation import Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_s
@@ -71,6 +72,14 @@ def test_a_group_comes_with_the_link_and_is_made_if_there_is_none(at_node: Run, 
     assert reading.group == GroupLink(kept.group, kept.content_key, None, "friends")
     unlike = at_node("invite", "--group", "freinds")
     assert unlike.exit_code == 2 and "friends" in unlike.stderr, "a misspelled name makes no group"
+
+
+def test_a_node_that_listens_for_nobody_else_says_so_before_it_invites(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    said = why_unreached(("unix:///run/router.sock",), home)
+    assert said.startswith("this node listens for apps of its own machine only, so no guest reaches it; name a URL in")
+    assert f"node.listen of {tmp_path}/router.toml, like tls://0.0.0.0:4100" in said
+    assert why_unreached(("unix:///run/router.sock", "tls://0.0.0.0:4100"), home) == ""
 
 
 def test_revoked_by_the_beginning_of_its_id(at_node: Run) -> None:
