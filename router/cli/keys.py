@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -16,6 +17,7 @@ from router.core.wire.text import key_text
 from router.settings import config, keyring
 from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Residents
 from router.settings.config_text import toml_value
+from router.settings.keyring import NAME_FORM, NAME_PATTERN
 from router.transport import contract as transport
 
 RESIDENTS: Mapping[config.Role, Residents] = {"edge": OF_AN_EDGE, "core": OF_A_CORE}
@@ -41,8 +43,9 @@ EVERYWHERE = '"tls://0.0.0.0:4100"'
     metavar="URL",
     help="The URL at which others reach it, for its link and its invitations: tls://HOST:PORT. Repeatable.",
 )
+@click.option("--name", default="", help="The name by which its neighbours see it, like laptop.")
 @json_option
-def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], as_json: bool) -> None:
+def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], name: str, as_json: bool) -> None:
     """Make a node: its key and a commented configuration. Print its address.
 
     A key or configuration that exists already stays as it is.
@@ -52,14 +55,18 @@ def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], 
     for url in advertise:
         if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
             raise Failure(Exit.USAGE, f"--advertise {url}: {refused[1]}")
+    if name and not re.fullmatch(NAME_PATTERN, name):
+        raise Failure(Exit.USAGE, f'--name "{name}" is no name; write {NAME_FORM}')
     home = invocation().chosen_home
     kind = cast(config.Role, role or "edge")
-    is_new = home.create(kind, listen, RESIDENTS[kind], advertise)
+    is_new = home.create(kind, listen, RESIDENTS[kind], advertise, name)
     settings, _ = config.load(home.config_path)
     urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
-    for name, wanted, stands in (("listen", listen, urls), ("advertise", advertise, settings.node.advertise)):
+    for key, wanted, stands in (
+        ("listen", listen, urls), ("advertise", advertise, settings.node.advertise), ("name", name, settings.node.name),
+    ):  # fmt: skip
         if wanted and wanted != stands:
-            said = f"{home.config_path} says {name} = {toml_value(stands)} already"
+            said = f"{home.config_path} says {key} = {toml_value(stands)} already"
             raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(wanted)}")
     if role is not None and role != settings.node.role:
         said = f'{home.config_path} says role = "{settings.node.role}" already'

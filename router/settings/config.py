@@ -282,12 +282,13 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
 
 
 def sample(
-    role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY, advertise: tuple[str, ...] = ()
+    role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY, advertise: tuple[str, ...] = (),
+    name: str = "",
 ) -> str:  # fmt: skip
     """Return the text of `router.toml` for a new home: the given settings, and all others as comments with their
     defaults."""
-    given = {"node.listen": listen, "node.advertise": advertise}
-    live: dict[str, object] = {"node.role": role} | {name: urls for name, urls in given.items() if urls}
+    given = {"node.name": name, "node.listen": listen, "node.advertise": advertise}
+    live: dict[str, object] = {"node.role": role} | {key: said for key, said in given.items() if said}
     if residents:
         live |= {
             "node.services": tuple(f"services.{name}" for name in residents),

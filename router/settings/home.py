@@ -99,7 +99,7 @@ class Home:
 
     def create(
         self, role: config.Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY,
-        advertise: tuple[str, ...] = (),
+        advertise: tuple[str, ...] = (), name: str = "",
     ) -> bool:  # fmt: skip
         """Make all that is missing, with a commented `router.toml`; return whether that file is new.
 
@@ -110,7 +110,8 @@ class Home:
             for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
                 private_file.make_directory(directory)
             if not self.config_path.exists():
-                private_file.create(self.config_path, config.sample(role, listen, residents, advertise).encode())
+                text = config.sample(role, listen, residents, advertise, name)
+                private_file.create(self.config_path, text.encode())
                 return True
         except FileExistsError as error:
             if self.config_path.is_file():  # Another process was quicker.

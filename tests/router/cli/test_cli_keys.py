@@ -57,6 +57,17 @@ def test_init_says_where_the_node_listens_and_where_others_reach_it(router: Run,
         assert refused.exit_code == 2 and said in refused.stderr, refused.stderr
 
 
+def test_init_gives_the_node_a_name(router: Run, home: Path) -> None:
+    refused = router("init", "--name", "my laptop")
+    assert refused.exit_code == 2 and '--name "my laptop" is no name; write 1 to 64 letters' in refused.stderr
+    assert not home.exists()
+    lines(router("init", "--name", "laptop"))
+    lines(router("init", "--name", "laptop"))
+    assert json.loads(router("config", "show", "node.name", "--json").stdout)[0]["value"] == "laptop"
+    again = router("init", "--name", "tower")
+    assert again.exit_code == 2 and 'says name = "laptop" already; change that line to make it "tower"' in again.stderr
+
+
 def test_init_does_not_change_the_role_of_a_home(router: Run) -> None:
     router("init")
     refused = router("init", "--role", "core")
