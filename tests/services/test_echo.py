@@ -1,4 +1,4 @@
-"""Echo answers whoever is there, and one who has gone does not keep it from the next."""
+"""Echo answers everybody, and a sender that has gone does not keep it from the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The bench on small numbers: its scenarios count what real nodes deliver, and its report says what was measured."""
+"""The bench on small numbers: its scenarios count the messages that real nodes deliver, and its report states the
+measurements."""
 
 from __future__ import annotations
 
@@ -130,7 +131,7 @@ QUICK = ("wide items", "forgeries")
     "attack", [*QUICK, *(pytest.param(one, marks=pytest.mark.long) for one in ATTACKS if one not in QUICK)]
 )
 async def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: Bench, attack: str) -> None:
-    """Whether it is slowed down is measured by the bench, on a quiet machine."""
+    """Whether the pair is slowed down is measured by the bench, on a quiet machine."""
     rig = await bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
     async with rig.running() as running:
         publisher, subscriber = scenarios.keys(2)
@@ -144,7 +145,7 @@ async def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: B
 
 @pytest.mark.long
 async def test_under_a_flood_of_datagrams_a_pair_on_a_lan_loses_nothing_and_its_nodes_dial_nobody(bench: Bench) -> None:
-    """Whether it is slowed down is measured by the bench, on a quiet machine."""
+    """Whether the pair is slowed down is measured by the bench, on a quiet machine."""
     if reason := why_not():
         pytest.skip(reason)
     async with on_a_lan(replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)))) as lan:

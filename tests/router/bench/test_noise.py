@@ -1,4 +1,4 @@
-"""When a machine was too noisy for a verdict, and when a difference is one."""
+"""The limits from which a machine is too noisy for a verdict, and from which a difference is one."""
 
 from __future__ import annotations
 

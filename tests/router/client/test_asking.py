@@ -1,4 +1,4 @@
-"""Questions to the node: each gets its own answer, whatever comes late or is lost."""
+"""Questions to the node: each gets its own answer, even if answers are late or lost."""
 
 from __future__ import annotations
 

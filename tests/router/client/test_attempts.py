@@ -1,4 +1,4 @@
-"""A message on which an app fails again and again: counted over its restarts, then refused, and the next one comes."""
+"""A message on which an app fails repeatedly: counted over its restarts, then refused, and the next one comes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def end(nursery: trio.Nursery) -> RouterEnd:
 
 @pytest.fixture
 async def group(end: RouterEnd) -> None:
-    """What is said in the group waits for the app of `KEY`: one message that it fails on, and one that it takes."""
+    """Let two messages of the group wait for the app of `KEY`: one that it fails on, and one that it takes."""
     async with router.connect(url=end.url, key=KEY) as node, router.connect(url=end.url) as speaker:
         await node.join(FAMILY)
         for body in (b"\xff", b"good"):

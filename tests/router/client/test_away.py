@@ -1,4 +1,4 @@
-"""That a node goes away and comes back is said to whom wants to hear it, once each."""
+"""An app that wants to know is told once when its node goes away, and once when it is back."""
 
 from __future__ import annotations
 

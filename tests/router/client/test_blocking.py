@@ -48,7 +48,7 @@ class ThreadedEnd:
         trio.from_thread.run_sync(act, *args, trio_token=self._token)  # type: ignore[arg-type]
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Return when it holds: what the app says last is heard after its call has returned."""
+        """Wait until the condition holds, because the app's last bytes arrive after its call has returned."""
         trio.from_thread.run(self._until, holds, trio_token=self._token)
 
     async def _until(self, holds: Callable[[], bool]) -> None:

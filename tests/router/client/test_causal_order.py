@@ -56,7 +56,8 @@ async def test_a_message_comes_after_its_causes_and_unsettled_till_then(end: Rou
 
 
 async def test_a_full_window_does_not_shut_out_what_it_waits_for(end: RouterEnd) -> None:
-    """Four messages fill the window, and what all of them follow is behind: it comes past the window, by PULL."""
+    """Four messages fill the window, and the one that all of them follow comes after: it gets past the window by
+    PULL."""
     talk = Talk()
     talk.say("known", by=BOB), talk.say("behind", "known", by=BOB)
     async with sign_on(end, window_messages=4) as node:
@@ -79,7 +80,8 @@ async def test_a_full_window_does_not_shut_out_what_it_waits_for(end: RouterEnd)
 async def test_what_is_in_the_queue_is_no_history_though_its_sender_was_never_heard(
     end: RouterEnd, autojump_clock: MockClock
 ) -> None:
-    """The window is full of what follows it: the node says that it owes it, and it comes however long that takes."""
+    """The window is full of messages that follow it: the node answers that it owes the message, which comes however
+    long that takes."""
     talk = Talk()
     talk.say("behind", by=BOB)
     async with sign_on(end, window_messages=2) as node:
@@ -108,7 +110,8 @@ async def test_a_chain_behind_a_full_window_is_pulled_one_by_one(end: RouterEnd)
 async def test_a_window_full_of_what_waits_in_vain_goes_on(
     end: RouterEnd, size: int, autojump_clock: MockClock
 ) -> None:
-    """What is missing is nowhere, or too large for an answer: the window opens after `full_s`, not after `gap_s`."""
+    """The missing message is nowhere, or too large for an answer: the window opens after `full_s`, not after
+    `gap_s`."""
     talk = Talk()
     talk.say("large", by=BOB, size=size)
     async with sign_on(end, window_messages=4, window_bytes=100_000) as node:
@@ -162,7 +165,7 @@ async def test_the_router_that_named_what_is_missing_is_named_to_the_own_one(
 
 
 async def test_a_new_reader_does_not_ask_back_to_the_beginning(end: RouterEnd, autojump_clock: MockClock) -> None:
-    """What its node gets because it was asked for is given; what this follows is older, and waited for a second."""
+    """A message that the node gets because it was asked for is given; its older causes are waited for one second."""
     talk, later_on = Talk(), 3.5
     for number in range(5):
         talk.say(f"{number}", *([f"{number - 1}"] if number else []), by=BOB)
@@ -234,7 +237,7 @@ async def test_what_the_node_says_was_missed_is_pulled_and_given_with_a_journal(
 
 
 async def test_with_a_journal_the_order_survives_a_crash(end: RouterEnd, tmp_path: Path) -> None:
-    """A later run knows what was given and published, and names it in what it publishes."""
+    """A later run knows which messages were given and published, and names them in those it publishes."""
     talk = Talk()
     talk.say("question", by=BOB)
     async with sign_on(end, b"n", journal=tmp_path / "journal") as node:
@@ -365,7 +368,7 @@ async def test_a_lost_connection_changes_nothing(end: RouterEnd) -> None:
 async def test_a_cause_that_the_node_had_before_it_was_killed_is_waited_for_when_it_is_back(
     end: RouterEnd, autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    """The node owes the cause, and is killed before it can say so, or bring it."""
+    """The node owes the cause, and is killed before it can answer so, or bring it."""
     talk, end.answers = Talk(), False
     cause = end.stored[talk.id("cause")] = talk.say("cause", by=BOB)
     async with sign_on(end, b"n", when_down="queue") as node:
@@ -385,7 +388,8 @@ async def test_a_cause_that_the_node_had_before_it_was_killed_is_waited_for_when
 
 
 async def test_what_a_member_invents_is_asked_for_within_bounds(end: RouterEnd, autojump_clock: MockClock) -> None:
-    """256 causes that nobody sent: 16 questions a second at most, and others need not wait for all of them."""
+    """A member names 256 invented causes: at most 16 questions a second are sent, and other messages do not wait for
+    all of them."""
     talk = Talk()
     async with sign_on(end) as node:
         group = await node.join(FAMILY, order="causal")
@@ -400,7 +404,7 @@ async def test_what_a_member_invents_is_asked_for_within_bounds(end: RouterEnd, 
 async def test_a_cause_of_another_group_is_named_as_missing_and_takes_nothing_from_either(
     end: RouterEnd, autojump_clock: MockClock
 ) -> None:
-    """The router has that message, and the app has been given it, but in this group nobody has said it."""
+    """The router has that message, and the app was given it, but in this group it was never published."""
     talk = Talk()
     async with sign_on(end) as node, sign_on(end) as other:
         group, elsewhere = await node.join(FAMILY, order="causal"), await node.join(OPEN)

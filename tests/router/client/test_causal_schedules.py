@@ -1,7 +1,7 @@
 """Causal order through any schedule: real seals, inbox, readers and journal, driven without a clock or a connection.
 
-The node of these tests hands over in any order, some twice, some only after they have been asked for, within a window;
-the app crashes whenever it likes and comes back with its journal.
+The node of these tests hands messages over in any order, some twice, some only on request, within a window; the app
+crashes at any time and comes back with its journal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ UNTIL_MIN = 3_800_000  # long after that
 
 @dataclass
 class Hub:
-    """What the node owes the app, and what it gets only when it is asked for: by the queue, or as an answer."""
+    """The messages that the node owes the app, and those that it gets only on request: through the queue, or as an
+    answer."""
 
     owed: list[bytes]
     on_asking: dict[MessageId, bytes] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class App:
         self.doubts.append(id)
 
     def hear(self, most: int) -> bool:
-        """Read what the window lets through, at most so many; return whether there was anything."""
+        """Read at most that many messages that the window lets through; return whether there were any."""
         room = min(most, WINDOW - (self.inbox.received - self.inbox.settled))
         wires = self.hub.owed[len(self.sent) :][: max(0, room)]
         if wires:
@@ -92,7 +93,7 @@ class App:
         return bool(wires)
 
     def look(self) -> Opened | None:
-        """Return the next message, if there is one to be given now."""
+        """Return the next message if one can be given now."""
         while self.hub.answers:
             self.readers.carried(self.hub.answers.pop(0))
         while self.doubts:
@@ -108,7 +109,7 @@ class App:
         self.handled.append(one)
 
     def commit(self) -> None:
-        """Let the journal write what waits, and the node hear what is settled."""
+        """Let the journal write waiting rows, and settle messages at the node."""
         rows, then = self.journal._rows, self.journal._then
         self.journal._rows, self.journal._then = [], []
         self.journal.write(rows, WALL_S, {FAMILY.group: self.causes.heads.lasting()})
@@ -116,7 +117,7 @@ class App:
             act()
 
     def crash(self) -> None:
-        """Lose what is not on disk; the node goes on with what it has not heard to be settled."""
+        """Lose everything that is not on disk; the node continues with the messages it does not know to be settled."""
         self.journal._rows, self.journal._then = [], []
         del self.hub.owed[: self.inbox.settled]
         self.hub.answers.clear()
@@ -128,7 +129,7 @@ class App:
 
 @st.composite
 def talks(draw: st.DrawFn) -> tuple[Talk, dict[str, tuple[str, ...]]]:
-    """Return what three members say, each after the heads of what it has heard, and the causes of each message."""
+    """Return the messages of three members, each following the heads its author has read, and the causes of each."""
     talk, causes, past = Talk(), dict[str, tuple[str, ...]](), dict[str, set[str]]()
     heard: dict[bytes, set[str]] = {}
     for number in range(draw(st.integers(2, 9))):
@@ -148,7 +149,8 @@ def talks(draw: st.DrawFn) -> tuple[Talk, dict[str, tuple[str, ...]]]:
 @settings(max_examples=40, deadline=None)
 @given(talks(), st.data())
 def test_any_schedule_with_crashes(said: tuple[Talk, dict[str, tuple[str, ...]]], data: st.DataObject) -> None:
-    """All is given; no effect before its cause unless it says so; again only what no commit had reached."""
+    """All messages are given; no effect comes before its cause unless marked; only those that no commit had reached
+    come again."""
     talk, causes = said
     order = data.draw(st.permutations(sorted(causes)))
     slow = data.draw(st.sets(st.sampled_from(order), max_size=2))

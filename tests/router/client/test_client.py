@@ -1,4 +1,4 @@
-"""What the app API promises: custody on publish, refusals, outcomes, answers, and how the block ends."""
+"""The promises of the app API: custody on publish, refusals, outcomes, answers, and the end of the block."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_a_journal_that_cannot_be_used(end: RouterEnd, tmp_path: Path) -> 
 
 
 async def test_an_app_ends_with_its_own_error_though_its_numbers_cannot_be_kept(end: RouterEnd, tmp_path: Path) -> None:
-    """As on a full disk: one error, and no other behind it."""
+    """On a full disk, for example, the app's error is raised, without another one behind it."""
     problems: list[str] = []
     with pytest.raises(router.ClientError, match=r"cannot be written") as caught:
         async with (

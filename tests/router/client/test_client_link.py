@@ -1,4 +1,4 @@
-"""Connections that break, nodes that go away: nothing is lost, doubled or reordered, and nobody hangs."""
+"""Broken connections and nodes that go away: nothing is lost, doubled or reordered, and nobody hangs."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ async def test_the_window_of_the_router_is_kept(end: RouterEnd, autojump_clock: 
 
 
 async def test_in_flight_never_exceeds_what_a_session_allows(end: RouterEnd, autojump_clock: MockClock) -> None:
-    """The node's window check is the judge: many large messages, small window, several cuts."""
+    """The node's window check is the judge, for many large messages, a small window and several cuts."""
     end.window = (16, 64 << 10)
     async with sign_on(end, b"b", window_messages=8, window_bytes=32 << 10) as bob, sign_on(end, b"n") as node:
         his = await bob.join(OPEN)
@@ -398,7 +398,7 @@ async def test_in_flight_never_exceeds_what_a_session_allows(end: RouterEnd, aut
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_any_weather(end: RouterEnd, autojump_clock: MockClock, seed: int) -> None:
-    """Cuts, stalls and slow readers at random: what is published is read once, in order, by an app that lives."""
+    """Cuts, stalls and slow readers come at random: an app that lives reads every message once, in order."""
     chance = random.Random(seed)
     end.window = (chance.choice((3, 16, 64)), 1 << 20)
     bodies = [b"%d" % number for number in range(120)]

@@ -1,4 +1,4 @@
-"""Messages made for an app: ids of their own, bounded causes, lifetimes, sequence numbers."""
+"""Messages made for an app: distinct ids, bounded causes, lifetimes, sequence numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Groups an app wants: asked for until answered, again at every connection, shared by tasks, never lost silently."""
+"""The groups that an app wants: requested until answered, again at every connection, shared by tasks, never lost
+silently."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ async def test_asked_until_answered_and_again_at_a_new_connection(autojump_clock
 
 
 async def test_hints_follow_each_join_and_their_refusal_is_not_its(autojump_clock: MockClock) -> None:
-    """An older router does not know them; a membership of this node alone needs none (R-C28)."""
+    """An older router does not know hints; a membership of this node alone needs none (R-C28)."""
     world = World()
     hints = (Hint(TWO, (parse_address("tls://198.51.100.7:4101"),)),)
     async with trio.open_nursery() as nursery:
@@ -122,7 +123,7 @@ async def test_a_link_that_refuses_the_request() -> None:
 
 @pytest.mark.parametrize("by_link", [True, False])
 async def test_what_is_refused_later_is_a_problem(by_link: bool, autojump_clock: MockClock) -> None:
-    """Told once, and asked for again at the next connection."""
+    """It is reported once, and requested again at the next connection."""
     world = World()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.joins.join, ONE, False, 10)

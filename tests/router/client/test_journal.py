@@ -1,4 +1,4 @@
-"""The journal: on disk when it says so, bounded, for one process, and whole after a crash."""
+"""The journal: on disk when its calls return, bounded, for one process, and whole after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who an app is and where its node is: names, homes, sockets, and what cannot be."""
+"""An app's identity and its node: names, homes, sockets, and invalid combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes: recipient by recipient or by numbers, to the end or until nothing more can be heard."""
+"""Outcomes: recipient by recipient or as numbers, to the end or until no more can be reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops: settling on asking for the next, by hand, with a journal; what waits, and what cannot be read."""
+"""Loops: settling by asking for the next message, by hand, and with a journal; waiting and unreadable messages."""
 
 from __future__ import annotations
 
@@ -176,7 +176,8 @@ async def test_what_the_loop_asked_past_is_settled_at_the_end(end: RouterEnd) ->
 
 
 async def test_with_a_journal_a_crash_shows_nothing_again(end: RouterEnd, tmp_path: Path) -> None:
-    """What the loop has moved on from is in the journal, even if the node never hears that it is settled."""
+    """Messages that the loop has moved on from are in the journal, even if the node never learns that they are
+    settled."""
     seen: list[tuple[bytes, bool]] = []
     for run in range(3):
         async with sign_on(end, b"n", journal=tmp_path / "journal") as node:
@@ -205,7 +206,7 @@ async def test_settling_by_hand_waits_for_the_journal(end: RouterEnd, tmp_path: 
 
 
 def words(seq: int, body: bytes, nonce: bytes) -> bytes:
-    """What Alice says to the family, as a message that any member can have made."""
+    """Return Alice's words to the family, as a message that any member can have made."""
     sealed = seal(ALICE, FAMILY.group, seq, (), body, content_key=FAMILY.content_key, nonce=nonce)
     return seal_multicast(SigningKey(FAMILY.seed or b""), sealed, ttl_s=60, expiry_min=later())
 

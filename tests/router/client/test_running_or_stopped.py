@@ -1,4 +1,4 @@
-"""A home that somebody holds: the node that runs is asked, everybody else waited for, and then named."""
+"""A home that is held: a running node is asked; any other holder is waited for, and then named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be given to nobody is said once for each way it comes, and then counted."""
+"""Messages that cannot be given to anybody are reported once for each way they come, and then counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP, VIA = SigningKey(b"g" * 32).public, SigningKey(b"v" * 32).public
 
 
 class World:
-    """A clock, and what was told."""
+    """A clock, and the reports."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

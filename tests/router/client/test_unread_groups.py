@@ -1,4 +1,5 @@
-"""A kept name that joined more than it reads, at a real node: what it reads flows, and nothing of the rest is lost."""
+"""A kept name that joined more groups than it reads, at a real node: those it reads flow, and no message of the others
+is lost."""
 
 from __future__ import annotations
 

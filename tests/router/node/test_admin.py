@@ -1,4 +1,4 @@
-"""The inquiry `log`: what no segment holds yet, as lines, in parts that fit an answer, each line once."""
+"""The inquiry `log`: the events that no segment holds yet, as lines, in parts that fit an answer, each line once."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_segments_hold_is_not_told(store: Store) -> None:
 
 
 def test_what_cannot_be_read_is_the_gap_that_the_log_will_show(tmp_path: Path) -> None:
-    """More spoilt values than are read at a time, between two good ones and behind the last."""
+    """There are more damaged values than are read at a time, between two good ones and after the last."""
     first, *spoilt, last = [encode_events([outward(9)], seq, bytes(16)) for seq in range(1, LOG_VALUES + 4)]
     values = [first, *(b"rubbish" for _ in spoilt), last, b"rubbish"]
     with lmdb.open(str(tmp_path), max_dbs=1, lock=False) as env, env.begin(write=True, db=env.open_db(b"log")) as txn:

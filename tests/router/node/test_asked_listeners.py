@@ -1,4 +1,4 @@
-"""Listeners that services ask for: one each, told where it is, gone when it is not wanted any more."""
+"""Listeners that services ask for: one each, reported where it is, closed when it is not wanted any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE, OTHER = b"1" * 32, b"2" * 32
 
 
 class Asked:
-    """Listeners over TLS on this machine, and what the services are told."""
+    """Listeners over TLS on this machine, and the reports to the services."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._told, self.told = trio.open_memory_channel[tuple[bytes, str, str]](10)

@@ -1,4 +1,4 @@
-"""One connection in this process: what it waits for, how long, and what it takes of the node's memory."""
+"""One connection in this process: its waits, their length, and its use of the node's memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def offer(role: str = "router") -> Offer:
 
 
 class Ends:
-    """A connection of a node, and its other end by hand."""
+    """A connection of a node, and its other end driven by hand."""
 
     def __init__(self, in_flight: InFlight, limits: LinkLimits, number: int, paces: Paces | None) -> None:
         ours, self.stream = stream_pair()
@@ -89,7 +89,7 @@ class Ends:
             await wait_all_tasks_blocked()
 
     async def goodbye(self) -> Ended:
-        """What the node says at the end."""
+        """Return the node's goodbye."""
         with trio.fail_after(HANG_S):
             while data := await self.stream.receive_some(1 << 16):
                 for event in self.session.receive(data, 0):
@@ -99,7 +99,7 @@ class Ends:
 
     @property
     def arrived(self) -> int:
-        """How many bytes of messages the node was told of."""
+        """Return how many bytes of messages the node got."""
         return sum(one.size for one in self.told if isinstance(one, Arrived))
 
 
@@ -195,7 +195,7 @@ async def test_what_strangers_bring_in_a_beat_comes_at_once(autojump_clock: Mock
 
 
 async def until_heard(count: int, *several: Ends) -> float:
-    """The seconds until the node was told of so many messages of each."""
+    """Return the seconds until the node got that many messages of each."""
     began = trio.current_time()
     with trio.fail_after(1000):
         while any(sum(len(one.rows) for one in ends.told if isinstance(one, Arrived)) < count for ends in several):
@@ -223,7 +223,7 @@ async def test_a_stranger_is_read_at_its_pace_and_nothing_of_it_is_refused(
 async def test_what_carries_a_stranger_s_bytes_counts_with_them(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In TLS a byte may come in a record of 23."""
+    """In TLS one byte may come in a record of 23 bytes."""
     one, brought = letter(1000), count(20 * len(letter(1000)), 20 * len(letter(1000)))
     async with connected(paces=Paces(PaceLimits(0, 0, 10 * len(one)))) as ends:
         monkeypatch.setattr(MemoryStream, "received_bytes", property(lambda _: next(brought)))
@@ -252,7 +252,8 @@ async def test_all_strangers_share_a_pace_and_a_known_key_has_none(autojump_cloc
 async def test_a_stranger_does_not_wait_for_all_that_others_have_brought(
     *, stay: bool, autojump_clock: MockClock
 ) -> None:
-    """Forty bring a window full of three bytes each, fifty messages a second are read: all of it takes a minute."""
+    """Forty strangers bring a window full of three bytes each, and fifty messages a second are read, so all of it takes
+    a minute."""
     paces = Paces(PaceLimits(1000, 50, 0))
     async with connected(number=100, paces=paces) as honest:
         async with AsyncExitStack() as crowd:
@@ -306,7 +307,7 @@ async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float
 
 
 async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(autojump_clock: MockClock) -> None:
-    """Neither pongs nor messages, which the other end would not take any more."""
+    """It sends neither pongs nor messages, which the other end would not take any more."""
     async with connected(limits=LinkLimits(goodbye_s=1)) as ends:
         await ends.say(letter(10))
         link_writer = ends.connection.link_writer

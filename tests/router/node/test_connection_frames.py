@@ -1,4 +1,4 @@
-"""One connection over a stream in memory: what it waits for, for how long, and what ends it."""
+"""One connection over a stream in memory: its waits, their limits, and what ends it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELLO_S, FRAME_S = 10.0, 60.0
 
 
 class TrioClock:
-    """The clock that a test moves."""
+    """A clock that the test moves."""
 
     @staticmethod
     def mono_ns() -> int:
@@ -39,7 +39,7 @@ class TrioClock:
 
 
 class Scene:
-    """Bob's node serves a connection, at whose other end Alice says what the test wants."""
+    """Bob's node serves a connection, at whose other end Alice sends what the test wants."""
 
     def __init__(self, welcome: Callable[[PublicKey], Welcome | None] = everybody) -> None:
         here, self.stream = stream_pair()
@@ -68,7 +68,7 @@ class Scene:
         await self.stream.send_all(b"".join(self.session.output()))
 
     async def listen(self) -> list[link.Item]:
-        """What is said until the connection ends."""
+        """Return the bytes sent until the connection ends."""
         try:
             while data := await self.stream.receive_some(1 << 16):
                 self.heard += data
@@ -86,7 +86,7 @@ class Scene:
 
 
 async def ended(scene: Scene, say: Callable[[], object]) -> link.Item | None:
-    """The last word of the node, if it says one, when Alice, linked, talks like that."""
+    """Return the node's goodbye, if there is one, when Alice, linked, sends this."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scene.serve)
         await scene.shake_hands()
@@ -98,7 +98,7 @@ async def ended(scene: Scene, say: Callable[[], object]) -> link.Item | None:
 
 @pytest.mark.parametrize("pieces", [0, 1, 40])
 async def test_a_frame_that_is_never_complete_ends_the_link(pieces: int, autojump_clock: MockClock) -> None:
-    """Whether nothing more of it comes, or a byte now and then."""
+    """Either nothing more of it comes, or a byte now and then."""
     scene = Scene()
     data = b"\x5a\x00\x0f\x00\x00" + bytes(pieces)
     last = await ended(scene, partial(scene.say, data, 3.0, 1 if pieces else len(data)))
@@ -108,7 +108,8 @@ async def test_a_frame_that_is_never_complete_ends_the_link(pieces: int, autojum
 
 
 async def test_an_honest_frame_may_take_its_time(autojump_clock: MockClock) -> None:
-    """A megabyte over a slow line comes whole, and so does the next, though all of it takes longer than one may."""
+    """A megabyte over a slow line comes whole, and so does the next, though both together take longer than one frame
+    may."""
     scene = Scene()
     data = frame(seal_unicast(ALICE, BOB.public, bytes(1_000_000), ttl_s=1, expiry_min=1)) * 3
 
@@ -134,7 +135,7 @@ async def test_a_link_on_which_nothing_has_begun_is_not_ended_for_that(autojump_
 
 
 async def test_single_bytes_are_read_now_and_then(autojump_clock: MockClock) -> None:
-    """However fast they come: a peer cannot have this end do a read's work for each byte."""
+    """However fast they come, a peer cannot make this end read for each byte."""
     scene, reads = Scene(), 0
     receive = scene.connection._session.receive
 
@@ -178,7 +179,7 @@ async def test_a_stranger_s_frame_is_shorter(autojump_clock: MockClock) -> None:
 
 
 async def test_many_messages_that_cannot_be_read_end_the_link(autojump_clock: MockClock) -> None:
-    """Three bytes each: what they cost is not more than for link items; a few among good ones are only refused."""
+    """They have three bytes each and cost no more than link items; a few among good ones are only refused."""
     scene = Scene()
     last = await ended(scene, partial(scene.say, b"\x42\x84\x00" * 51, 0, 200))
     assert last == link.Goodbye(Reason.RATE_LIMITED, "too many malformed messages a second")

@@ -1,4 +1,4 @@
-"""As many file descriptors as the system lets a process have, and one warning if they are too few."""
+"""The limit of file descriptors is raised as far as the system permits, with one warning if it is too low."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dial that nobody answers is given up after the time that the configuration says."""
+"""A dial that nobody answers is given up after the configured time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dialling on a mock clock over memory and loopback: whom, where, how often, and what a new configuration changes."""
+"""Dialling on a mock clock over memory and loopback: whom, where, how often, and the effect of a new configuration."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ NOTHING_WRONG = Verdict()
 
 @dataclass
 class House:
-    """A dialler, and whoever it reaches: `connected` says when it did so, and whom it expected there.
+    """A dialler, and the other ends that it reaches: `connected` has the time and the expected key of each connection.
 
-    A connection lasts `lasts_s`, then ends with `verdict`; `failed`: what was told of those that were
-    not reached. `owed`: for whom something waits; `asked`: how often that was asked.
+    A connection lasts `lasts_s`, then ends with `verdict`; `failed`: the reports about neighbours not reached. `owed`:
+    keys with waiting messages; `asked`: how often that was asked.
     """
 
     nursery: trio.Nursery
@@ -92,7 +92,7 @@ async def house(nursery: trio.Nursery) -> House:
 
 
 async def _hold(stream: Stream) -> None:
-    """The other end of a connection: it says nothing."""
+    """Hold the other end of a connection, and send nothing."""
     await trio.sleep_forever()
 
 
@@ -187,7 +187,7 @@ async def test_others_are_dialled_while_something_waits(house: House, autojump_c
 
 
 async def test_what_comes_to_wait_while_it_is_asked_is_not_forgotten(house: House, autojump_clock: MockClock) -> None:
-    """The answer `nothing waits` may be on its way when a message comes and asks for a dial."""
+    """The answer "nothing waits" may be on its way when a message comes and asks for a dial."""
     one = there(uplink=False)
     dialler = house.dialler(one)
 
@@ -243,7 +243,7 @@ async def test_a_blocked_key_is_dialled_no_more_and_at_once_when_it_may_come_aga
 async def test_who_need_not_be_kept_is_not(
     house: House, autojump_clock: MockClock, gone: tuple[Neighbour, ...], lasts_s: float
 ) -> None:
-    """A connection that is open is the message router's to close."""
+    """Only the message router closes an open connection."""
     house.lasts_s = lasts_s
     dialler = house.dialler(there())
     dialler.reconcile([there()])
@@ -256,8 +256,8 @@ async def test_who_need_not_be_kept_is_not(
 
 
 async def test_a_new_address_is_used_at_once(house: House, autojump_clock: MockClock) -> None:
-    """Also where the old one has failed for so long that the next attempt is a minute away; then as if for the first
-    time."""
+    """Even if the old address has failed for so long that the next attempt is a minute away, dialling starts as if for
+    the first time."""
     dialler = house.dialler(there(NOBODY_THERE))
     dialler.reconcile([there(NOBODY_THERE)])
     await trio.sleep(1000.0)
@@ -281,7 +281,7 @@ async def test_for_whom_something_waits_that_is_so_too(house: House, autojump_cl
 async def test_an_address_that_never_answers_does_not_hold_up_the_new_one(
     house: House, autojump_clock: MockClock
 ) -> None:
-    """A dial that is under way ends when its address is no longer said of the neighbour."""
+    """A dial in progress ends when its address is no longer one of the neighbour."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -297,7 +297,7 @@ async def test_an_address_that_never_answers_does_not_hold_up_the_new_one(
 async def test_a_dial_that_was_wanted_goes_on_where_the_neighbour_is_now(
     house: House, autojump_clock: MockClock
 ) -> None:
-    """A neighbour on a LAN is heard by IPv4 and then by IPv6 while it is dialled, and nothing waits for it."""
+    """A neighbour on a LAN is heard by IPv4 and then by IPv6 while it is dialled, and no message waits for it."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -366,7 +366,7 @@ async def test_a_configuration_that_says_the_same_disturbs_nothing(house: House,
 
 
 async def test_a_node_that_stops_dials_nobody_and_listens_nowhere_any_more() -> None:
-    """The router still decides, until all that it has logged is on the disk, after its connections have ended."""
+    """After its connections have ended, the router still decides until all that it has logged is on disk."""
     told: list[bytes] = []
 
     async def listen(_: trio.Nursery, url: str) -> str:

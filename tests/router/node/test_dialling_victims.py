@@ -1,4 +1,4 @@
-"""Advertisements that name somebody else's address: it is hardly dialled, and none by a name for it (R-D12, R-D22)."""
+"""Advertisements that name somebody else's address: it is rarely dialled, and never through a name (R-D12, R-D22)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dialler(
 
 
 async def connections(url_of: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[str]]:
-    """Return how often a victim was connected to in ten minutes, and what the dialler says."""
+    """Return how often a victim was connected to in ten minutes, and the dialler's reports."""
     count = 0
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
@@ -58,7 +58,7 @@ async def connections(url_of: str, advertisements: int, *, on_loopback: bool) ->
 
 
 def run(url: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[str]]:
-    """The time is virtual and jumps when nothing has happened for a moment; the victim and its port are real."""
+    """Run on virtual time, which jumps when nothing has happened for a moment; the victim and its port are real."""
 
     async def main() -> tuple[int, set[str]]:
         return await connections(url, advertisements, on_loopback=on_loopback)

@@ -1,4 +1,4 @@
-"""The node as a guest: its answers are written down however long the disk forbids it, and told as sentences."""
+"""The node as a guest: its answers are recorded however long the disk refuses, and reported as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the node does by the clock: when its disk counts as full, and whose clock may confirm its own."""
+"""The node's periodic duties: when its disk counts as full, and whose clock may confirm its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAR = bytes(range(32))
 
 
 class House:
-    """Everything that housekeeping looks at, on a disk."""
+    """Everything that housekeeping uses, on a disk."""
 
     def __init__(self, path: Path, store: Store) -> None:
         self.store = store
@@ -53,7 +53,7 @@ class House:
         self.free = 1 << 40
 
     def begin(self) -> Housekeeping:
-        """Of a run that begins now, as `Node` begins one."""
+        """Begin a run, as `Node` begins one."""
         newest_ns = self.logbook.newest_ns()
         first = Belief(newest_ns, newest_ns, "believed") if newest_ns else None
         self.wall = WallClock(self.shown(), ClockLimits(), self.store.recover(KEY.public).clock or first)
@@ -87,7 +87,7 @@ class House:
         self.link_writers[number] = LinkWriter(number, Session(offer, KEY, dialler=False), "memory")
 
     def closing(self) -> dict[int, tuple[Reason, str]]:
-        """The links that are told goodbye, and why."""
+        """Return the links that are told goodbye, and why."""
         return {number: one.closing for number, one in self.link_writers.items() if one.closing is not None}
 
 
@@ -128,7 +128,7 @@ def clock_steps(changes: Changes) -> list[tuple[tuple[str, object], ...]]:
 
 
 class Pinged:
-    """An link_writer of which nothing is wanted but pings."""
+    """A link writer of which only pings are wanted."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -169,7 +169,7 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
 
 @pytest.mark.parametrize("off_s", [-365 * DAY_S, 365 * DAY_S])
 def test_a_clock_a_year_off_over_two_restarts_expires_nothing_of_itself(off_s: int, tmp_path: Path) -> None:
-    """Each run on the disk that the one before left, the clock off in the first and, or, in the second."""
+    """Each run uses the disk of the one before; the clock is wrong in the first run, the second, or both."""
     with house(tmp_path) as found:
         one = parcel(Random(1), 1, WALL_S, count=1, recipients=1)
         found.apply(Changes(parcels=[one], events=[outward(WALL_S)]))

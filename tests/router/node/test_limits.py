@@ -36,7 +36,7 @@ ELSEWHERE = {
     "limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes",  # what a node says in its hello
     "link.dial_timeout_s", "link.dial_backoff_s_min", "link.dial_backoff_s_max", "link.dials_max",  # dialling
 }  # fmt: skip
-"""What reaches its part without a copy."""
+"""Settings that reach their part without a copy."""
 SECTIONS = ("limits", "queues", "store", "log", "verify", "link")
 
 
@@ -55,7 +55,7 @@ def numbers() -> list[str]:
 
 
 def told_to_a_stranger(config: Config) -> list[Any]:
-    """Its welcome, and our hello to it."""
+    """Return a stranger's welcome, and our hello to it."""
     stream, _ = stream_pair()
     stream.peer = ALICE.public
     judge = partial(welcome, Directory(BOB.public, accept_strangers=True), config, False)
@@ -74,7 +74,7 @@ def in_force(config: Config) -> list[Any]:
 
 
 def test_a_setting_s_default_is_that_of_the_part_which_it_limits() -> None:
-    """`by_role`: a log is kept as an edge node keeps it."""
+    """`by_role` is applied: a log is kept as on an edge node."""
     config = by_role(Config())
     parts: list[object] = [
         core_limits(config), store_limits(config), cycle_limits(config), log_limits(config),
@@ -85,7 +85,7 @@ def test_a_setting_s_default_is_that_of_the_part_which_it_limits() -> None:
 
 
 def changed(name: str) -> Config:
-    """The default configuration, but for another value of that setting."""
+    """Return the default configuration with another value of that setting."""
     section, _, setting = name.partition(".")
     before = getattr(Config(), section)
     value = getattr(before, setting)

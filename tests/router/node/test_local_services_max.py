@@ -1,4 +1,4 @@
-"""An app that would keep its key, where no further one is kept: it hears so at once, and so does the operator."""
+"""An app that wants its key kept when no further key is: it is told so at once, and so is the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message router as an actor: a fault while it hears ends the node, whoever told it."""
+"""The message router as an actor: a fault while it takes an event ends the node, whoever sent the event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of a node on a home where something is missing or wrong: the key, the store, the clock."""
+"""Starts of a node on a home in which something is missing or wrong: the key, the store, the clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from router.settings.home import Home, HomeError
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """But for that of the clock, which is far ahead of the events in `log_samples`."""
+    """Return the warnings except that of the clock, which is far ahead of the events in `log_samples`."""
     said = [one.getMessage() for one in caplog.records]
     return [one for one in said if "the clock of this machine" not in one]
 

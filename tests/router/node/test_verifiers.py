@@ -1,4 +1,4 @@
-"""Real verifier processes: true and false signatures, whose turn it is, a process that dies and the one after it."""
+"""Real verifier processes: true and false signatures, fair order, a process that dies and its successor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def link(number: int, standing: Standing = Standing.PEER) -> Link:
 
 
 def job(of: Link, bodies: range, false: frozenset[int] = frozenset()) -> Job:
-    """One read of a link; the messages with these numbers have a signature of another key, or a changed body."""
+    """Return one read of a link; the messages with these numbers have a signature of another key, or a changed body."""
     wires = [seal_unicast(ALICE, BOB.public, n.to_bytes(4), ttl_s=60, expiry_min=1) for n in bodies]
     for at, n in enumerate(bodies):
         if n in false and n % 2:
@@ -50,7 +50,7 @@ def job(of: Link, bodies: range, false: frozenset[int] = frozenset()) -> Job:
 
 
 class Released:
-    """What verifiers release, in that order."""
+    """Records the jobs that verifiers release, in order."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []

@@ -1,4 +1,4 @@
-"""What is thought of a clock: judged once, doubted only ahead, disputed by neighbours that agree with each other; no
+"""The judgement of a clock: judged once, doubted only ahead, disputed by neighbours that agree with each other; no
 deadline passes before something agrees with it."""
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_ten_thousand_that_differ_are_weighed_in_one_pass() -> None:
 
 
 def known(ahead_s: float = 0.0, state: State = State.BELIEVED, judged_s: float = 0.0) -> Belief:
-    """What an earlier run left: the time that it went by, and how far ahead of it the clock was."""
+    """Return the belief of an earlier run: its time, and how far ahead of it the clock was."""
     judged_ns = START.wall_ns + int(judged_s * SECOND_NS)
     return Belief(judged_ns, judged_ns + int(ahead_s * SECOND_NS), state.value)
 
@@ -202,7 +202,7 @@ DEEDS = st.lists(
 
 @dataclass
 class Life:
-    """A clock over its steps and restarts, and what it knows itself."""
+    """A clock over its steps and restarts, and its own knowledge."""
 
     shown: Now = START
     clock: WallClock = field(default_factory=lambda: WallClock(START, LIMITS))
@@ -219,7 +219,7 @@ class Life:
 
 @given(DEEDS)
 def test_time_moves_on_its_own_only_as_the_steady_clock_does(deeds: list[tuple[str, object]]) -> None:
-    """No step ahead and no restart alone lets a deadline pass: that takes neighbours, or the operator."""
+    """No step ahead and no restart alone lets a deadline pass: that needs neighbours, or the operator."""
     life, farthest_ns, mono_ns = Life(), START.wall_ns, START.mono_ns
     for deed, given_ in deeds:
         before, was = life.clock.now(life.shown), life.clock.state

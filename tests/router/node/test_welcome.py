@@ -1,4 +1,4 @@
-"""Who is let in as what, and what our hello says to it."""
+"""The welcome of each kind of key, and the contents of our hello to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = Config(limits=Limits(strangers_frame_bytes_max=8192, strangers_window_m
 
 
 def directory(*, strangers: bool) -> Directory:
-    """Bob is known, the group's key is blocked, and Alice is a stranger."""
+    """Return a directory in which Bob is known, the group's key is blocked, and Alice is a stranger."""
     found = Directory(b"\1" * 32, accept_strangers=strangers)
     found.replace_neighbours([Neighbour(BOB.public), Neighbour(GROUP.public, blocked=True)])
     return found

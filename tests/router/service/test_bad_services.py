@@ -1,4 +1,4 @@
-"""A service that fails, in whatever way, is a sentence in `router status`; the node and other services go on."""
+"""A service that fails, in whatever way, is reported in `router status`; the node and other services go on."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_a_failure_is_past_when_it_runs_again(tmp_path: Path, place: Path)
 
 
 async def test_a_process_that_cannot_load_its_service_says_why(tmp_path: Path, place: Path) -> None:
-    """Here the file is broken after the node has loaded it."""
+    """The file is damaged after the node has loaded it."""
     (place / "good_one.py").write_text(HEAD + GOOD)
     home = made(tmp_path, block("good", "good_one", "apart"))
     with trio.fail_after(HANG_S):

@@ -1,4 +1,4 @@
-"""The clocks that rules are told."""
+"""The clocks that rules get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: a message on which one fails again and again comes to its end, and the next has its turn."""
+"""Services: a message on which one fails repeatedly is refused in the end, and the next one is handled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_service_that_would_end_the_process_fails_on_its_message_only(
 async def test_a_task_that_would_end_the_process_fails_its_service_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the task says counts against the message in hand."""
+    """The task's failure counts against the message in hand."""
     Failing.seen.clear()
     settings = QUICKLY | {"node.services": ["rigs.failing_service:Failing"], "node.service_attempts_max": 2}
     async with serving(tmp_path / "home", settings) as home:
@@ -150,7 +150,7 @@ def test_a_module_that_ends_the_program_is_a_sentence(tmp_path: Path, monkeypatc
 async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
     nursery: trio.Nursery, autojump_clock: object, tmp_path: Path
 ) -> None:
-    """Also by the next instance, and in a process of its own: `run` and the node both call `supervise`."""
+    """The next instance sends it again, also in a process of its own: `run` and the node both call `supervise`."""
     end = RouterEnd()
     await nursery.start(end.run)
     Failing.seen.clear()
@@ -175,7 +175,7 @@ async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
 
 
 class Noting(Service):
-    """A service that notes each message it hears."""
+    """Notes an event for each message."""
 
     starts = 0
 

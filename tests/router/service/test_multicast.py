@@ -1,4 +1,4 @@
-"""Multicast doors, and the interfaces they are at, as far as one machine tells (see tests/e2e/test_laptops.py)."""
+"""Multicast doors and their interfaces, as far as one machine can show it (see tests/e2e/test_laptops.py)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ async def test_a_door_that_names_no_groups_is_refused(url: str, nursery: trio.Nu
 async def test_where_a_place_cannot_be_opened_it_is_tried_again_and_nothing_ends(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The interface has gone between its listing and its use; what is written there is lost, as on any way."""
+    """The interface has gone between its listing and its use; datagrams written there are lost, as anywhere on their
+    way."""
     monkeypatch.setattr(multicast, "AGAIN_S", 0.0)
     caplog.set_level(logging.INFO)
     changes, changed = trio.open_memory_channel[Interfaces](1)

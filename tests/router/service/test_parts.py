@@ -1,4 +1,4 @@
-"""Rules made of parts: each hears what concerns it, in order, and of their wakes the earliest counts."""
+"""Rules made of parts: each gets the events that concern it, in order, and the earliest of their wakes counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ME = SigningKey(bytes(32)).public
 
 
 class Listener:
-    """A part that remembers what it heard and read, and answers with the deeds it was given."""
+    """A part that records its events and messages, and returns the given deeds."""
 
     def __init__(self, *deeds: c.Deed) -> None:
         self.deeds = list(deeds)
@@ -70,7 +70,7 @@ def test_a_wake_is_returned_again_only_when_it_changes_or_after_its_tick() -> No
 
 
 def test_a_clock_that_is_set_back_delays_no_part_and_one_set_forward_wakes_none_early() -> None:
-    """The host has waited as long as was asked for, whatever the wall clock shows then."""
+    """The host has waited for the requested time, whatever the wall clock shows then."""
     part = Listener(c.Wake(1_000_030))
     parts = Parts("bell", (part,), {}, decode)
     parts.hear(c.Started(ME), c.Now(1_000_000, 0))

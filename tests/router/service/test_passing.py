@@ -1,4 +1,4 @@
-"""What a host remembers of copies and PULLs: outcomes find their tag, and nothing grows without a bound."""
+"""A host's record of copies and PULLs: outcomes find their tag, and nothing grows without a bound."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ async def test_two_nodes_pass_a_group_on(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def first(node: Node, count: int) -> Any:
-    """Yield so many messages, and none that follows."""
+    """Return that many messages, and check that none follows."""
     left = count
     async for one in node:
         yield one

@@ -1,4 +1,4 @@
-"""What a service's folder declares is found by name, and what is wrong with it is a sentence."""
+"""The parts declared in a service's folder are found by name, and faults are reported in a sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _names = (f"tally{number}" for number in itertools.count())
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of a new service, in a directory on the path; its name is its own in each test."""
+    """Return the folder of a new service, in a directory on the path, with another name in each test."""
     found = tmp_path / "place" / "services" / next(_names)
     found.mkdir(parents=True)
     (found.parent / "__init__.py").touch()
@@ -76,7 +76,7 @@ def checked(tmp_path: Path, text: str) -> str:
 
 
 def test_what_its_parts_have_in_common_is_no_service(folder: Path, tmp_path: Path) -> None:
-    """A protocol with `hear` beside the rules, and every core as `init` makes it."""
+    """The folder has a protocol with `hear` beside the rules, as every core made by `init` has."""
     rules = folder / "rules.py"
     part = "from typing import Protocol\n\nclass Part(Protocol):\n    def hear(self, heard, now): ...\n"
     rules.write_text(f"{part}{rules.read_text().replace('from __future__ import annotations', '')}")

@@ -69,7 +69,7 @@ class Hasty:
 async def test_what_is_sent_goes_after_what_is_asked_of_the_router(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A neighbour is known before something is sent to it, in whatever order the deeds of one hearing stand."""
+    """A neighbour is known before a message is sent to it, whatever the order of the deeds of one event."""
     (tmp_path / "hasty.py").write_text(HASTY)
     monkeypatch.syspath_prepend(tmp_path)
     home = Home(tmp_path / "home")

@@ -1,4 +1,4 @@
-"""What a service may say to its router: neighbours and rights beside the configuration, with an end; events."""
+"""The requests of a service to its router: neighbours and rights beside the configuration, with an end; events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def made(path: Path) -> Home:
 
 @asynccontextmanager
 async def service(home: Home) -> AsyncIterator[Node]:
-    """The connection of the service; the test speaks for it."""
+    """Return the connection of the service, whose part the test plays."""
     async with connect(home=home, key=key_of(home, "tester")) as node:
         yield node
 
@@ -57,7 +57,7 @@ async def said(node: Node, word: str, **argument: Any) -> Any:
 
 
 async def learned(node: Node) -> dict[str, str]:
-    """The node's neighbours, and who made each known."""
+    """Return the node's neighbours, and who made each known."""
     return {
         one["address"]: one["learned"]
         for one in json.loads(await node.ask("peers", timeout_s=HANG_S))
@@ -127,7 +127,7 @@ async def test_only_a_configured_service_may_say_such_words(tmp_path: Path) -> N
 
 
 async def test_a_grant_lets_a_guest_in_as_often_as_it_says(tmp_path: Path) -> None:
-    """And no longer, and not when it is taken back."""
+    """It does not let the guest in more often, for longer, or after it was taken back."""
     home = made(tmp_path)
     group = SigningKey(b"h" * 32)
 
@@ -173,7 +173,7 @@ async def test_events_are_logged_once_and_only_those_that_are_declared(tmp_path:
 
 
 async def test_the_router_is_in_the_group_of_each_of_its_services(tmp_path: Path) -> None:
-    """A word is heard there whether or not others hear it too; what is no word needs a subscriber."""
+    """The router gets each word there whether or not others get it too; other messages need a subscriber."""
     home = made(tmp_path)
     word = {"key": GUEST.public.hex(), "urls": ["tls://127.0.0.1:9"], "until_s": soon()}
     body = encode_inquiry(Inquiry("learn", json.dumps(word)))

@@ -1,4 +1,4 @@
-"""A service's state on a disk that is really full: named as that, and whole when there is room again."""
+"""A service's state on a disk that is really full: reported as such, and whole when there is room again."""
 
 from __future__ import annotations
 

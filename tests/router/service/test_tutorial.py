@@ -1,4 +1,4 @@
-"""The service that docs/services.md builds is one that runs: its files are written as they stand there."""
+"""The service that docs/services.md builds runs: its files are written as they are in the paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAPER = Path(__file__).parents[3] / "docs" / "services.md"
 
 
 def blocks() -> dict[str, str]:
-    """The programs of the paper, by the first line of each."""
+    """Return the programs of the paper, by the first line of each."""
     found = re.findall(r"^```python\n# ([^\n]+)\n(.*?)^```", PAPER.read_text(), re.MULTILINE | re.DOTALL)
     return dict(found)
 

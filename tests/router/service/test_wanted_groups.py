@@ -1,4 +1,4 @@
-"""A pub/sub service on a real node: it hears which groups are wanted, joins them, and acknowledges (R-C27)."""
+"""A pub/sub service on a real node: it is told which groups are wanted, joins them, and acknowledges (R-C27)."""
 
 from __future__ import annotations
 

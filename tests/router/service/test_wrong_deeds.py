@@ -1,4 +1,4 @@
-"""Deeds that nobody can carry out: the rules fail on them, and nothing of them enters the state or blocks it."""
+"""Deeds that cannot be carried out: the rules fail on them, and none enters the state or blocks it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Golf:
 
 @pytest.fixture
 def golf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a service."""
+    """Write the folder of a service."""
     folder = findable(tmp_path, monkeypatch) / "golf"
     folder.mkdir()
     (folder / "__init__.py").touch()

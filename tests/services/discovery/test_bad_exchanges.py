@@ -1,4 +1,4 @@
-"""What sampling does not take in, and what the LAN does not: the sentence of each, and the reason that is logged."""
+"""Input refused by sampling and on the LAN: the sentence of each, and the reason that is logged."""
 
 from __future__ import annotations
 

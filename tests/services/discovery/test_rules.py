@@ -1,4 +1,4 @@
-"""Discovery by values: its own advertisement, whom it asks, what it believes and what it announces."""
+"""Discovery by value: its own advertisement, the nodes it asks, the entries it accepts and those it announces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = c.Now(1_800_000_000, 1_000)
 
 
 class Node:
-    """A router, its discovery service, and the addresses that it says it has."""
+    """A router, its discovery service, and the addresses that it claims to have."""
 
     def __init__(self, number: int, url: str = "") -> None:
         self.router = SigningKey(bytes((1, number)) * 16)
@@ -46,7 +46,7 @@ INVITATION = make_invitation(FIRST.router, AT, bytes(16), rights=("join",), expi
 
 
 class Rules:
-    """The rules of ME, and what they keep."""
+    """The rules of ME, and their kept state."""
 
     def __init__(self, kept: dict[bytes, bytes] | None = None, **settings: Any) -> None:
         self.kept = kept if kept is not None else {}
@@ -70,7 +70,7 @@ class Rules:
         return self.hear(c.Tick())
 
     def period(self) -> list[c.Deed]:
-        """Let a period begin, and let whom it asks answer."""
+        """Let a period begin, and let the partner answer."""
         deeds = self.pass_time(20)
         for one in (FIRST, SECOND, THIRD):
             if one.router.public in asked(deeds):

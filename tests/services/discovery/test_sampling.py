@@ -1,4 +1,4 @@
-"""The exchange follows D21, and bad input changes nothing but the count of what was dropped."""
+"""The exchange follows D21, and bad input changes nothing but the count of dropped entries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keys(sampling: Sampling) -> set[bytes]:
 
 
 def told_of(*numbers: int, limits: SamplingLimits = LIMITS) -> Sampling:
-    """Return a node whose view holds these, with ages in their order, the first the oldest."""
+    """Return a node whose view holds these entries, with ages in their order, the first the oldest."""
     sampling = node(limits=limits)
     sampling.hear(Tick(), at(0))
     for begin in range(0, len(numbers), 4):
@@ -88,7 +88,7 @@ def test_the_answer_is_merged_and_announced() -> None:
 
 
 def test_a_seed_that_never_answered_is_asked_before_the_view() -> None:
-    """Else a node that was found before it began would never use what it was told of."""
+    """Otherwise a node that was found before it began would never use its seeds."""
     sampling = node(9, limits=LIMITS)
     sampling.hear(question(1), at(0))
     first = asked(sampling, 1)
@@ -243,7 +243,7 @@ def test_the_quarantine_ends_sooner_where_few_are_known(among: Sequence[int], sh
 
 
 def test_while_few_are_known_a_seed_that_is_not_in_the_view_is_asked_every_second_period() -> None:
-    """Else two that only know each other would never hear of a seed that was away and is back."""
+    """Otherwise two nodes that only know each other would never hear of a seed that was away and is back."""
     sampling, found = node(9, limits=LIMITS), list[bytes]()
     sampling.hear(Tick(), at(0))
     sampling.hear(Response(advert_of(9).key, (entry(1), entry(2))), at(1))

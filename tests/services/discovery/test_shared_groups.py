@@ -1,4 +1,4 @@
-"""What two discovery services find in common, as values: the rules of both, their messages carried by hand."""
+"""Groups shared by two discovery services, as values: the rules of both, with their messages carried by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS = [SigningKey(bytes((3, number)) * 16).public for number in range(3)]
 
 
 class Side:
-    """The discovery service of one node, and what it lets its router do."""
+    """The discovery service of one node, and its requests to its router."""
 
     def __init__(self, number: int, wanted: list[PublicKey]) -> None:
         self.router = SigningKey(bytes((1, number)) * 16)
@@ -32,7 +32,7 @@ class Side:
             self.hear(c.Wanted(group, True))
 
     def start(self) -> None:
-        """Start the service, again with what it kept."""
+        """Start the service, the second time with its kept state."""
         self.rules = Discovery(c.Setup("discovery", self.service.public, Settings(), self.kept, Random(1)))
         self.done: list[c.Deed] = []
         self.wake_s = 0.0
@@ -48,7 +48,7 @@ class Side:
                 self.done.append(deed)
 
     def sees(self, other: Side) -> None:
-        """Let the other's datagram be heard."""
+        """Let the service hear the other's datagram."""
         address, expiry = parse_address("tls://192.168.0.2:4100"), expiry_min(NOW.wall_s + 600)
         advert = make_advertisement(
             other.router, [address], services={"discovery": other.service.public}, rev=1, expiry_min=expiry
@@ -63,7 +63,7 @@ class Side:
 
 
 def carry(sides: list[Side], seconds: float) -> None:
-    """Let time pass to there, and carry what the services send each other."""
+    """Let time pass up to that second, and carry the services' messages."""
     for side in sides:
         side.hear(c.Tick(), seconds)
     while sent := [(side, one) for side in sides for one in side.take(c.Send)]:

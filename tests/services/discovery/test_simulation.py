@@ -1,4 +1,4 @@
-"""Networks of nodes that run the shipped sampling: even, connected, healing, and not swayed by who sends much."""
+"""Networks of nodes that run the shipped sampling: even, connected, healing, and unmoved by frequent senders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from services.discovery.simulation.network import Network, advert_of
 
 LIMITS = SamplingLimits()
 DEVIATION_300 = 2.9
-"""The most at 300 nodes, where views of 20 overlap three times as much as at 1,000, for which the goal is meant."""
+"""The limit at 300 nodes, where views of 20 overlap three times as much as at 1,000, for which the goal is meant."""
 
 
 def test_300_nodes_are_even_connected_and_heal() -> None:
@@ -53,7 +53,7 @@ def test_1000_nodes_meet_every_goal(seed: int) -> None:
 
 
 def known(network: Network) -> dict[int, set[int]]:
-    """Return whom each node may announce."""
+    """Return the nodes that each node may announce."""
     return {
         int.from_bytes(key, "big"): {int.from_bytes(one.key, "big") for one in node.sampled}
         for key, node in network.honest.items()
@@ -84,7 +84,7 @@ def test_a_node_without_seeds_is_found_by_who_was_told_of_it() -> None:
 
 
 def test_the_measures_tell_broken_networks() -> None:
-    """Two networks that never met are two components; entries of the vanished are dead until they have aged."""
+    """Two networks that never met are two components; entries of vanished nodes are dead until they have aged."""
     network = Network(1, LIMITS)
     for number in range(40):
         network.join(advert_of(number), [advert_of(number % 2).key])

@@ -1,4 +1,4 @@
-"""A core that others cannot reach is told so where the operator looks."""
+"""A core that others cannot reach is reported where the operator looks."""
 
 from __future__ import annotations
 

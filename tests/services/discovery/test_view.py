@@ -1,4 +1,4 @@
-"""The view keeps its promises whatever is merged into it."""
+"""The view keeps its promises, whatever is merged into it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_it_never_holds_more_than_it_may(exchanges: list[tuple[list[ViewEntry], 
 
 @given(_EXCHANGES)
 def test_no_age_is_invented(exchanges: list[tuple[list[ViewEntry], int]]) -> None:
-    """An entry is never younger than the youngest with its revision that came, or was there."""
+    """An entry is never younger than the youngest one with its revision that came, or was there."""
     view, chance = View(OWN.key, LIMITS), Random(1)
     for received, sent in exchanges:
         before = by_key(view)

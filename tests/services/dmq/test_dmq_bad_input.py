@@ -44,7 +44,7 @@ def signer(pool: Pool) -> Signer:
 
 
 class Bystander:
-    """A consumer of blocking requests that keeps the bodies that it is given."""
+    """A consumer of blocking requests that keeps the bodies it gets."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -72,7 +72,7 @@ async def raw(path: Path) -> AsyncIterator[trio.SocketStream]:
 
 
 async def closed(stream: trio.SocketStream) -> int:
-    """Wait until the node closes, and return how many bytes it has said before."""
+    """Wait until the node closes, and return how many bytes it has sent before."""
     count = 0
     try:
         while data := await stream.receive_some(1 << 16):
@@ -117,7 +117,7 @@ async def connected(path: Path) -> AsyncIterator[Connection]:
 
 
 async def runs_ahead(path: Path) -> None:
-    """Say more than the node takes ahead of its turn: it closes."""
+    """Send more than the node accepts ahead of its turn: it closes."""
     blocking = request(DEPLOYED, blocking=True)
     many = said(n.NUMBER, blocking * 20_000)
     async with raw(path) as stream, trio.open_nursery() as nursery:
@@ -126,7 +126,7 @@ async def runs_ahead(path: Path) -> None:
 
 
 async def breaks_off(path: Path) -> None:
-    """End in the middle of a head, of an SDU and of a message: nothing is answered but the handshake."""
+    """End in the middle of a head, of an SDU and of a message: only the handshake is answered."""
     whole = said(s.NUMBER, submit(signer(POOLS[2]).message(DEPLOYED)))
     answer = len(said(h.NUMBER, h.encode_message(h.MsgAcceptVersion(4097, h.ClientData(MAGIC).encoded()))))
     for part in (whole[:3], whole[:100], said(s.NUMBER, submit(signer(POOLS[2]).message(DEPLOYED))[:-1])):
@@ -138,7 +138,7 @@ async def breaks_off(path: Path) -> None:
 
 @asynccontextmanager
 async def never_reads(path: Path) -> AsyncIterator[None]:
-    """Ask and ask, and never read, while the block runs."""
+    """Send requests and never read, while the block runs."""
     async with raw(path) as stream, trio.open_nursery() as nursery:
         nursery.start_soon(flood, stream, said(n.NUMBER, request(DEPLOYED)), 1 << 20)
         yield
@@ -146,7 +146,7 @@ async def never_reads(path: Path) -> AsyncIterator[None]:
 
 
 async def one_too_many(path: Path, others: int) -> None:
-    """One client more than there may be is closed at once; those that have gone are none any more."""
+    """One client more than the limit is closed at once; those that have gone do not count."""
     async with AsyncExitStack() as stack:
         for _ in range(CLIENTS_MAX - others):
             await stack.enter_async_context(connected(path))
@@ -155,7 +155,7 @@ async def one_too_many(path: Path, others: int) -> None:
 
 
 def doctor(home: Home, path: Path, network: str) -> dict[str, bool | None]:
-    """Return what the doctor finds of the running service, by check."""
+    """Return the doctor's findings about the running service, by check."""
     arguments = ["dmq", "doctor", "--home", str(home.path), "--socket", str(path), "--network", network, "--json"]
     return {one["check"]: one["ok"] for one in json.loads(CliRunner().invoke(main, arguments).stdout)}
 

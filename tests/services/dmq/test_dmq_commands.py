@@ -1,4 +1,4 @@
-"""`router dmq` keygen, sign, verify, submit and watch: from keys to a message at a consumer, and what goes wrong."""
+"""`router dmq` keygen, sign, verify, submit and watch: from keys to a message at a consumer, and the errors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_wrong_usage(arguments: tuple[str, ...], text: str, keys: Path, tmp_path
 
 
 async def run(*arguments: object) -> Result:
-    """Run a command in a thread, since it has a loop of its own."""
+    """Run a command in a thread, because it has a loop of its own."""
     result: Result = await trio.to_thread.run_sync(partial(dmq, *arguments))
     return result
 

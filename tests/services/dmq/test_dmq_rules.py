@@ -1,4 +1,5 @@
-"""A DMQ node's rules: what is kept before a signer is answered, what consumers are given, and who is closed."""
+"""A DMQ node's rules: the state kept before a signer is answered, the messages for consumers, and closed
+connections."""
 
 from __future__ import annotations
 
@@ -201,7 +202,7 @@ def test_another_network_is_refused_at_the_handshake_and_in_the_directory() -> N
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_any_bytes_harm_nobody_else(pieces: list[tuple[bool, bytes]]) -> None:
-    """Whole SDUs of any payload, and any bytes: the client is heard or closed, and the next one is served."""
+    """Whole SDUs of any payload, and any bytes: the client is answered or closed, and the next one is served."""
     node = host()
     client = node.connect("consumer a")
     for is_framed, data in pieces:

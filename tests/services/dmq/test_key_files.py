@@ -1,4 +1,4 @@
-"""Keys in a directory: theirs alone who made them, never written over, and refused where others can read them."""
+"""Keys in a directory: readable by their owner alone, never overwritten, and refused if others can read them."""
 
 from __future__ import annotations
 

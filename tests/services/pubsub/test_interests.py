@@ -1,4 +1,4 @@
-"""Which other nodes may want the same groups: filters of others, exchanged, judged and used to choose whom to meet."""
+"""Nodes that may want the same groups: filters of others, exchanged, checked and used to choose whom to meet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def unsigned(groups: list[PublicKey], number: int, rev: int = 1) -> Filter:
 
 
 def test_those_that_want_a_group_are_suggested_before_others() -> None:
-    """Each filter tells little; of 100 nodes, the ten that want a group are early in the order far above chance."""
+    """Each filter is weak evidence; of 100 nodes, the ten that want a group are suggested early far more often than by
+    chance."""
     places = list[int]()
     for seed in range(20):
         table = InterestTable(OWN, Random(seed), InterestLimits(suggested_max=100))
@@ -203,7 +204,7 @@ def test_who_speaks_for_another_is_refused() -> None:
 
 
 def test_of_many_groups_those_with_the_fewest_neighbours_decide_who_is_met() -> None:
-    """So that 4,096 groups take no longer than 64; of those that are equally lonely others count each time."""
+    """So 4,096 groups take no longer than 64; among groups with equally few neighbours, others are chosen each time."""
     lonely, others = GROUPS[0], [PublicKey(digest(b"group %d" % number)) for number in range(200)]
     table = InterestTable(OWN, Random(1), InterestLimits(groups_max=8, suggested_max=1))
     table.take(node(0), 0, exactly(lonely))

@@ -1,4 +1,4 @@
-"""The pub/sub services of several nodes find each other, by values: SUB, meetings, rings, and those who lie."""
+"""The pub/sub services of several nodes find each other, by value: SUB, meetings, rings, and liars."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUPS = [SigningKey(bytes((13, number)) * 16).public for number in range(3)]
 
 
 def met(*sides: Side, seconds: float = 10.0) -> Sides:
-    """Return the nodes after the first has been linked with each other one, and that long."""
+    """Return the nodes that long after the first one was linked with each other one."""
     found = Sides(*sides)
     for other in sides[1:]:
         found.link(sides[0], other)
@@ -77,7 +77,7 @@ def test_one_that_stays_connected_and_answers_late_is_met_again(mode: str) -> No
 
 
 def test_a_leaf_meets_its_uplink_again_whose_service_has_started_again() -> None:
-    """The link has been up all the time, so nobody else tells either of them."""
+    """The link has been up all the time, so nothing else tells either of them."""
     leaf, core = Side(1, GROUPS[:1], mode="leaf"), Side(2, GROUPS[:1])
     found = met(leaf, core)
     core.start()
@@ -275,7 +275,7 @@ def test_two_nodes_with_one_service_key_both_stand_on_the_ring() -> None:
 
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])
 def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) -> None:
-    """However short its link was down, and though the last meeting was a moment ago."""
+    """This holds however short its link was down, and though the last meeting was a moment ago."""
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
     found = met(one, two)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Other protocols simulated: they do what their papers say, and Cyclon's published figures come out."""
+"""Other protocols simulated: they behave as their papers say, and Cyclon's published figures are reproduced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_shuffle_asks_the_oldest_entry_and_gives_the_own_new_one() -> None:
 
 @pytest.mark.parametrize("fanout", [2, 4])
 def test_gossip_over_all_without_retry_reaches_what_theory_says(fanout: int) -> None:
-    """With F of everybody at random the share that is reached solves hit = 1 - exp(-F hit)."""
+    """With F random nodes of all, the share reached solves hit = 1 - exp(-F hit)."""
     engine = Engine(1)
     everyone = range(1_000)
     network = Gossip(engine, Links(engine.chance), lambda node: everyone, fanout)

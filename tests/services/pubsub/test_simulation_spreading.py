@@ -38,7 +38,7 @@ def judged(name: str, scenario: Scenario, nodes: int, seeds: int) -> list[Row]:
 
 
 FEWER = {"churn": 150, "topics": 40}
-"""Scenarios of which 300 nodes take too long for the suite."""
+"""Scenarios for which 300 nodes take too long in the suite."""
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "droppers"])
@@ -47,7 +47,7 @@ def test_the_goals_are_met_in_small_networks(name: str) -> None:
 
 
 def test_most_are_reached_at_300_nodes_though_some_drop() -> None:
-    """The goals are means; ten messages in one small network stray from these by some tenths of a per cent."""
+    """The goals are means; ten messages in one small network differ from these by some tenths of a per cent."""
     rows = measure("droppers", DROPPERS, 300, 3, [1], lambda text: None)
     least = {"at once": 0.985, "2 messages later": 0.998, "8 messages later": 0.999}
     for row in rows:

@@ -1,4 +1,4 @@
-"""The simulator's parts: time and links, receipts, figures beside goals, the drawing, the command."""
+"""The simulator's parts: time and links, receipts, figures and goals, the drawing, the command."""
 
 from __future__ import annotations
 

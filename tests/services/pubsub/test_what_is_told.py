@@ -1,4 +1,4 @@
-"""What a met neighbour is told of groups: tags and filters, by which it finds no group that it does not know."""
+"""What a met neighbour learns of groups: tags and filters, by which it finds no group that it does not know."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS = 60.0
 
 
 def traces(group: PublicKey) -> Iterator[bytes]:
-    """Yield a group's key and what can be made of it alone, as bytes and as text."""
+    """Yield a group's key and the values that can be computed from it alone, as bytes and as text."""
     alone = [bytes(group), digest(group), digest(b"upsycle interest 1" + group), digest(b"upsycle topic 1" + group)]
     alone += [bytes(one)[::-1] for one in alone] + [one[:TAG_BYTES] for one in alone]
     alone.append(blake3(b"upsycle interest 1" + group).digest(8))
@@ -58,7 +58,8 @@ def test_what_is_searched_for_would_be_found() -> None:
 
 
 def told(wanted: Iterable[PublicKey]) -> list[bytes]:
-    """Return what a node that wants these groups says to one that wants one, once discovery has named each to each."""
+    """Return the messages of a node that wants these groups to one that wants one, once discovery has named each to the
+    other."""
     one, other = Side(1, wanted), Side(2, [SHARED])
     sides = Sides(one, other)
     sides.link(one, other)
@@ -102,7 +103,7 @@ def test_rings_name_only_groups_that_are_shared() -> None:
 
 
 def test_a_filter_differs_only_in_bits_of_the_group() -> None:
-    """So it tells of no other group, and what it tells of this one is drawn by chance."""
+    """So it reveals nothing about other groups, and its bits for this one are drawn by chance."""
     filters = []
     for wanted in ([SHARED], [SHARED, OWN[0]]):
         side = Side(1, wanted)

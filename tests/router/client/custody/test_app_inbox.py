@@ -1,4 +1,4 @@
-"""What waits for the loops: order, addresses, copies, settling without gaps, and bounds."""
+"""Messages that wait for loops: order, addresses, copies, settling without gaps, and bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def control(until_min: int = UNTIL_MIN) -> bytes:
 
 
 class World:
-    """A inbox on its first connection, and what it says."""
+    """An inbox on its first connection, and its reports."""
 
     def __init__(self, window: int = 100, *, durable: bool = True) -> None:
         self.journal: set[MessageId] = set()
@@ -268,7 +268,7 @@ def test_repr() -> None:
 
 @given(st.permutations(range(1, 9)), st.lists(st.integers(1, 8), max_size=4))
 def test_prefix(order: list[int], cuts: list[int]) -> None:
-    """Ranges in any order against a set."""
+    """Compare ranges in any order with a set."""
     edges = sorted({0, 8, *cuts})
     ranges = [(a + 1, b) for a, b in pairwise(edges)]
     ranges.sort(key=lambda one: order.index(one[0]))

@@ -1,4 +1,4 @@
-"""What is asked for, and when: at once, again after longer and longer pauses, and never too much at a time."""
+"""Questions for missing messages: the first at once, repeats after growing pauses, and never too many at a time."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def an_id(name: object) -> MessageId:
 
 
 class Reader:
-    """Give a group's messages as the client does, and note the names of those that were given."""
+    """Reads a group's messages as the client does, and records the names of those given."""
 
     def __init__(self, limits: OrderLimits = LIMITS) -> None:
         self.given = Given(limits.given_max)
@@ -35,7 +35,7 @@ class Reader:
     def read(
         self, name: object, *deps: object, sender: PublicKey = ANN, seq: int = 0, life_s: float = FOR_EVER_S
     ) -> list[object]:
-        """Take a message; return the names of all that may be given then."""
+        """Take a message; return the names of all messages that may be given then."""
         unknown = [id for id in map(an_id, deps) if id not in self.given]
         if self.order.is_next(sender, unknown):
             late = self.order.pass_by(an_id(name))
@@ -239,7 +239,8 @@ def test_every_order_of_five() -> None:
 
 
 def check(reader: Reader, history: History) -> None:
-    """No effect before its cause, unless it says so; each once; late is what was said to be missing."""
+    """Check that no effect comes before its cause, unless marked; that each comes once; and that late ones were
+    reported missing."""
     position = {name: at for at, name in enumerate(reader.names)}
     assert len(position) == len(reader.names)
     for turn in reader.turns:
@@ -253,7 +254,7 @@ def check(reader: Reader, history: History) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Return a history as honest apps make it: each message names heads of what its sender has."""
+    """Generate a history as honest apps make it: each message names heads of those that its sender has."""
     count = draw(st.integers(1, 12))
     history: History = {}
     heads: list[set[int]] = [set(), set(), set()]

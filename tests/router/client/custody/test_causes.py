@@ -1,4 +1,4 @@
-"""Heads: what nothing else of the app's names, whatever is refused, and bounded."""
+"""Heads: the messages that no other of the app's names, whatever is refused, and within bounds."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_nobody_keeps_is_no_head() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.sets(st.integers(0, 14), max_size=3)), min_size=1, max_size=15))
 def test_heads_against_a_whole_history(history: list[tuple[bool, set[int]]]) -> None:
-    """Whatever is given and published: heads are exactly what nothing else names."""
+    """Whatever is given and published, heads are exactly the messages that no other names."""
     heads, names = Heads(), dict[MessageId, set[MessageId]]()
     for number, (is_own, earlier) in enumerate(history):
         id = IDS[number]
@@ -109,7 +109,7 @@ def test_heads_against_a_whole_history(history: list[tuple[bool, set[int]]]) -> 
 
 @given(st.lists(st.tuples(st.sampled_from(("publish", "refuse", "keep", "give")), st.integers(0, 30)), max_size=40))
 def test_nothing_given_or_in_custody_is_left_out(steps: list[tuple[str, int]]) -> None:
-    """Whatever is refused, in whatever order: all that the app was given, or has in custody, follows from the heads."""
+    """Whatever is refused, in any order, every message given to the app or in its custody precedes the heads."""
     heads, names, flying = (
         Heads(limits=HeadLimits(heads_max=99)),
         dict[MessageId, tuple[MessageId, ...]](),

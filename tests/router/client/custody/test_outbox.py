@@ -1,4 +1,4 @@
-"""The outbox: order, windows, refusals, and what a lost connection does to them."""
+"""The outbox: order, windows, refusals, and the effect of a lost connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from router.core.wire.reasons import Reason
 
 @dataclass(eq=False)
 class Diary:
-    """Keeps what the sinks are told."""
+    """Records the calls of all sinks."""
 
     ended: list[int] = field(default_factory=list)
     refusals: list[tuple[int, Reason, str]] = field(default_factory=list)
@@ -163,7 +163,7 @@ Step: st.SearchStrategy[tuple[str, list[int]]] = st.one_of(
 
 @given(st.lists(Step, max_size=40), st.integers(1, 6))
 def test_every_message_ends_once_and_in_order(steps: list[tuple[str, list[int]]], window: int) -> None:
-    """Against a plain list of what is unsettled, whatever happens in whatever order."""
+    """Compare with a plain list of unsettled messages, under any sequence of events."""
     box, diary, outgoing = Outbox(10_000, 1 << 30), Diary(), Outgoing(window, 400)
     unsettled: list[tuple[int, bytes]] = []
     sent, given = 0, 0

@@ -1,4 +1,4 @@
-"""What nobody reads is left with the node, and comes back in its order."""
+"""Messages that nobody reads are left with the node, and come back in order."""
 
 from __future__ import annotations
 

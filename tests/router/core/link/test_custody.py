@@ -1,4 +1,4 @@
-"""Windows on both ends of a link: what may be sent, what is settled, what may be refused."""
+"""Windows on both ends of a link: which messages may be sent, are settled, or may be refused."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_receiver_closes_a_link_that_sends_too_many_bytes() -> None:
 
 
 def test_what_messages_gain_on_the_way_is_granted() -> None:
-    """5,000 small messages, each longer by a VIA and a head than the sender counts it."""
+    """5,000 small messages arrive, each longer by a VIA and a head than its sender counts."""
     sender, receiver = Outgoing(5000, 500_000), Incoming(5000, 500_000)
     assert sender.fits([100 * (at + 1) for at in range(6000)]) == 5000
     assert sender.send(5000, 500_000) == 5000
@@ -149,7 +149,7 @@ def test_settling_frees_whole_reads() -> None:
 def test_a_sender_that_keeps_the_window_is_never_accused(
     sizes: list[int], window: tuple[int, int], added: int, seed: int
 ) -> None:
-    """Whatever the writes, the reads and the settling: every message grows on the way by a VIA."""
+    """Any writes, reads and settlings are tried; every message gains a VIA on the way."""
     sender, receiver = Outgoing(*window), Incoming(*window)
     ends, sent, wire = list(accumulate(sizes)), 0, list[int]()
     choose = Random(seed).randrange

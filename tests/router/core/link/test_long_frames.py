@@ -1,4 +1,4 @@
-"""A neighbour announces the longest frame that it takes: what is longer is refused here, and never sent to it."""
+"""A neighbour announces the longest frame that it takes: longer messages are refused here, and never sent to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAME_BYTES = 600
 
 
 def house() -> tuple[OneRouter, int, int]:
-    """Alice publishes; Bob, who takes short frames only, is in the group."""
+    """Return a router on which Alice publishes, and Bob, who takes short frames only, is in the group."""
     one = OneRouter()
     alice, bob = one.link(ALICE.public), one.link(BOB.public, messages=100, size=1 << 20, frame_bytes=FRAME_BYTES)
     join = encode_control(Join(GROUP.public, False))
@@ -79,7 +79,7 @@ def test_what_may_not_wait_is_not_taken_for_it() -> None:
 
 
 def test_an_app_takes_what_its_sender_could_just_send_and_the_router_named_itself_in() -> None:
-    """VIA makes a message longer on its last way: it must not close the app's link for that."""
+    """A VIA makes a message longer on its last hop, which must not close the app's link."""
     app = Session(offer("app", b"d" * 16, size=4 << 20), ALICE, dialler=True, peer=BOB.public)
     router = Session(offer(nonce=b"l" * 16, size=4 << 20), BOB, dialler=False, peer=ALICE.public)
     exchange(app, router)

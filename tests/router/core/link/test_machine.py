@@ -1,4 +1,4 @@
-"""The reader of tables, on CIP-137's local message submission and a table where either side may speak."""
+"""The reader of tables, with CIP-137's local message submission and a table in which either side may speak."""
 
 from __future__ import annotations
 

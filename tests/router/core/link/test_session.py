@@ -52,7 +52,7 @@ KINDS = [Message, *dict.fromkeys(type(one) for one in ITEMS)]
     ("state", "kind"), [*product(St, KINDS)], ids=lambda one: getattr(one, "name", None) or one.__name__
 )
 def test_every_state_and_word(state: St, kind: type) -> None:
-    """What the table allows leads where it says; all else is the peer's fault, and changes nothing."""
+    """Messages that the table allows lead to its states; any other is the peer's fault, and changes nothing."""
     for table in (PROVEN, PROVING):
         machine = Machine(table, state)
         if kind in table[state].on:
@@ -66,7 +66,8 @@ def test_every_state_and_word(state: St, kind: type) -> None:
 @pytest.mark.parametrize("sample", [one for one in ITEMS if not isinstance(one, link.Hello)], ids=repr)
 @pytest.mark.parametrize("to_app", [False, True], ids=["to a router", "to an app"])
 def test_every_item_at_every_session(sample: link.Item, to_app: bool) -> None:
-    """Before hello, before proof, open and closing, on both sides: an event, or an error that ends the link."""
+    """Before hello, before proof, open and closing, on both sides, each item gives an event, or an error that ends the
+    link."""
     for state in St:
         dialler, listener = pair(proven=False)
         session = dialler if to_app else listener
@@ -125,7 +126,7 @@ def test_a_wrong_proof_ends_it() -> None:
 
 
 def test_a_proof_of_another_session_ends_it() -> None:
-    """The same keys, another nonce: a recorded handshake is worth nothing."""
+    """The keys are the same, but the nonce differs, so a recorded handshake is worthless."""
     recorded = changed_proof(lambda proof: proof)
     router = Session(offer(nonce=b"2" * 16), BOB, dialler=False)
     with pytest.raises(RemoteProtocolError):
@@ -133,7 +134,7 @@ def test_a_proof_of_another_session_ends_it() -> None:
 
 
 def test_a_reflected_handshake_ends_it() -> None:
-    """Whoever sends us back our own words has proven nothing."""
+    """A peer that sends our own bytes back has proven nothing."""
     mirror = Session(offer(nonce=b"d" * 16), ALICE, dialler=True)
     back = said(mirror)
     with pytest.raises(RemoteProtocolError) as error:
@@ -143,7 +144,7 @@ def test_a_reflected_handshake_ends_it() -> None:
 
 
 def test_a_hello_changed_on_the_way_ends_it() -> None:
-    """No downgrade: both proofs cover both hellos as they were sent."""
+    """No downgrade is possible, because both proofs cover both hellos as they were sent."""
     app, router = pair(proven=False)
     hello = link.Hello((1,), "app", b"epoch..8", False, 4096, 8, 4096, (), b"d" * 16, ALICE.public)
     app.receive(said(router), 0)
@@ -311,7 +312,7 @@ def test_after_a_goodbye_only_settling_is_heard() -> None:
 
 
 def stream() -> bytes:
-    """All that a router hears of an app: handshake, then messages and items, and goodbye."""
+    """Return all bytes that a router gets from an app: handshake, messages and items, and goodbye."""
     app, router = pair(proven=False)
     app.receive(said(router), 0)
     items = [
@@ -322,7 +323,7 @@ def stream() -> bytes:
 
 
 def flat(events: list[object]) -> list[object]:
-    """Messages one by one, wherever the reads were cut."""
+    """Return the messages one by one, wherever the reads were cut."""
     found: list[object] = []
     for event in events:
         if isinstance(event, Messages):

@@ -1,4 +1,4 @@
-"""What a peer may say of link items, how much and how often, and that it is judged before it is read."""
+"""The limits of a peer's link items, in size, number and rate, which are checked before an item is decoded."""
 
 from __future__ import annotations
 

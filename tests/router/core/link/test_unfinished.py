@@ -1,4 +1,4 @@
-"""A frame that comes in pieces: what it costs, how long it is waited for, and that it reads like a whole one."""
+"""A frame that comes in pieces: its cost, the limit of waiting, and that it reads like a whole one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.core.wire.codec import FRAME_BYTES_MAX, frame
 from router.core.wire.message import seal_unicast
 
 HEAD = b"\x5a\x00\x10\x00\x00"
-"""Of a frame of a megabyte."""
+"""The head of a frame of a megabyte."""
 
 
 def opened_for_a_megabyte() -> Session:
@@ -29,7 +29,7 @@ def opened_for_a_megabyte() -> Session:
 
 
 def test_a_byte_costs_the_same_however_much_came_before_it() -> None:
-    """Behind the head of a long frame; not a copy of all that is there already."""
+    """The byte comes after the head of a long frame, and the bytes already there are not copied again."""
     router = opened_for_a_megabyte()
     router.receive(HEAD + b"\x84\x00" + bytes(900_000), 0)
     work = copied = 0

@@ -1,4 +1,4 @@
-"""Taking in, by value: what was verified, copies in flight, parcels, rates, room."""
+"""Acceptance by value: verified messages, copies in flight, parcels, rates, room."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def forged(wire: bytes) -> bytes:
 
 
 def house(*neighbours: Neighbour, limits: Limits | None = None) -> tuple[OneRouter, int, int]:
-    """A router with two apps: Alice, and Bob who is in the group."""
+    """Return a router with two apps: Alice, and Bob, who is in the group."""
     one = OneRouter(Neighbour(PEER.public), *neighbours, limits=limits)
     alice, bob = one.link(ALICE.public), one.link(BOB.public)
     one.bring(bob, join(BOB))
@@ -166,7 +166,7 @@ def test_a_carried_via_is_cut_out() -> None:
     ],
 )  # fmt: skip
 def test_a_carrier_is_refused_once(inner: bytes, why: Reason) -> None:
-    """For itself, if it is forged, else for what it carries; whatever is wrong with that."""
+    """It is refused for itself if it is forged, otherwise for the message it carries, whatever is wrong with that."""
     one, first, _, _ = two_bringers()
     body = b"\x82\x00" + frame(inner)
     true = seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY)
@@ -224,7 +224,7 @@ def test_what_shares_its_fate_shares_a_parcel() -> None:
 
 
 def test_arrival_numbers_have_no_gap_where_a_message_is_refused() -> None:
-    """So whoever reads the log sees by a sum that each was given once."""
+    """So a reader of the log sees by a sum that each number was given once."""
     one, alice, bob = house()
     one.router.link_down(bob, one.now())
     one.bring(alice, news(b"1"), news(b"2", ttl_s=0), news(b"3"))

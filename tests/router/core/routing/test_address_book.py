@@ -1,4 +1,5 @@
-"""The address book by value: routed and dialled by what is announced, and forgotten when it expires (R-C2, R-D24)."""
+"""The address book by value: announced routers are routed to and dialled, and forgotten when they expire (R-C2,
+R-D24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unicasts to the router itself: refused by who says them, by their first bytes and by their size, undecoded."""
+"""Unicasts to the router itself: refused by their signer, their first bytes and their size, undecoded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from router.core.wire.reasons import Reason
 EXPIRY = expiry_min(WALL_S + 600)
 PEER, STRANGER = SigningKey(b"p" * 32), SigningKey(b"s" * 32)
 WIDE = b"\x9a\x00\x0f\x00\x00" + b"\xa0" * 0xF0000
-"""An array of nearly a million empty maps: a second or two, and a hundred megabytes, for a decoder that takes it."""
+"""An array of nearly a million empty maps, which costs a decoder a second or two and a hundred megabytes."""
 MORE_MAX = 1_500
-"""So many instructions more than an honest question may cost what is refused."""
+"""Number of instructions by which a refused request may cost more than an honest one."""
 
 
 def bring(source: SigningKey, body: bytes, role: str = "router", asked: bool = False) -> tuple[Reason | None, int]:
-    """What one such unicast is refused with, and the effort of judging it."""
+    """Return the refusal of one such unicast, and the effort of judging it."""
     one = OneRouter(Neighbour(PEER.public), strangers=True)
     link = one.link(source.public, role=role, messages=64)
     if asked:
@@ -79,7 +79,7 @@ def test_strangers_have_nothing_carried() -> None:
 
 
 def test_many_carried_messages_of_one_read_are_not_copied_over_and_over() -> None:
-    """A message that is carried is judged where it lies, however much of the read stands before it."""
+    """A carried message is judged in place, however many bytes of the read come before it."""
     body = encode_control(Carried(seal_multicast(GROUP, bytes(60_000), ttl_s=1, expiry_min=EXPIRY)))
     wire = seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY)
     data = frame(wire) * 20

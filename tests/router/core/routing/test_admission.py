@@ -1,4 +1,4 @@
-"""What a link may bring and how long it stays: false signatures, the rates of strangers, their places, by value."""
+"""The limits of a link's input and duration: false signatures, the rates of strangers, their places, by value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def strange(number: int) -> SigningKey:
 
 
 def admitting(**limits: float) -> OneRouter:
-    """A core that lets strangers in, to Alice alone."""
+    """Return a core that admits strangers, but only to Alice."""
     admission = replace(AdmissionLimits(), **limits)  # type: ignore[arg-type]
     one = OneRouter(
         Neighbour(NEIGHBOUR.public), strangers=True, limits=Limits(admission=admission), locals={ALICE.public}
@@ -38,7 +38,7 @@ def admitting(**limits: float) -> OneRouter:
 
 
 def asks(source: SigningKey, count: int, *, first: int = 0) -> list[bytes]:
-    """So many messages of that source to Alice."""
+    """Return that many messages of that source to Alice."""
     return [
         seal_unicast(source, ALICE.public, n.to_bytes(4), ttl_s=60, expiry_min=EXPIRY)
         for n in range(first, first + count)
@@ -46,7 +46,7 @@ def asks(source: SigningKey, count: int, *, first: int = 0) -> list[bytes]:
 
 
 def refused(one: OneRouter) -> list[Reason]:
-    """The reasons of what was turned away, as the log has them."""
+    """Return the reasons of refused messages, from the log."""
     return [Reason(reason) for event, reason, _ in one.turned() if event == "refused"]
 
 
@@ -131,7 +131,7 @@ def test_those_who_are_shut_out_are_remembered_up_to_a_number() -> None:
 
 
 def test_nobody_ends_another_ones_link_with_what_it_carries() -> None:
-    """A good unicast of a third key, carrying a false multicast, reaches us through an honest router."""
+    """A valid unicast of a third key carries a false multicast, and comes through an honest router."""
     admission = AdmissionLimits(bad_signatures_max=0)
     one, honest, _, _ = two_bringers(Limits(admission=admission))
     body = encode_control(Carried(forged(news())))

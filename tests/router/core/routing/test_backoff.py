@@ -1,4 +1,4 @@
-"""What a refusal for now holds back, and for how long."""
+"""The messages that a refusal for now holds back, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pub/sub service says of a group that was caught up with, and which apps are told of it, by value (R-C35)."""
+"""The pub/sub service's result of catching up with a group, and the apps that are told of it, by value (R-C35)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def join(one: OneRouter, app: SigningKey) -> int:
 
 
 def told(one: OneRouter, link: int, word: str = CAUGHT_UP) -> list[dict[str, object]]:
-    """Return and remove what went over a link in such words."""
+    """Return and remove the inquiries with that word sent over a link."""
     found = [each for each in one.done if isinstance(each, SendOwn) and each.link == link]
     one.done = [each for each in one.done if each not in found]
     bodies = [body for each in found if is_inquiry(body := open_message(each.wire).body)]

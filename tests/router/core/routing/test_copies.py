@@ -1,4 +1,4 @@
-"""Copies of a message in flight, by value: whichever is decided first, all share the fate of the first that came."""
+"""Copies of a message in flight, by value: whichever is decided first, all share the fate of the first one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FULL = Limits(queues=QueueLimits(node_messages_max=0))
 
 
 def decide(one: OneRouter, *jobs: Job) -> dict[int, tuple[int, list[tuple[int, Reason]]]]:
-    """These jobs in a cycle of their own: what is settled, link by link."""
+    """Decide these jobs in a cycle of their own; return what is settled, link by link."""
     one.jobs = list(jobs)
     one.cycle()
     return {

@@ -1,4 +1,4 @@
-"""Hints of apps and clients: who may give them, which addresses count, and who is told of them (R-C28)."""
+"""Hints of apps and clients: who may give them, which addresses count, and who is told (R-C28)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gives(one: OneRouter, link: int, source: SigningKey, said: Hinted) -> list[R
 
 
 def told(one: OneRouter, link: int) -> list[object]:
-    """Return the SUBs (True), UNSUBs and HINTs that went over the link, each once."""
+    """Return the SUBs (True), UNSUBs and HINTs sent over the link, each once."""
     mine = [each for each in one.done if isinstance(each, SendOwn) and each.link == link]
     one.done = [each for each in one.done if each not in mine]
     bodies = [open_message(each.wire).body for each in mine]

@@ -1,4 +1,4 @@
-"""What publishers and recipients are told, by value: names or numbers, and the limits of what is remembered."""
+"""Outcomes for publishers and recipients, by value: names or numbers, and the limits of what is remembered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.core.wire.reasons import Reason
 
 
 def publisher(limits: OutcomeLimits) -> tuple[OneRouter, int, int]:
-    """Alice asks for outcomes; Bob is in the group."""
+    """Return a router on which Alice asks for outcomes, and Bob is in the group."""
     one, alice, bob = house(limits=Limits(outcomes=limits))
     one.router.link_down(alice, one.now())
     return one, one.link(ALICE.public, outcome=True), bob
@@ -37,7 +37,8 @@ REMOTE = SigningKey(b"q" * 32)
 
 
 def heard_by_a_remote_app(*neighbours: Neighbour, locals: tuple[bytes, ...] = ()) -> tuple[OneRouter, int, int]:
-    """What a key that calls itself an app is told, other than on the owner's socket, of what it publishes for Bob."""
+    """Return the outcomes for a key that claims to be an app, but not on the owner's socket, and that publishes for
+    Bob."""
     one = OneRouter(*neighbours, strangers=True, locals={BOB.public, *locals})
     bob, remote = one.link(BOB.public), one.link(REMOTE.public, owner=False, outcome=True)
     join = encode_control(Join(GROUP.public, False))
@@ -49,7 +50,7 @@ def heard_by_a_remote_app(*neighbours: Neighbour, locals: tuple[bytes, ...] = ()
 
 
 def test_only_local_apps_hear_names_and_only_who_may_ask_why_hears_numbers() -> None:
-    """What a link says of itself gives it no right: whoever publishes may not learn who reads."""
+    """A link's own claims give it no right: a publisher may not learn who reads."""
     named = RecipientOutcome(BOB.public, "queued")
     for neighbours, locals, told in (
         ((Neighbour(REMOTE.public, grants=frozenset({JOIN, STORE, RELAY})),), (), []),
@@ -87,7 +88,7 @@ def test_so_many_recipients_and_reasons_of_each_are_remembered() -> None:
 
 
 def missed(limits: OutcomeLimits) -> list[object]:
-    """What Bob hears when he comes back too late for three messages."""
+    """Return the report to Bob, who comes back too late for three messages."""
     one, alice, bob = publisher(limits)
     one.router.link_down(bob, one.now())
     publish(one, alice, *some(3, ttl_s=10))

@@ -1,4 +1,4 @@
-"""Handing over and settling, by value: windows, what stays on disk, back-off, deadlines, what was in flight."""
+"""Handing over and settling, by value: windows, messages left on disk, back-off, deadlines, messages in flight."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def some(count: int, first: int = 0, **more: int) -> list[bytes]:
 
 
 def house(messages: int = 4, size: int = 1 << 20, limits: Limits | None = None) -> tuple[OneRouter, int, int]:
-    """Alice publishes; Bob is in the group, with so small a window; his JOIN_ACK is settled."""
+    """Return a router on which Alice publishes, and Bob is in the group, with a small window; his JOIN_ACK is
+    settled."""
     one = OneRouter(limits=limits)
     alice, bob = one.link(ALICE.public), one.link(BOB.public, messages=messages, size=size)
     join = encode_control(Join(GROUP.public, False))
@@ -49,7 +50,7 @@ def other_news(number: int) -> bytes:
 
 
 def two_groups(limits: Limits | None = None) -> tuple[OneRouter, int, int]:
-    """As `house`, with Bob in a second group; his window is 8, and n counts on from 2."""
+    """Return a router like `house`, with Bob in a second group; his window is 8, and n continues from 2."""
     one, alice, bob = house(messages=8, limits=limits)
     join = encode_control(Join(OTHER.public, False))
     one.bring(bob, seal_unicast(BOB, ME.public, join, ttl_s=0, expiry_min=EXPIRY))
@@ -323,7 +324,7 @@ def test_what_is_dropped_in_flight_is_not_settled_twice() -> None:
 
 
 def test_what_is_past_its_deadline_is_not_handed_over_however_late_the_sweep() -> None:
-    """It is passed over, and ends once, when the sweep comes."""
+    """Such a message is passed over, and ends once, when the sweep comes."""
     one, alice, bob = house(messages=8)
     one.router.link_down(bob, one.now())
     publish(one, alice, news(1), *some(3, 2, ttl_s=10), news(5), news(6, ttl_s=10))
@@ -353,7 +354,7 @@ def damaged(one: OneRouter, whole_row: bool) -> Damaged:
 
 @pytest.mark.parametrize("whole_row", [True, False])
 def test_what_the_disk_has_spoilt_ends_and_the_rest_goes_on(whole_row: bool) -> None:
-    """Once, counted out of the queue; Bob is told as far as anybody knows what it was."""
+    """Each damaged message ends once and leaves the queue; Bob is told as far as its content is known."""
     one, alice, bob = house(messages=1)
     publish(one, alice, *some(4))
     publish(one, alice, news(9))
@@ -394,7 +395,7 @@ def test_what_is_in_flight_of_a_parcel_that_cannot_be_read_ends_once() -> None:
 
 
 def test_what_is_to_be_cleared_is_not_handed_over_any_more() -> None:
-    """Bob leaves one of two groups while he is behind; what he was owed of it is not given to him meanwhile."""
+    """Bob leaves one of two groups while he is behind, and gets none of its messages meanwhile."""
     one, alice, bob = two_groups()
     one.router.link_down(bob, one.now())
     publish(one, alice, news(1), other_news(1), news(2))
@@ -417,7 +418,7 @@ def letter(to: PublicKey, ttl_s: int = 10) -> bytes:
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_the_source_of_a_unicast_hears_how_it_ended(behind: bool) -> None:
-    """Directly, or by the neighbour that brought it."""
+    """The source is told directly, or through the neighbour that brought the message."""
     peer = Neighbour(b"p" * 32)
     one = OneRouter(peer, locals={BOB.public})
     source = one.link(peer.key, role="router") if behind else one.link(ALICE.public)

@@ -1,4 +1,4 @@
-"""How often an address may be dialled that only advertisements name, on virtual time (R-D22)."""
+"""The budget for dialling an address that only advertisements name, on virtual time (R-D22)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key(number: int) -> bytes:
 
 
 def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
-    """All of them at once, and each of them again every ten seconds."""
+    """All advertisements come at once, and each of them again every ten seconds."""
     refusals = Refusals()
     budget = DialBudget(LIMITS, refusals)
     dialled = [

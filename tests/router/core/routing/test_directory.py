@@ -1,4 +1,4 @@
-"""Standings and grants: who a key is, by configuration, by the socket, or by nobody's word."""
+"""Standings and grants: what a key is by configuration, by the socket, or without either."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_grants_names_and_uplinks() -> None:
 def test_what_each_right_is_good_for(
     key: bytes, known: bool, join: bool, store: bool, relay: bool, queue: bool
 ) -> None:
-    """While it is away. A router that we hand messages to has a queue without a right to one."""
+    """The key is away. A router that we hand messages to has a queue even without the right to one."""
     found = directory()
     rights = found.is_known(key), found.may_join(key, None), found.may_store(key), found.may_relay(key)
     assert rights == (known, join, store, relay) and found.keeps_queue(key) is queue

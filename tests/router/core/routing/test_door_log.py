@@ -1,4 +1,4 @@
-"""What is turned away at the door is counted exactly, and cannot fill the log."""
+"""Messages refused at the door are counted exactly, and cannot fill the log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def written(events: list[Event]) -> list[Turned]:
 
 
 def log_bytes(events: list[Event]) -> int:
-    """Of these events as lines of the log, each with its newline."""
+    """Return the bytes of these events as lines of the log, each with its newline."""
     return sum(len(line) + 1 for line in lines(encode_events(events, 1, BOOT), ME.public))
 
 
@@ -152,7 +152,7 @@ def test_what_is_summed_is_written_when_the_node_stops() -> None:
 
 
 def test_what_is_asked_for_is_written_first() -> None:
-    """Others than the owner have only their own written, and not beyond the budget."""
+    """Only the owner gets all sums written; another asker only its own, and not beyond the budget."""
     one = house(DoorLimits(known_bytes_max=8 * 2 * LINE_BYTES + 8 * 128))
     app, peer = one.link(ALICE.public), one.link(PEER.public, role="router", owner=False)
     one.bring(app, LETTERS[0])
@@ -190,7 +190,8 @@ def test_a_line_is_no_longer_than_it_is_taken_for() -> None:
 
 @pytest.mark.parametrize(("whose", "most"), [("app", 200_000), ("known", 200_000), ("strangers", 50_000)])
 def test_what_is_turned_away_takes_no_more_than_its_share(whose: str, most: int) -> None:
-    """For as long as the log is kept, fifty messages a second; of strangers, every second from a new key."""
+    """For as long as the log is kept, fifty messages a second are refused; those of strangers come from a new key every
+    second."""
     one = house(LIMITS)
     brought = 0
     number = one.link({"app": ALICE, "known": PEER, "strangers": stranger(1)}[whose].public, owner=whose == "app")
@@ -212,7 +213,7 @@ def test_what_is_turned_away_takes_no_more_than_its_share(whose: str, most: int)
 
 
 def test_an_acceptance_outlives_a_flood_of_junk(tmp_path: Path) -> None:
-    """The log is kept at 512 KiB: twice as much junk as fits there does not prune what was accepted before."""
+    """The log is kept at 512 KiB, and twice that amount of junk does not prune earlier acceptances."""
     keep_bytes, keep_s = 512 << 10, 600.0
     one = house(DoorLimits.shares(256, keep_bytes, keep_s, 25, 5))
     app, peer = one.link(ALICE.public), one.link(PEER.public, role="router", owner=False)
@@ -267,7 +268,7 @@ def test_a_link_is_named_as_soon_as_something_is_handed_to_it() -> None:
 
 @pytest.mark.parametrize("standing", ["stranger", "client", "app"])
 def test_what_is_joined_and_left_is_counted_beyond_the_budget(standing: str) -> None:
-    """Joining and leaving is no way to fill the log, neither for who may join by a grant nor where anybody may."""
+    """Joining and leaving cannot fill the log, whether a grant allows it or anybody may."""
     one = house(LIMITS)
     budget = {"stranger": LIMITS.strangers_bytes_max, "client": LIMITS.known_bytes_max, "app": LIMITS.apps_bytes_max}
     one.router.directory.join_open = standing == "stranger"

@@ -1,4 +1,4 @@
-"""A verdict that hangs on a clock is final only where the clocks that are concerned agree; else it is *later*."""
+"""A verdict that depends on a clock is final only if the clocks concerned agree; otherwise it is *later*."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LIFE_S = 7 * DAY_S
 
 
 def news(at_s: float, body: bytes = b"x", ttl_s: int = 3600) -> bytes:
-    """As an app publishes it whose clock is `at_s` ahead of the true time."""
+    """Return a message as an app publishes it whose clock is `at_s` ahead of the true time."""
     return seal_multicast(GROUP, body, ttl_s=ttl_s, expiry_min=expiry_min(WALL_S + at_s + ttl_s))
 
 
 def core(offset_s: float | None = 0.0) -> tuple[OneRouter, int, int]:
-    """A router with a reader, Bob, and an edge whose clock is so far ahead of what the router's shows."""
+    """Return a router with a reader, Bob, and an edge whose clock is that far ahead of the router's."""
     one = OneRouter(Neighbour(EDGE.public, grants=frozenset({JOIN, STORE, RELAY})))
     bob, edge = one.link(BOB.public), one.link(EDGE.public, role="router", offset_s=offset_s)
     join = encode_control(Join(GROUP.public, False))
@@ -41,7 +41,7 @@ def refused(one: OneRouter, number: int, *wires: bytes) -> list[Reason]:
 
 
 def test_a_clock_that_jumps_two_days_ahead_refuses_nothing_for_good() -> None:
-    """700 messages before the jump, 700 in it; the neighbour's clock has not been asked since."""
+    """700 messages come before the jump, 700 after it; the neighbour's clock has not been measured since."""
     one, _, edge = core()
     assert refused(one, edge, *(news(0, b"%d" % at) for at in range(8))) == []
     one.ahead_s = 2 * DAY_S
@@ -77,7 +77,7 @@ def test_what_is_accepted_meanwhile_ends_no_sooner_whichever_time_is_the_true_on
     ],
 )
 def test_no_custody_of_what_the_next_router_must_refuse(ahead_s: int, life_s: int, reason: Reason | None) -> None:
-    """An edge whose clock its neighbours dispute, and an app on the same machine."""
+    """The sender is an edge whose clock its neighbours dispute, or an app on the same machine."""
     one = OneRouter(Neighbour(EDGE.public, uplink=True))
     _, alice = one.link(EDGE.public, role="router"), one.link(ALICE.public)
     one.ahead_s = ahead_s
@@ -94,7 +94,8 @@ def test_no_custody_of_what_the_next_router_must_refuse(ahead_s: int, life_s: in
 
 @pytest.mark.parametrize("ahead_s", [8 * DAY_S, -2 * DAY_S])
 def test_what_stays_on_this_machine_goes_by_its_clock(ahead_s: int) -> None:
-    """A JOIN, the operator's word, and what one app of this machine has for another, also out of its queue."""
+    """The messages are a JOIN, the operator's inquiry, and one app's message for another on this machine, also from its
+    queue."""
     one = OneRouter(Neighbour(EDGE.public))
     one.ahead_s = ahead_s
     alice, bob = one.link(ALICE.public), one.link(BOB.public, messages=1)
@@ -116,7 +117,8 @@ def test_what_stays_on_this_machine_goes_by_its_clock(ahead_s: int) -> None:
 
 @pytest.mark.parametrize(("offset_s", "at_s"), [(-2 * DAY_S, -2 * DAY_S), (8 * DAY_S, 8 * DAY_S), (None, -2 * DAY_S)])
 def test_what_a_router_brings_whose_clock_is_another_is_not_refused_for_good(offset_s: int | None, at_s: int) -> None:
-    """By the edge's clock it is valid: one of the two is wrong, and the edge keeps it until that is mended."""
+    """By the edge's clock the message is valid: one of the two clocks is wrong, and the edge keeps it until that is
+    corrected."""
     one, _, edge = core(offset_s)
     assert refused(one, edge, news(at_s)) == [Reason.CLOCK_DOUBTED] and Reason.CLOCK_DOUBTED.later
     [link] = [link for link in one.router.links if link.key == EDGE.public]
@@ -126,7 +128,7 @@ def test_what_a_router_brings_whose_clock_is_another_is_not_refused_for_good(off
 
 
 def test_a_few_seconds_between_two_clocks_lose_nothing() -> None:
-    """What has just expired here has a moment yet at its sender's."""
+    """A message that has just expired here may still be valid at its sender."""
     one, _, edge = core(-90)
     one.seconds = 60 - WALL_S % 60 + 30.0
     wire = seal_multicast(GROUP, b"x", ttl_s=60, expiry_min=expiry_min(WALL_S + 30))
@@ -185,7 +187,7 @@ def test_when_a_clock_is_believed_again_who_is_away_is_counted_anew() -> None:
 
 
 def test_what_this_router_says_is_sealed_by_the_time_it_goes_by() -> None:
-    """A JOIN of an edge whose clock is 8 days ahead is one that its uplink takes."""
+    """An uplink accepts the JOIN of an edge whose clock is 8 days ahead."""
     uplink = SigningKey(b"u" * 32)
     one = OneRouter(Neighbour(uplink.public, uplink=True))
     one.ahead_s = 8 * DAY_S
@@ -198,7 +200,7 @@ def test_what_this_router_says_is_sealed_by_the_time_it_goes_by() -> None:
 
 
 def test_what_was_passed_over_as_dead_is_handed_over_when_the_clock_is_set_back() -> None:
-    """By a clock two days ahead it had had its time; before anything expired by it, the clock was mended."""
+    """The messages were past their time by a clock two days ahead, which was corrected before anything expired."""
     one = OneRouter(Neighbour(EDGE.public, grants=frozenset({JOIN, STORE, RELAY})))
     edge, writer = one.link(EDGE.public, role="router"), one.link(ALICE.public)
     join = encode_control(Join(GROUP.public, False))

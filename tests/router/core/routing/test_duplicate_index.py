@@ -1,4 +1,4 @@
-"""How far ahead a message may expire, by how full the index is."""
+"""The limit of a message's expiry, which depends on how full the index is."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_strangers_have_a_share_and_shorter_lives_and_take_nothing_from_others()
 
 
 def test_neighbours_leave_something_to_each_other_and_a_part_to_the_apps() -> None:
-    """Each takes all it can, again and again: one gets half, and whoever comes next finds room."""
+    """Each takes as much as it can, again and again: one gets half, and every newcomer finds room."""
     index = Index(IndexLimits(entries_max=1000, strangers_percent=0, apps_percent=20))
     for number in range(20):
         newcomer = bytes((number + 1,)) * HOLDER_BYTES
@@ -78,7 +78,7 @@ HOLDERS = st.sampled_from([APPS, STRANGERS_HOLDER, ANN, BOB, CEM])
 def test_nobody_gets_more_than_the_limits_say_and_the_sums_are_the_steps(
     steps: list[tuple[bytes, int, bool]],
 ) -> None:
-    """Taken as far as there is room, and given back, in any order."""
+    """Ids are taken as far as there is room, and given back, in any order."""
     index, held = Index(IndexLimits(entries_max=1000)), Counter[bytes]()
     for holder, count, back in steps:
         count = -min(count, held[holder]) if back else max(0, min(count, index.room(holder)))

@@ -1,4 +1,4 @@
-"""What needs no signature to be judged, by value: the order of R-C1, duplicates, the neighbour's rate."""
+"""Checks without a signature, by value: the order of R-C1, duplicates, the neighbour's rate."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_duplicate_costs_no_signature_and_is_settled() -> None:
 
 
 def test_what_a_local_service_routes_itself_goes_to_one_router_after_the_other() -> None:
-    """Step 2 comes before the duplicate check; the same from outside is a duplicate (R-C6)."""
+    """Step 2 comes before the duplicate check; the same message from outside is a duplicate (R-C6)."""
     other = SigningKey(b"o" * 32)
     one, alice, bob = house(Neighbour(other.public))
     peer, second = one.link(PEER.public, role="router"), one.link(other.public, role="router")
@@ -96,7 +96,7 @@ def test_a_neighbour_has_a_rate_and_control_pays_it_too() -> None:
 
 
 def test_a_duplicate_is_settled_though_its_readers_have_gone_or_its_time_has_passed() -> None:
-    """But a replay of a local source is refused, and so is what was never accepted."""
+    """A replay of a local source is refused, however, and so is a message that was never accepted."""
     one, alice, bob = house()
     letter_to_bob, mine = letter(BOB.public), letter(PEER.public)
     one.bring(alice, news(), letter_to_bob, mine)
@@ -120,7 +120,7 @@ def test_a_duplicate_is_settled_though_its_readers_have_gone_or_its_time_has_pas
 
 
 def test_a_duplicate_is_settled_after_a_restart_too() -> None:
-    """What memory has lost the disk knows; a copy shares what became of the first."""
+    """The disk knows the ids that memory has lost; a copy shares the fate of the first."""
     before, alice, bob = house(Neighbour(CEM.public, grants=frozenset({JOIN, STORE, RELAY})))
     letter_to_cem = letter(CEM.public)
     before.bring(alice, news(), letter_to_cem)

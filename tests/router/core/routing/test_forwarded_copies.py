@@ -28,7 +28,7 @@ def multicast(body: bytes = b"hello", ttl_s: int = 86_400) -> bytes:
 
 
 class House:
-    """A router with a pub/sub service, and two routers that were met and share the group."""
+    """A router with a pub/sub service, and two routers known by meetings that share the group."""
 
     def __init__(self, *, connected: bool = True, runs: bool = False, **more: object) -> None:
         services = {bytes(PUBSUB.public): "pubsub"}
@@ -75,7 +75,8 @@ def test_a_changed_signature_makes_another_id_and_is_refused() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_the_service_hears_of_each_copy_what_became_of_it(named: bool) -> None:
-    """By the router's key also where outcomes give counts alone: the service has named it."""
+    """The recipient is named by the router's key even where outcomes give counts only, because the service has named
+    it."""
     house = House(limits=Limits(outcomes=OutcomeLimits(named=named)))
     wire = multicast()
     house.hand(house.alice, wire)
@@ -156,14 +157,15 @@ def test_a_router_that_is_not_known_and_not_connected_is_no_next_one() -> None:
 
 
 def test_who_is_not_local_sends_nothing_on() -> None:
-    """VIA of a neighbour is removed, and the message goes to the subscribers alone (R-C6)."""
+    """A neighbour's VIA is removed, and the message goes to the subscribers alone (R-C6)."""
     house = House()
     assert house.hand(house.links[0], with_via(multicast(), TWO.public)) == []
     assert house.one.handed(house.links[1]) == [] and house.one.accepted()[-1][2] == (PUBSUB.public,)
 
 
 def test_two_nodes_with_one_service_key_do_not_speak_for_each_other() -> None:
-    """What the other node's service sends, through whichever router, is a replay here (R-C3); nothing else suffers."""
+    """A message of the other node's service is a replay here, whichever router brings it (R-C3); nothing else is
+    affected."""
     house = House()
     twin = seal_unicast(PUBSUB, ME.public, b"x", ttl_s=60, expiry_min=EXPIRY)
     to_service = seal_unicast(PUBSUB, PUBSUB.public, b"x", ttl_s=60, expiry_min=EXPIRY)

@@ -1,4 +1,4 @@
-"""Subscriptions: joining, leaving, what is wanted upstream."""
+"""Subscriptions: joining, leaving, and the groups wanted upstream."""
 
 from __future__ import annotations
 

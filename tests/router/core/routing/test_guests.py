@@ -1,4 +1,4 @@
-"""Guests redeem an invitation at the router that made it: rights, reasons, and who is let in for what."""
+"""Guests redeem an invitation at the router that made it: rights, refusals, and who is let in for which messages."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def learned(one: House, key: SigningKey) -> str | None:
 
 
 def told(**more: object) -> dict[str, object]:
-    """Return what the status tells of guests."""
+    """Return the part of the status about guests."""
     return {"unwritten": 0, "problem": "", "beside": 0, "full": None} | more
 
 

@@ -1,4 +1,5 @@
-"""A later refusal holds back what it concerns, by value: streams, the whole queue, and what flows meanwhile."""
+"""A later refusal holds back only the messages it concerns, by value: streams, the whole queue, and the flow of
+others."""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ def test_a_stream_of_which_nothing_is_owed_any_more_is_forgotten() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_refused_for_now_all_comes_once_and_in_its_order(seed: int) -> None:
-    """Bob refuses at random, and of a stream that he refused everything until its first comes again."""
+    """Bob refuses at random, and then everything of that stream until the first refused message comes again."""
     chance = Random(seed)
     limits = Limits(delivery=DeliveryLimits(retry_s_min=1, retry_s_max=3, streams_held_max=chance.choice((1, 8))))
     one, alice, bob = two_groups(limits)

@@ -1,4 +1,4 @@
-"""Whose ids fill the duplicate index: what one bringer fills takes nothing from another, now and after a restart."""
+"""The shares of the duplicate index: ids of one bringer take no room from another, now and after a restart."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _bodies = count()
 
 
 def letters(source: SigningKey, many: int, *, life_s: int = DAY_S, ttl_s: int = 0) -> list[bytes]:
-    """Different unicasts to Bob."""
+    """Return different unicasts to Bob."""
     expiry = expiry_min(WALL_S + life_s)
     bodies = (b"%d" % next(_bodies) for _ in range(many))
     return [seal_unicast(source, BOB.public, body, ttl_s=ttl_s, expiry_min=expiry) for body in bodies]
 
 
 def house(limits: Limits = LIMITS) -> tuple[OneRouter, int, int]:
-    """A router that lets strangers in, with two apps; Bob is public. The links of Alice and Bob."""
+    """Return a router that admits strangers, with two apps, of which Bob is public; and the links of Alice and Bob."""
     known = [Neighbour(one.public, grants=GRANTS) for one in (CLIENT, OTHER)]
     one = OneRouter(*known, limits=limits, strangers=True, locals=[ALICE.public, BOB.public])
     one.router.directory.public = frozenset([bytes(BOB.public)])
@@ -39,7 +39,7 @@ def house(limits: Limits = LIMITS) -> tuple[OneRouter, int, int]:
 
 
 def bring(one: OneRouter, link: int, bob: int, wires: list[bytes]) -> list[Reason]:
-    """Brought, decided, and settled by Bob; why some were refused."""
+    """Bring messages, decide them, and have Bob settle them; return why some were refused."""
     refused = []
     for at in range(0, len(wires), 50):
         one.bring(link, *wires[at : at + 50])
@@ -52,7 +52,7 @@ def bring(one: OneRouter, link: int, bob: int, wires: list[bytes]) -> list[Reaso
 
 @pytest.mark.parametrize("ttl_s", [0, 60])
 def test_what_strangers_write_takes_no_time_from_a_local_app(ttl_s: int) -> None:
-    """As many as there is room for ids in all; then the longest life still is for the app."""
+    """Strangers fill the whole index; the app may still use the longest life."""
     one, alice, bob = house()
     stranger = one.link(STRANGER.public, owner=False)
     bring(one, stranger, bob, letters(STRANGER, 950, ttl_s=ttl_s))
@@ -96,7 +96,7 @@ def test_shares_are_the_same_after_a_restart_and_age_with_their_ids() -> None:
 
 
 def test_strangers_hear_that_a_life_is_too_long_and_that_they_may_come_again() -> None:
-    """But nothing of whom there is."""
+    """The refusal reveals nothing about who exists."""
     one, _, bob = house()
     stranger = one.link(STRANGER.public, owner=False)
     one.bring(stranger, *letters(STRANGER, 1, life_s=3 * DAY_S))

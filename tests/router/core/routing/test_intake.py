@@ -1,4 +1,4 @@
-"""From frames to rows: positions, ids, refusals, VIA cut out, and what a unicast to the router carries."""
+"""From frames to rows: positions, ids, refusals, removal of VIA, and messages carried in a unicast to the router."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(*wires: bytes, before: bytes = b"", first_k: int = 1) -> Arrived:
 
 
 def check(arrived: Arrived, row: Row, wire: bytes) -> None:
-    """The row says what the message says, and its positions find the message and its key in the read."""
+    """Check that the row matches the message, and that its positions find message and key in the read."""
     message = open_message(wire)
     assert arrived.data[row.start : row.end] == wire
     assert arrived.data[row.frame_at : row.end] == frame(wire)
@@ -80,7 +80,7 @@ def test_a_carried_multicast_is_a_row_of_its_own(inner: bytes) -> None:
 
 
 def test_a_via_that_is_carried_is_cut_out() -> None:
-    """As of any other message from outside (R-C6); what else is in the read stays where it is."""
+    """It is removed as from any other message from outside (R-C6); the rest of the read stays in place."""
     inner = [with_via(one, BOB.public) for one in MULTICASTS[:2]]
     arrived = read(*(to_router(encode_control(Carried(one))) for one in inner), UNICASTS[1])
     before = arrived.data

@@ -1,4 +1,4 @@
-"""Invitations: each use lets in one key, and a grant counts from here until the file has it, or had it."""
+"""Invitations: each use lets in one key, and a grant is in force from here until the file has it, or had it."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_what_is_written_counts_no_more_and_is_forgotten_in_the_end() -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """Restarts at any moment lose nothing, and never are there more guests than uses."""
+    """Restarts at any moment lose nothing, and there are never more guests than uses."""
 
     @initialize(uses=st.integers(1, 3))
     def invite(self, uses: int) -> None:

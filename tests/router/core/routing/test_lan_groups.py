@@ -1,4 +1,5 @@
-"""LAN neighbours: both join at each other what they share, and nothing that one brings goes on (R-C25)."""
+"""LAN neighbours: both join their shared groups at each other, and messages that one brings are not passed on
+(R-C25)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def node(*known: Neighbour, disk: Disk | None = None, seconds: float = 0.0, lan_
 
 
 def said(one: OneRouter, link: int) -> list[object]:
-    """Return the control messages sent to a neighbour since this was last asked."""
+    """Return the control messages sent to a neighbour since the last call."""
     return [decode_control(open_message(wire).body) for wire in one.told(link)]
 
 
@@ -59,7 +60,7 @@ def agree(one: OneRouter, link: int, *groups: SigningKey, key: SigningKey = NEAR
 
 
 def bring(one: OneRouter, link: int, group: SigningKey, body: bytes = b"hello") -> list[Reason]:
-    """Return the reasons of refusals."""
+    """Return the reasons for which messages were refused."""
     one.bring(link, seal_multicast(group, body, ttl_s=2 * DAY_S, expiry_min=EXPIRY, seen=()))
     one.cycle()
     return [reason for _, reason, _ in one.settled()[link][1]]
@@ -70,7 +71,7 @@ def recipients(one: OneRouter) -> set[bytes]:
 
 
 def shared(*known: Neighbour, lan_keep_s: int = DAY_S) -> tuple[OneRouter, int, int, int]:
-    """Return a node whose app alice wants a group in common with a LAN neighbour, which has joined; and the links."""
+    """Return a node whose app alice wants a group shared with a LAN neighbour, which has joined; and the links."""
     one = node(*known, lan_keep_s=lan_keep_s)
     alice, discovery = one.link(ALICE.public), one.link(DISCOVERY.public)
     say(one, alice, ALICE, Join(GROUP.public, False))

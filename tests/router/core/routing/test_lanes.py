@@ -1,4 +1,4 @@
-"""Turns by value: nobody's work waits for all of somebody else's, and each lane keeps its order."""
+"""Fair turns by value: no source waits for all of another's work, and each lane keeps its order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Task:
 
 
 def taken(lanes: Lanes[Task], count: int) -> list[str]:
-    """The names of the next tasks, each done before the next is taken."""
+    """Return the names of the next tasks, each done before the next one is taken."""
     found = []
     for _ in range(count):
         turn = lanes.take()

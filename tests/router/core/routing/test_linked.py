@@ -1,4 +1,4 @@
-"""Routers with a pub/sub service are told to that of this node, as they come and go."""
+"""Routers with a pub/sub service are reported to that of this node, as they come and go."""
 
 from __future__ import annotations
 

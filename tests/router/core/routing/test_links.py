@@ -1,4 +1,4 @@
-"""Open links by number and by key, and how they read."""
+"""Open links by number and by key, and their reprs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JOIN and LEAVE by value: who may, how often, what is asked of uplinks, and what is done with unasked answers."""
+"""JOIN and LEAVE by value: who may, how often, the requests to uplinks, and unexpected answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def told(one: OneRouter, link: int) -> list[Control]:
     ],
 )  # fmt: skip
 def test_who_may_join_and_what_the_others_hear(key: SigningKey, role: str, answer: list[Control]) -> None:
-    """A refusal is a failure to those we know and silence to strangers (R-C15)."""
+    """A refused key that we know is answered with a failure, a stranger not at all (R-C15)."""
     one = house()
     link = one.link(key.public, role=role)
     one.told(link)
@@ -96,7 +96,8 @@ def test_only_apps_of_the_owner_ask_for_the_nodes_answers() -> None:
 
 
 def test_operators_words_belong_to_the_owner_s_socket() -> None:
-    """A configured local key that comes another way asks why, and nothing else; a neighbour by the socket is local."""
+    """A configured local key that connects otherwise may only ask `why`; a neighbour that connects by the socket is
+    local."""
     service = SigningKey(b"s" * 32)
     one = house(locals={service.public})
     elsewhere = one.link(service.public, owner=False)
@@ -116,8 +117,8 @@ def test_operators_words_belong_to_the_owner_s_socket() -> None:
 
 
 def test_routers_ask_and_answer_why_and_nothing_else() -> None:
-    """Whether it is granted, whoever answers judges; strangers and apps of others are not even heard, and an answer
-    only from who was asked, once for each question."""
+    """The node that answers checks the grant; strangers and other nodes' apps may not even ask, and only the router
+    asked may answer, once for each question."""
     one = house()
     links = {key: one.link(key.public, role="router") for key in (PEER, CLIENT, STRANGER)}
     for key in (PEER, STRANGER):
@@ -305,7 +306,7 @@ def test_reports_and_carried_messages_need_no_answer() -> None:
 
 
 def test_what_ends_is_looked_for_once() -> None:
-    """A queue is read through for each clearing: once for one who is gone, and for no group of which nothing waits."""
+    """Each clearing reads a queue once: for a key that has gone, and not for groups without waiting messages."""
     one = house(locals={ALICE.public, BOB.public})
     alice, bob = one.link(ALICE.public), one.link(BOB.public, messages=1)
     groups = [SigningKey(bytes((n,)) * 32) for n in range(100, 110)]
@@ -328,7 +329,7 @@ def waiting(one: OneRouter) -> list[Purge]:
 
 
 def test_a_join_that_is_decided_after_its_link_has_gone_joins_nothing() -> None:
-    """It was verified meanwhile; of a throwaway key nobody would ever end the subscription."""
+    """The JOIN was verified meanwhile; nobody would ever end a throwaway key's subscription."""
     one = house()
     alice = one.link(ALICE.public, durable=False)
     one.bring(

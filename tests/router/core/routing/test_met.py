@@ -1,4 +1,4 @@
-"""Routers that were met: what an agreement lets them do, and nothing else (R-C24)."""
+"""Routers known by meetings: what an agreement permits them, and nothing else (R-C24)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def agree(one: OneRouter, link: int, service: SigningKey, *groups: SigningKey, s
 
 
 def bring(one: OneRouter, link: int, *wires: bytes) -> list[Reason]:
-    """Return the reasons of refusals."""
+    """Return the reasons for which messages were refused."""
     one.bring(link, *wires)
     one.cycle()
     return [reason for _, reason, _ in one.settled()[link][1]]

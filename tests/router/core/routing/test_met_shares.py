@@ -1,4 +1,5 @@
-"""The shares of a router that was met: small ones of its own while groups are agreed with it, else the strangers'."""
+"""The shares of a router known by meetings: small ones of its own while groups are agreed with it, otherwise the
+strangers'."""
 
 from __future__ import annotations
 

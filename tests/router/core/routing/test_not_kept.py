@@ -1,4 +1,5 @@
-"""A subscriber that is away without the right `store`: what it does not get is logged, counted, and told to it."""
+"""A subscriber that is away without the right `store`: messages it does not get are logged, counted, and reported to
+it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def news(number: int, ttl_s: int = 600) -> bytes:
 
 
 def house(*grants: str) -> tuple[OneRouter, int]:
-    """Alice is an app; another app and Bob's router have joined, and Bob's router has gone."""
+    """Return a router with Alice, an app; another app and Bob's router have joined, and Bob's router has gone."""
     one = OneRouter(Neighbour(BOB.public, "laptop", frozenset(grants)))
     alice, bob = one.link(ALICE.public), one.link(BOB.public, role="router")
     one.bring(bob, JOINED)

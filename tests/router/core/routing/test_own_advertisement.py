@@ -1,4 +1,4 @@
-"""What the router says of itself by value: signed for discovery alone, and no revision ever goes back (R-D24)."""
+"""The router's own advertisement by value: signed for discovery alone, and no revision ever goes back (R-D24)."""
 
 from __future__ import annotations
 

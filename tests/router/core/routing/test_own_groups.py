@@ -1,4 +1,5 @@
-"""The group of a service's own key by value: how far it reaches, and what the router hears in it (R-C14, R-C26)."""
+"""The group of a service's own key by value: how far it reaches, and which of its messages the router handles (R-C14,
+R-C26)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def house(**more: object) -> OneRouter:
 
 
 def publish(one: OneRouter, link: int, group: SigningKey, body: bytes, ttl_s: int = 60) -> list[Reason]:
-    """Return the reasons of refusals."""
+    """Return the reasons for which messages were refused."""
     one.bring(link, seal_multicast(group, body, ttl_s=ttl_s, expiry_min=EXPIRY, seen=()))
     one.cycle()
     return [reason for _, reason, _ in one.settled()[link][1]]
@@ -65,7 +66,7 @@ def test_what_a_service_says_in_its_own_group_stays_here_while_nobody_joins_it_f
 
 
 def test_the_group_of_discovery_never_leaves_the_node() -> None:
-    """Whatever its members asked for, and whoever is linked; from outside nothing comes into it."""
+    """This holds whatever its members asked for and whoever is linked; no message comes into it from outside."""
     one = house()
     up, found = one.link(UP.public, role="router"), one.link(DISCOVERY.public)
     alice, client = one.link(ALICE.public), one.link(CLIENT.public, role="router")
@@ -80,7 +81,8 @@ def test_the_group_of_discovery_never_leaves_the_node() -> None:
 
 @pytest.mark.parametrize("overheard", [False, True])
 def test_the_router_hears_advertisements_of_its_discovery_service(overheard: bool) -> None:
-    """Once as a value, whether or not others hear them too; it is no recipient of the log."""
+    """It gets each advertisement once, as a value, whether or not others get it too; the log does not list it as a
+    recipient."""
     one = house()
     found, alice = one.link(DISCOVERY.public), one.link(ALICE.public)
     if overheard:

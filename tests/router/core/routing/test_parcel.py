@@ -1,4 +1,4 @@
-"""Parcels: where each message lies, with and without VIA, and why it expires."""
+"""Parcels: the place of each message, with and without VIA, and why it expires."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_reason_is_the_one_that_came_first() -> None:
 
 
 def test_the_ids_vouch_for_the_frames() -> None:
-    """Any byte of any frame, heads of all lengths, and frames that are not there."""
+    """Any byte of any frame is changed, with heads of all lengths, and frames are missing."""
     one = parcel()
     assert one.damaged() == []
     blob, starts = one.blob, [0, *one.ends]

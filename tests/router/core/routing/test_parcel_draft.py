@@ -1,4 +1,4 @@
-"""Runs of messages: joined across reads, cut by count and size, refused together."""
+"""Drafts of parcels: joined across reads, cut by count and size, refused together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def row(k: int, at: int, size: int) -> Row:
 
 
 def run_of(*sizes: int, gap: int = 0) -> tuple[ParcelDraft, bytes]:
-    """A run of one read with so many bytes between its messages; and what its blob must be."""
+    """Return a run of one read with that many bytes between its messages; and the blob that it must have."""
     run, data, at, blob = ParcelDraft("which"), bytes(range(256)) * 20, 0, b""
     for k, size in enumerate(sizes, 1):
         run.add(data, row(k, at, size))

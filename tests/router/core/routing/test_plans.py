@@ -1,4 +1,4 @@
-"""Where to: every step of both algorithms of the specification, for every standing (R-C3, R-C6, R-C11, R-C23)."""
+"""Plans: every step of both algorithms of the specification, for every standing (R-C3, R-C6, R-C11, R-C23)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCAL, AS_CLIENT, AS_PEER, AS_STRANGER = Standing.LOCAL, Standing.CLIENT, Standi
 
 
 class House:
-    """A router with two apps, a client that may all, one that may only join, a peer, perhaps uplinks."""
+    """A router with two apps, a client with all rights, one that may only join, a peer, perhaps uplinks."""
 
     def __init__(self, *, uplinks: int = 0, connected: dict[bytes, Standing] | None = None) -> None:
         self.directory = Directory(
@@ -83,7 +83,7 @@ def test_3_1_to_this_router(neighbour: bytes, standing: Standing) -> None:
 
 @pytest.mark.parametrize(("neighbour", "standing"), NEIGHBOURS)
 def test_3_2_to_a_local_service(neighbour: bytes, standing: Standing) -> None:
-    """Strangers reach the services marked public, and no other."""
+    """Strangers reach only the services marked public."""
     expected = Reason.NOT_AUTHORISED if standing is AS_STRANGER else (OTHER_APP,)
     assert House().unicast(neighbour, OTHER_APP, standing, neighbour) == expected
     assert House().unicast(neighbour, PUBLIC, standing, neighbour) == (PUBLIC,)
@@ -103,7 +103,8 @@ def test_3_3_only_for_local_sources_and_those_who_may_relay(neighbour: bytes, st
 
 @pytest.mark.parametrize(("neighbour", "standing"), NEIGHBOURS)
 def test_what_is_for_a_client_is_forwarded_or_queued(neighbour: bytes, standing: Standing) -> None:
-    """C11: for the client, and for a service behind one that may relay; never back to whom it came from."""
+    """C11: messages are for the client, or for a service behind one that may relay; they never go back to their
+    bringer."""
     house = House().learn(FAR, CLIENT)
     source = neighbour if standing is LOCAL else BEHIND
     to_client = (
@@ -155,7 +156,7 @@ def test_a_route_that_has_aged_leads_nowhere() -> None:
 
 
 def test_3_3_a_right_serves_what_it_names_and_no_more() -> None:
-    """C11: to pass on to a client takes relay, to queue for it while it is away takes store, also of our own apps."""
+    """C11: passing on to a client needs relay, queueing for it while it is away needs store, for our own apps too."""
     house = House(connected={PEER: AS_PEER})
     relays = frozenset({RELAY})
     for grants, away, there in ((frozenset({JOIN, STORE}), None, None), (relays, None, READER)):
@@ -217,7 +218,7 @@ def test_step_3_without_subscribers_it_is_dropped() -> None:
 
 
 def test_what_a_client_publishes_waits_until_the_pubsub_service_has_joined() -> None:
-    """Else no other node would hear of what is published in the moment after the first JOIN."""
+    """Otherwise no other node would get messages published in the moment after the first JOIN."""
     house = House(connected={PUBLIC: LOCAL}).join(CLIENT)
     assert house.multicast(AS_CLIENT, CLIENT) is NOT_SHARED and NOT_SHARED.later
     assert house.multicast(LOCAL, APP) == (CLIENT,), "apps of this node are not kept waiting"
@@ -245,7 +246,7 @@ def test_who_has_no_queue_is_owed_something_only_while_connected() -> None:
 
 
 def test_who_may_not_join_is_owed_nothing_however_it_came_to_be_a_subscriber() -> None:
-    """It asks the right to join, there or away; that messages are stored for it makes nobody a reader."""
+    """A subscriber needs the right to join, there or away; the right to have messages stored makes nobody a reader."""
     house = House().join(PEER, CLIENT, BEHIND, READER)
     client, reader = Neighbour(CLIENT, grants=frozenset({STORE, RELAY})), Neighbour(READER, grants=frozenset({JOIN}))
     house.directory.replace_neighbours([client, Neighbour(PEER), reader])
@@ -280,7 +281,7 @@ def test_a_group_that_is_local_stays_here() -> None:
 
 
 def test_a_client_that_joins_locally_says_so_for_itself_alone() -> None:
-    """It keeps nobody else's publications from the uplinks; what an app of this node says holds for all."""
+    """Its local JOIN keeps nobody else's messages from the uplinks; an app of this node decides for all."""
     house = House(uplinks=1, connected={CLIENT: AS_CLIENT}).join(CLIENT, local=True)
     assert house.multicast(LOCAL, APP) == (CLIENT, UP)
     assert house.multicast(AS_CLIENT, CLIENT) is Reason.NO_SUBSCRIBERS, "its own stay here, as it wished"

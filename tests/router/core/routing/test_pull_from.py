@@ -1,4 +1,4 @@
-"""The router's own PULL to a named neighbour, for a service or an app of its node, and what it answers (R-C30)."""
+"""The router's own PULL to a named neighbour, for a service or an app of its node, and the answers to it (R-C30)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def join(one: OneRouter, link: int, source: SigningKey, *, local: bool = True) -
 def pull(
     one: OneRouter, link: int, router: SigningKey, *ids: MessageId, source: SigningKey = PUBSUB, **more: Any
 ) -> list[str] | str:
-    """Let a service or app say what it misses; return the state of each, or the error."""
+    """Let a service or app name missing messages; return the state of each, or the error."""
     said = {"router": router.public.hex(), "group": GROUP.public.hex(), "ids": [id.hex() for id in ids], **more}
     body = encode_inquiry(Inquiry("pull", json.dumps(said)))
     one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
@@ -77,7 +77,7 @@ def test_a_named_router_is_asked_and_its_answer_goes_to_the_subscribers() -> Non
 
 
 def test_history_goes_to_the_service_that_asked_for_it_alone() -> None:
-    """Only the pub/sub service asks for it; what it asks for anew as no history goes to all again."""
+    """Only the pub/sub service asks for history; a message that it asks for again otherwise goes to all."""
     one, service, alice, peer = house()
     join(one, service, PUBSUB)
     assert pull(one, service, PEER, *IDS[:4], history=[True, True, False, True]) == ["asked"] * 4
@@ -173,7 +173,7 @@ def test_a_peers_router_may_not_say_what_it_misses() -> None:
 
 
 def asked(one: OneRouter, link: int, source: SigningKey, count: int) -> int:
-    """Send so many PULLs over a link; return how many were looked up."""
+    """Send that many PULLs over a link; return how many were looked up."""
     for id in IDS[:count]:
         body = encode_control(Pull(GROUP.public, id))
         one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))

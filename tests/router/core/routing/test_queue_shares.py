@@ -1,4 +1,4 @@
-"""Who fills the node's queue: what one neighbour brings leaves room to all others, also after a restart."""
+"""The shares of the node's queue: messages of one neighbour leave room to all others, also after a restart."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _bodies = count()
 
 
 def house(disk: Disk | None = None, limits: Limits = LIMITS) -> OneRouter:
-    """A router of which the local app Bob is away: what is for him waits."""
+    """Return a router whose local app Bob is away, so that messages for him wait."""
     known = [Neighbour(one.public, grants=frozenset((JOIN, STORE, RELAY))) for one in CLIENTS]
     return OneRouter(*known, Neighbour(PEER.public), limits=limits, locals=[ALICE.public, BOB.public], disk=disk)
 
 
 def bring(one: OneRouter, link: int, source: SigningKey, many: int, to: PublicKey = BOB.public) -> list[Reason]:
-    """So many messages for somebody; why some were refused."""
+    """Bring that many messages for a recipient; return why some were refused."""
     expiry = expiry_min(WALL_S + 3600)
     wires = [seal_unicast(source, to, b"%d" % next(_bodies), ttl_s=600, expiry_min=expiry) for _ in range(many)]
     one.bring(link, *wires)

@@ -1,4 +1,4 @@
-"""Room and shares of every recipient's queue, and that nothing is counted that is not owed."""
+"""Room and shares of every recipient's queue, in which only messages owed are counted."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ KEYS = st.sampled_from([ANN, BOB, NEWS, CATS])
 def test_of_what_the_node_holds_nobody_has_more_than_the_limits_say(
     steps: list[tuple[bytes, int, int, bool]],
 ) -> None:
-    """Taken as far as there is room, and given back, in any order: the node's total is the sum of what all hold."""
+    """Room is taken as far as there is any, and given back, in any order: the node's total is the sum over all
+    holders."""
     queues = Queues(QueueLimits(node_messages_max=100, node_bytes_max=5_000))
     held: dict[bytes, list[tuple[int, int]]] = {key: [] for key in (ANN, BOB, NEWS, CATS)}
     for neighbour, messages, size, back in steps:
@@ -110,7 +111,7 @@ def test_of_what_the_node_holds_nobody_has_more_than_the_limits_say(
 def test_counters_are_sums_whether_by_key_or_by_its_tag(
     steps: list[tuple[bytes, bytes, bytes, int, int, bool]],
 ) -> None:
-    """Everything reserved and given back, in any order: all tallies are what is left, and none is left of nothing."""
+    """Everything is reserved and given back in any order: all tallies match the rest, and empty ones are gone."""
     queues = Queues(TIGHT)
     held: Counter[tuple[bytes, bytes, bytes, int]] = Counter()
     for recipient, signer, neighbour, messages, size, back in steps:

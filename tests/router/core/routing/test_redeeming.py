@@ -1,4 +1,4 @@
-"""Redeeming invitations by value: asked at each link-up until answered, and till then nothing else is sent there."""
+"""Redeeming invitations by value: requested at each link-up until answered; until then nothing else is sent there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def core_link(one: OneRouter) -> int:
 
 
 def asked(one: OneRouter, link: int) -> list[Redeem]:
-    """Return the requests that went to the inviter."""
+    """Return the requests sent to the inviter."""
     bodies = [open_message(wire).body for wire in one.told(link)]
     return [said for body in bodies if is_redemption(body) and isinstance(said := decode_redemption(body), Redeem)]
 
@@ -134,7 +134,7 @@ def test_it_gives_up_at_the_end_of_the_invitation_by_either_of_two_doubted_times
 
 
 def test_nothing_else_goes_to_the_inviter_before_it_has_answered() -> None:
-    """It would refuse a stranger's JOIN and messages for good; they wait, and follow its yes in their order."""
+    """It would refuse a stranger's JOIN and messages for good; they wait, and follow its acceptance in order."""
     one = guest(locals=[ALICE.public])
     app = one.link(ALICE.public)
     one.bring(
@@ -210,7 +210,7 @@ def asks_of_terms(one: OneRouter, link: int) -> int:
 
 
 def tell(one: OneRouter, link: int, said: Terms) -> list[TermsHeard]:
-    """Return what is kept of what the inviter says."""
+    """Send the inviter's statement; return what is kept of it."""
     one.bring(link, seal_unicast(CORE, ME.public, encode_redemption(said), ttl_s=0, expiry_min=EXPIRY))
     one.cycle()
     found = [effect for effect in one.done if isinstance(effect, TermsHeard)]

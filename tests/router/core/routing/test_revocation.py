@@ -1,4 +1,4 @@
-"""A right that is taken away: what rests on it ends at once, on a running node and at its next start."""
+"""A revoked right: everything that depends on it ends at once, on a running node and at its next start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def told(one: OneRouter, link: int) -> list[Control]:
 
 
 def house(disk: Disk | None = None) -> tuple[OneRouter, int]:
-    """A client with all rights that has joined, an uplink, a local publisher; the client's link."""
+    """Return a client with all rights that has joined, an uplink, a local publisher; and the client's link."""
     one = OneRouter(client(*ALL), UPLINK, locals={ALICE.public, BOB.public}, disk=disk)
     number = one.link(CLIENT.public, role="router")
     say(one, number, CLIENT, Join(GROUP.public, False))
@@ -57,7 +57,7 @@ def publish(one: OneRouter, body: bytes = b"") -> None:
 
 
 def send(one: OneRouter, body: bytes = b"") -> None:
-    """From a local app to the client."""
+    """Send a message from a local app to the client."""
     link = one.router.links.to(BOB.public)
     number = link.id if link is not None else one.link(BOB.public)
     one.bring(number, seal_unicast(BOB, CLIENT.public, body, ttl_s=300, expiry_min=EXPIRY))
@@ -74,7 +74,7 @@ def owed(one: OneRouter) -> int:
 
 
 def ends(one: OneRouter) -> list[str]:
-    """How what was accepted came to an end."""
+    """Return the ends of accepted messages."""
     return [event for event, _ in one.outward() if event not in ("forwarded", "deferred")]
 
 
@@ -82,7 +82,7 @@ def ends(one: OneRouter) -> list[str]:
 
 
 def test_who_may_no_longer_join_is_in_no_group_at_once() -> None:
-    """Its open link stays, as a mere peer's; it hears that it is out, the uplink is left, and the log says why."""
+    """Its open link stays, as a mere peer's; it is told that it is out, the uplink is left, and the log says why."""
     one, number = house()
     up = one.link(UP.public, role="router", dialled=True)
     told(one, up)
@@ -117,7 +117,7 @@ def test_what_waits_for_a_reader_who_may_not_read_ends() -> None:
 
 
 def test_each_change_of_rights_is_an_event_with_the_limits_in_force() -> None:
-    """The last `config` of a log counts as the limits of its router; names and addresses are nobody's rights."""
+    """The last `config` event of a log counts as the limits of its router; names and addresses are no rights."""
     one, _ = house()
     one.router.begin(one.now())
     configure(one, client(STORE, WHY))
@@ -208,7 +208,7 @@ def test_one_who_would_be_a_stranger_now_comes_as_one() -> None:
 
 
 def test_who_may_join_only_now_has_to_ask_again() -> None:
-    """A router asks at each link-up for what it wants; one that was refused asks no more until then."""
+    """A router asks for its groups at each link-up; one that was refused does not ask again before."""
     one, number = house()
     configure(one, client(STORE))
     assert one.closed() == []
@@ -229,7 +229,7 @@ def test_a_neighbour_that_is_our_uplink_no_more_is_left() -> None:
 
 
 def test_an_uplink_that_takes_the_right_back_is_heard() -> None:
-    """What we thought we were in is shown as not joined, and logged."""
+    """The groups that we were in are shown as not joined, and logged."""
     one, _ = house()
     up = one.link(UP.public, role="router", dialled=True)
     say(one, up, UP, JoinAck(GROUP.public, True))
@@ -254,7 +254,7 @@ def test_who_is_owed_something_is_dialled_when_it_may_have_an_address() -> None:
 
 
 def test_rights_that_went_while_the_node_was_down() -> None:
-    """(now granted) -> what the disk kept of it: subscriptions, and messages that wait."""
+    """Each case: rights granted now -> what the disk keeps of subscriptions and waiting messages."""
     for grants, groups, waiting in (
         ({JOIN, STORE}, 1, 2), ({JOIN}, 1, 0), ({STORE}, 0, 1), ({WHY}, 0, 0), (set[str](), 0, 0),
     ):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who may teach how many routes: nobody's keys keep the answer to a served client from its way."""
+"""The shares of learned routes: no other key's routes keep an answer from a served client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def new_key() -> SigningKey:
 
 
 def house(disk: Disk | None = None, neighbours: list[Neighbour] | None = None) -> tuple[OneRouter, int]:
-    """A router that lets strangers in, with one public app; its link."""
+    """Return a router that admits strangers, with one public app; and its link."""
     known = NEIGHBOURS if neighbours is None else neighbours
     one = OneRouter(*known, limits=LIMITS, strangers=True, locals=[BOB.public], disk=disk)
     one.router.directory.public = frozenset([bytes(BOB.public)])
@@ -49,7 +49,7 @@ def teach(one: OneRouter, link: int, *sources: SigningKey, expiry: int = EXPIRY)
 
 
 def via(one: OneRouter) -> dict[bytes, int]:
-    """How many routes lead through whom; the disk says the same."""
+    """Return the number of routes through each neighbour, the same in memory and on disk."""
     assert {route.destination: route for route in one.router.routes} == one.disk.routes
     found: dict[bytes, int] = {}
     for route in one.router.routes:
@@ -58,7 +58,7 @@ def via(one: OneRouter) -> dict[bytes, int]:
 
 
 def is_answered(one: OneRouter, bob: int, source: SigningKey, link: int) -> bool:
-    """Whether what the local app answers to `source` goes out over the link."""
+    """Whether the local app's answer to `source` goes out over the link."""
     one.handed(link)
     one.bring(bob, answer := letter(BOB, source.public))
     one.cycle()
@@ -79,7 +79,7 @@ def test_strangers_teach_no_route_but_back_to_themselves() -> None:
 
 
 def test_what_peers_taught_gives_way_to_what_a_client_teaches() -> None:
-    """The oldest of the peer that has the most; events and disk tell of it."""
+    """The oldest route of the peer with the most is replaced; events and disk record it."""
     one, bob = house()
     for peer in PEERS:
         teach(one, one.link(peer.public, role="router"), *(new_key() for _ in range(5)))
@@ -110,7 +110,8 @@ def test_clients_leave_room_to_the_next_client() -> None:
 
 
 def test_a_peer_does_not_lead_a_clients_app_astray() -> None:
-    """A message of that app comes by the peer too, with a later expiry. The client's route holds while it is there."""
+    """A message of that app comes by the peer too, with a later expiry, but the client's route holds while it
+    exists."""
     one, bob = house()
     client, peer = (one.link(key.public, role="router") for key in (CLIENTS[0], PEERS[0]))
     behind = new_key()
@@ -124,7 +125,8 @@ def test_a_peer_does_not_lead_a_clients_app_astray() -> None:
 
 
 def test_routes_through_who_is_no_neighbour_any_more_lead_nowhere() -> None:
-    """An earlier version stored strangers' routes, and a neighbour may be removed: they are forgotten at the start."""
+    """An earlier version stored strangers' routes, and a neighbour may be removed: such routes are forgotten at the
+    start."""
     gone, behind = new_key(), new_key()
     disk = Disk(routes={bytes(behind.public): Route(behind.public, gone.public, WALL_S + 3600)})
     one, bob = house(disk)

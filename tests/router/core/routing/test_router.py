@@ -24,7 +24,7 @@ EXPIRY = expiry_min(WALL_S + 600)
 
 
 def keys_around_me() -> tuple[bytes, bytes]:
-    """A key below this router's and one above it."""
+    """Return a key below this router's and one above it."""
     keys = sorted(SigningKey(bytes((n,)) * 32).public for n in range(1, 40))
     return keys[0], keys[-1]
 

@@ -1,4 +1,4 @@
-"""Learned routes: what replaces what, and the limits (R-C2)."""
+"""Learned routes: which replace which, and the limits (R-C2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EAST, WEST, SOUTH = b"e" * 32, b"w" * 32, b"s" * 32
 
 
 def routes(routes_max: int = 10, per_neighbour_max: int = 10, hold_s: int = 60, percent: int = 100) -> Routes:
-    """A table in which South is a client and the others are peers."""
+    """Return a table in which South is a client and the others are peers."""
     return Routes(RouteLimits(routes_max, per_neighbour_max, percent, hold_s), lambda one: 2 if one == SOUTH else 1)
 
 

@@ -1,4 +1,4 @@
-"""What a guest is told of its rights: when it asks, at each change while its link is up, and why it has none."""
+"""The terms sent to a guest: on request, at each change while its link is up, and why it has no rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END = expiry_min(WALL_S + HOUR_S)
 
 
 def heard(one: House, link: int) -> list[Terms]:
-    """Return what the guest was told of its rights since it was asked last."""
+    """Return the terms sent to the guest since the last call."""
     found = [decode_redemption(body) for body in one.bodies(link) if is_redemption(body)]
     return [said for said in found if isinstance(said, Terms)]
 

@@ -1,4 +1,4 @@
-"""SUB and UNSUB by value: what the pub/sub service of this node is told, how often, and what it answers (R-C27)."""
+"""SUB and UNSUB by value: what the pub/sub service of this node is told, how often, and its answers (R-C27)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def say(one: OneRouter, link: int, source: SigningKey, control: Control) -> None
 
 
 def told(one: OneRouter, link: int) -> list[tuple[PublicKey, bool]]:
-    """Return the SUBs (True) and UNSUBs that went over the link, without answers to JOINs."""
+    """Return the SUBs (True) and UNSUBs sent over the link, without answers to JOINs."""
     bodies = [open_message(wire).body for wire in one.told(link)]
     found = [decode_wanted(body) for body in bodies if is_wanted(body)]
     assert all(isinstance(each, Wanted) for each in found)
@@ -65,7 +65,7 @@ def test_a_group_that_becomes_wanted_is_told_until_it_is_acknowledged() -> None:
 
 
 def test_the_services_own_subscription_makes_no_group_wanted_and_keeps_none_here() -> None:
-    """R-C12 and R-C13: neither the last subscriber, nor the one that says that a group is local."""
+    """R-C12 and R-C13: it is neither the last subscriber, nor the one that makes a group local."""
     one = house()
     up, service, alice = one.link(UP.public, role="router"), one.link(SERVICE.public), one.link(ALICE.public)
     for local in (True, False):

@@ -1,4 +1,4 @@
-"""What a pong says becomes an event: of known routers only, and at most once a minute each."""
+"""A pong becomes an event: of known routers only, and at most once a minute each."""
 
 from __future__ import annotations
 

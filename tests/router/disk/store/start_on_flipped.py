@@ -1,4 +1,4 @@
-"""Starts on copies of a store with one bit flipped, each in a process of its own: a folder, how many."""
+"""Start on copies of a store with one bit flipped, each in a process of its own; arguments: a folder, how many."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(path: Path) -> bytes:
 
 
 def start(path: Path) -> int:
-    """What a start and the first seconds of a run do with a store."""
+    """Do with a store what a start and the first seconds of a run do."""
     try:
         store = opened(path)
         logbook = Logbook(Segments(path / "log", KEY, LogLimits()), store, 1e9, 1 << 40)

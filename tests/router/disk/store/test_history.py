@@ -1,4 +1,5 @@
-"""History: what the pub/sub service was owed stays until it expires, within limits, and is found by group (R-C31)."""
+"""History: messages owed to the pub/sub service stay until they expire, within limits, and are found by group
+(R-C31)."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def of(*parcels: Parcel) -> list[bytes]:
 
 
 def test_it_stays_until_it_expires(tmp_path: Path) -> None:
-    """It is found by its id while it waits and afterwards, with its bytes, also after a new start."""
+    """A message is found by its id while it waits and afterwards, with its bytes, also after a restart."""
     one = carried(Random(1), 1, recipients=(PUBSUB, APP))
     with closing(kept(tmp_path)) as store:
         apply(store, Changes(parcels=[one]))
@@ -89,7 +90,7 @@ def test_nothing_stays(limits: StoreLimits | None, tmp_path: Path) -> None:
 
 
 def test_what_the_service_is_not_owed_is_no_history(tmp_path: Path) -> None:
-    """A unicast to the service, a group that it is not in, and what is kept for `keep_s` alone."""
+    """The messages are a unicast to the service, one of a group that it is not in, and one kept for `keep_s` alone."""
     random = Random(1)
     unicast = carried(random, 1)
     unicast.kind, unicast.destination = 0, PUBSUB
@@ -105,7 +106,8 @@ def test_what_the_service_is_not_owed_is_no_history(tmp_path: Path) -> None:
 
 
 def test_the_oldest_goes_first(tmp_path: Path) -> None:
-    """Whenever they were settled; what is still owed to somebody stays in its queue, and is history no more."""
+    """The oldest goes first whenever they were settled; a message still owed to somebody stays in its queue, but is no
+    longer history."""
     random = Random(1)
     parcels = [carried(random, 1 + at * 10, minute=MINUTE - at, recipients=(PUBSUB, APP)) for at in range(4)]
     room = sum(len(one.blob) for one in parcels[2:])

@@ -1,4 +1,4 @@
-"""The duplicate index beside a plain dictionary: rounds of the lift, lost transactions, restarts, ageing."""
+"""The duplicate index compared with a dictionary: rounds of the lift, lost transactions, restarts, ageing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEIGHBOURS = b"", STRANGERS, b"e" * 32, b"w" * 32
 
 
 class Shelf:
-    """An index in an LMDB of its own, and a dictionary of what it should hold."""
+    """An index in an LMDB of its own, and a dictionary of its right content."""
 
     def __init__(self, path: Path) -> None:
         self.environment = lmdb.open(str(path), max_dbs=3, map_size=64 << 20, sync=False)
@@ -77,7 +77,7 @@ class Shelf:
 
 
 def a_parcel(first: int, minutes: list[int], neighbour: bytes) -> Parcel:
-    """Of the node's own app, if it names no neighbour."""
+    """Return a parcel of the node's own app, unless it names a neighbour."""
     ids = b"".join(hashlib.sha256(b"%d" % (first + at)).digest() for at in range(len(minutes)))
     words = array(U32, [0] * len(minutes))
     return Parcel(
@@ -139,7 +139,7 @@ def test_the_dead_are_forgotten_wherever_they_are(shelf: Shelf, reopened: bool) 
 
 
 def test_a_node_with_little_to_do_waits_for_nothing(shelf: Shelf) -> None:
-    """Fewer ids at a time than ever go to their place: their rows go with the last of them."""
+    """There are always too few ids to move to their places: their rows are deleted with the last of them."""
     for minute in range(1000, 1100):
         shelf.put([minute, minute + 1])
         shelf.sweep(expiry_s(minute) + KEEP_AFTER_EXPIRY_S, 1_000)
@@ -147,7 +147,7 @@ def test_a_node_with_little_to_do_waits_for_nothing(shelf: Shelf) -> None:
 
 
 def test_ids_of_an_earlier_version_count_for_the_apps(shelf: Shelf) -> None:
-    """Their rows name no holder, whichever of both databases they are in; and new ones beside them do."""
+    """Their rows name no holder, in whichever of both databases they are; new rows beside them do."""
     minute, more = 1000, {}
     with shelf.environment.begin(write=True) as txn:
         for first in range(1, 4):

@@ -1,4 +1,4 @@
-"""What the cache of parcels holds is bounded in memory, not only in frames."""
+"""The cache of parcels is bounded by its memory, not only by its frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BYTES_MAX = 1 << 20
 
 
 def parcel(first: int, count: int, body: int, recipients: int, via: bytes | None) -> Parcel:
-    """As it is read from the disk: with keys of its own."""
+    """Return a parcel as it is read from the disk: with keys of its own."""
     ttls, expiries, deadlines = (array(U32, [number + 10**9 for number in range(count)]) for _ in range(3))
     names = tuple(os.urandom(32) for _ in range(recipients))
     frame = b"\x59" + (body - 3).to_bytes(2, "big") + bytes(body - 3)

@@ -1,4 +1,4 @@
-"""LMDB against the plain store: the same answers after any batches, restarts, growth, and kills at any point."""
+"""LMDB compared with the plain store: the same answers after any batches, restarts, growth, and kills at any point."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ for number, (changes, wall_s) in enumerate(batches(6)):
 
 @pytest.mark.parametrize(("kills_at", "how"), [(0, "kill"), (5, "kill"), (8, "kill"), (9, "exit")])
 def test_a_killed_process_leaves_whole_transactions(kills_at: int, how: str, tmp_path: Path) -> None:
-    """Between apply and commit, and right after it; synced or not, a process that dies tears nothing apart."""
+    """The kill comes between apply and commit, or right after the commit, synced or not."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(("tests", "."))}
     command = [sys.executable, "-c", CHILD, str(tmp_path), str(kills_at), how]
     child = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
@@ -142,7 +142,7 @@ def large(random: Random, first: int, count: int = 4, size: int = 60_000) -> Par
 
 
 def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(tmp_path: Path) -> None:
-    """What else is in the batch (ends, deadlines, sealed events, keys) is done once, and the counters agree."""
+    """The rest of the batch (ends, deadlines, sealed events, keys) is applied once, and the counters agree."""
     random, disk = Random(3), Disk()
     store, plain = opened(tmp_path), PlainStore(disk, LIMITS, BOOT)
     plain.recover(KEYS[0])
@@ -181,7 +181,7 @@ def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(tmp_path: Path
 
 
 def test_the_map_may_be_full_at_any_point_of_a_batch(tmp_path: Path) -> None:
-    """The same batch with more and more pages left: it fails at its first put, at its last, or not at all."""
+    """The same batch runs with more and more pages left: it fails at its first put, at its last, or not at all."""
     random, disk = Random(9), Disk()
     store, plain = opened(tmp_path / "0"), PlainStore(disk, LIMITS, BOOT)
     plain.recover(KEYS[0])
@@ -251,7 +251,7 @@ def test_near_the_limit_of_the_map_there_is_no_room_for_messages_but_for_settlin
 
 
 def test_a_message_is_found_by_any_beginning_of_its_id(tmp_path: Path) -> None:
-    """A skip scan from expiry minute to expiry minute, over ids whose bytes are not here as well."""
+    """A skip scan goes from expiry minute to expiry minute, over ids whose bytes are missing as well."""
     random, store, first, parcels = Random(6), opened(tmp_path), 1, list[Parcel]()
     for number in range(60):
         parcels.append(parcel(random, first, WALL_S, stored=number % 5 != 0))
@@ -287,7 +287,7 @@ def test_what_is_owed_to_whom(tmp_path: Path) -> None:
 
 
 def test_sweeping_is_bounded(tmp_path: Path) -> None:
-    """Two rows a transaction: the rest waits for the next one, and nothing is lost from the counters."""
+    """Two rows are swept in a transaction: the rest waits for the next one, and the counters are right."""
     store = opened(tmp_path, replace(LIMITS, sweep_rows_max=2, keep_s=10))
     parcels = [parcel(Random(n), 1 + n, WALL_S, count=1, recipients=1) for n in range(7)]
     apply(store, Changes(parcels=parcels))
@@ -301,7 +301,7 @@ def test_sweeping_is_bounded(tmp_path: Path) -> None:
 
 
 def test_it_knows_whether_anything_has_had_its_time(tmp_path: Path) -> None:
-    """Kept bytes, dead ids, sealed events: each until a transaction of no changes has swept it."""
+    """Kept bytes, dead ids and sealed events count until a transaction without changes has swept them."""
     store, one = opened(tmp_path, replace(LIMITS, keep_s=10)), parcel(Random(1), 1, WALL_S, recipients=1)
     apply(store, Changes(parcels=[one], events=[accepted(one)]))
     assert not store.has_dead_rows(WALL_S + 20)

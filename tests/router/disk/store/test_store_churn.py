@@ -1,5 +1,5 @@
-"""A long life in little: parcels of all sizes come and go in a bounded queue, and the file and the commits stay as they
-were. LMDB looks for free pages in a list of its own; large parcels need many in a row."""
+"""A long life in miniature: parcels of all sizes come and go in a bounded queue, and the file and the commits stay as
+they were. LMDB keeps free pages in a list of its own; large parcels need many in a row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMITS = StoreLimits(synced=False, map_bytes_initial=16 << 20, keep_s=30, keep_b
 
 
 class Churn:
-    """Every cycle accepts two parcels; what is owed beyond `QUEUE_BYTES` ends, mostly the oldest, some at random."""
+    """Every cycle accepts two parcels; messages owed beyond `QUEUE_BYTES` end, mostly the oldest, some at random."""
 
     def __init__(self, path: Path) -> None:
         self.store = Store(path, LIMITS, BOOT)
@@ -41,7 +41,7 @@ class Churn:
         self.wall_s = WALL_S
 
     def cycle(self) -> float:
-        """How long it took, in seconds."""
+        """Run a cycle; return its duration in seconds."""
         self.wall_s += 1
         parcels = [self._next() for _ in range(2)]
         finished = []
@@ -59,7 +59,7 @@ class Churn:
         return time.perf_counter() - began
 
     def _next(self) -> Parcel:
-        """As one of the samples, with ids and times of its own."""
+        """Return one of the samples, with new ids and times."""
         one = self.random.choice(self.samples)
         fresh = Parcel(
             self.first, one.kind, one.signer, one.destination, one.neighbour, one.via, one.recipients, self.wall_s,

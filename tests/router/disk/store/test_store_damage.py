@@ -1,4 +1,4 @@
-"""What the disk has spoilt is noticed as it is read, told once for each queue, and leaves everything else as it was."""
+"""Damage of the disk is noticed when it is read, reported once for each queue, and leaves everything else unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = 1 << 40
 
 
 def held(path: Path, count: int = 3) -> list[Parcel]:
-    """A store with three parcels of four messages for the first two keys, closed again."""
+    """Return a store with three parcels of four messages for the first two keys, closed again."""
     store, random, parcels = opened(path), Random(5), list[Parcel]()
     for number in range(count):
         one = parcel(random, 1 + 4 * number, WALL_S, count=4)
@@ -60,7 +60,7 @@ def lost(store: Store) -> list[tuple[bytes, int, tuple[tuple[int, int], ...]]]:
 
 @pytest.mark.parametrize("where", range(4))
 def test_of_a_parcel_with_a_spoilt_frame_the_rest_is_handed_out(where: int, tmp_path: Path) -> None:
-    """At the frame's head, at its first byte, in the middle, at its end."""
+    """The damage is in the frame's head, its first byte, its middle, or its end."""
     parcels = held(tmp_path)
     start, stop = parcels[1].ends[1], parcels[1].ends[2]
     spoil(tmp_path, "frames", 5, flipped([start, start + 2, (start + stop) // 2, stop - 1][where]))
@@ -95,7 +95,7 @@ def test_frames_that_are_cut_short_or_missing(change: Callable[[bytes], bytes | 
 
 @pytest.mark.parametrize("change", [flipped(0), flipped(40), flipped(-1), lambda data: data[:9], lambda data: None])
 def test_a_spoilt_row_takes_its_parcel_with_it(change: Callable[[bytes], bytes | None], tmp_path: Path) -> None:
-    """Its frames cannot be told apart any more; its messages can still be counted, and room given back."""
+    """Its frames cannot be separated any more, but its messages can still be counted, and their room freed."""
     parcels = held(tmp_path)
     store = opened(tmp_path)
     apply(store, Changes(finished=[Finished(KEYS[0], 5, 1, 2, parcels[1].size(1, 2))]))
@@ -118,7 +118,7 @@ def test_a_spoilt_row_takes_its_parcel_with_it(change: Callable[[bytes], bytes |
 
 
 def test_a_spoilt_row_is_found_when_its_deadline_comes(tmp_path: Path) -> None:
-    """Whoever was owed it is no longer written there; the queues are asked."""
+    """Its recipients are not written there any more, so the queues are searched."""
     parcels = held(tmp_path)
     spoil(tmp_path, "parcels", 5, flipped(20))
     store = opened(tmp_path)

@@ -1,4 +1,4 @@
-"""A store that cannot be used says so in a sentence: another router's, another format's, damaged, cut short."""
+"""A store that cannot be used is reported in a sentence: another router's, another format's, damaged, cut short."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_a_damaged_file_is_refused_with_what_to_do(content: bytes, tmp_path: Pat
 
 @pytest.mark.parametrize("seed", range(12))
 def test_pages_that_are_lost_or_changed_are_an_error_not_a_crash(seed: int, tmp_path: Path) -> None:
-    """At the start, or when they are read. A file cut short would end the process with a bus error, were it read beyond
-    its end."""
+    """The error comes at the start, or when the pages are read. Reading beyond the end of a short file would end the
+    process with a bus error."""
     store, random, first = opened(tmp_path), Random(seed), 1
     for _ in range(20):
         apply(store, Changes(parcels=[parcel(random, first, WALL_S)]))
@@ -71,7 +71,7 @@ def test_pages_that_are_lost_or_changed_are_an_error_not_a_crash(seed: int, tmp_
 
 
 def test_whose_a_store_is_that_was_cut_short_cannot_be_told(tmp_path: Path) -> None:
-    """Nor does asking end the process with a bus error."""
+    """Asking does not end the process with a bus error either."""
     store = opened(tmp_path)
     for number in range(20):
         apply(store, Changes(parcels=[parcel(Random(number), 1 + 9 * number, WALL_S)]))
@@ -83,7 +83,7 @@ def test_whose_a_store_is_that_was_cut_short_cannot_be_told(tmp_path: Path) -> N
 
 
 def test_a_file_may_be_shorter_than_the_pages_that_were_ever_used(tmp_path: Path) -> None:
-    """What one transaction wrote at its end and deleted again is not in the file: such a store is good."""
+    """Pages at the end that one transaction wrote and deleted again are not in the file: such a store is good."""
     opened(tmp_path).close()
     with lmdb.open(str(tmp_path), max_dbs=20, lock=False) as env:
         log = env.open_db(b"log")

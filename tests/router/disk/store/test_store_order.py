@@ -1,4 +1,4 @@
-"""Keys that the disk has brought out of their order: a walk from key to key ends, in a sentence."""
+"""Keys that the disk has brought out of order: a walk from key to key ends, with an error in a sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAMAGED = r"it is damaged .*out of order.*move store/ and log/ away together"
 
 
 def flip(path: Path, key: bytes, at: int, bit: int) -> None:
-    """One bit of a key, wherever the file has it."""
+    """Flip one bit of a key, wherever the file holds it."""
     data = path / "data.mdb"
     content = data.read_bytes()
     assert key in content
@@ -35,7 +35,7 @@ def flip(path: Path, key: bytes, at: int, bit: int) -> None:
 
 
 def bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that goes round is ended."""
+    """Iterate a reader, and fail if it does not end."""
     read, count = store.log_values, [0]
 
     def counted(after_seq: int, most: int, **more: bool) -> list[tuple[int, bytes]]:
@@ -86,7 +86,7 @@ def held(path: Path) -> None:
 @pytest.mark.parametrize("at", [0, 31, 32, 39])
 @pytest.mark.parametrize("bit", [0, 2, 7])
 def test_queues_out_of_order_end_every_walk(read: Callable[[Store], object], at: int, bit: int, tmp_path: Path) -> None:
-    """A spoilt row has everybody asked who may be owed it."""
+    """A damaged row makes the store search every queue that may owe the parcel."""
     held(tmp_path)
     flip(tmp_path, KEYS[1] + NUMBER.pack(5), at, bit)
     store = opened(tmp_path)
@@ -129,7 +129,7 @@ def test_ids_out_of_order_end_the_search(at: int, bit: int, tmp_path: Path, monk
 
 @pytest.mark.long
 def test_no_flipped_bit_hangs_a_start(tmp_path: Path) -> None:
-    """Of the file's own structures, each in a process of its own."""
+    """The bits are in the file's own structures; each start is a process of its own."""
     script = Path(__file__).parent / "start_on_flipped.py"
     done = subprocess.run([sys.executable, str(script), str(tmp_path), "140"], capture_output=True, check=True)
     outcomes = json.loads(done.stdout)

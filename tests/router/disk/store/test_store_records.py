@@ -1,4 +1,5 @@
-"""What the store tells of messages that the log no longer knows: also of a store that was only opened to be asked."""
+"""Records in the store of messages that the log does not know any more, also in a store that was only opened for
+reading."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_an_acceptance_as_the_log_had_it(store: Store, kind: int) -> None:
 
 
 def test_so_many_that_begin_so(store: Store) -> None:
-    """Of half a byte, too."""
+    """The prefix may also have half a byte."""
     random, first, ids = Random(2), 1, list[bytes]()
     for _ in range(600):
         one = parcel(random, first, WALL_S, count=8, size=9)
@@ -69,7 +70,7 @@ def test_so_many_that_begin_so(store: Store) -> None:
 
 
 def test_what_is_not_held_is_not_told(store: Store) -> None:
-    """It ended, and is not kept; it was never stored; it was never here."""
+    """One message ended and is not kept, one was never stored, one was never here."""
     ended, passing = (replace(parcel(Random(seed), 1, WALL_S, count=1, recipients=1)) for seed in (3, 4))
     passing = replace(passing, first=2, stored=False)
     put(store, Changes(parcels=[ended, passing]))
@@ -80,7 +81,7 @@ def test_what_is_not_held_is_not_told(store: Store) -> None:
 
 
 def test_a_store_that_is_opened_to_be_asked(tmp_path: Path, store: Store) -> None:
-    """Ids that have not come to their place are known as well."""
+    """Ids that have not been moved to their places are known as well."""
     one = parcel(Random(6), 1, WALL_S)
     put(store, Changes(parcels=[one]))
     seq = store.next_seq

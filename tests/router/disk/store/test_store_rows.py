@@ -1,4 +1,4 @@
-"""The disk format is what cddl/store.cddl says: all that is written is valid, row by row of a real environment."""
+"""The disk format matches cddl/store.cddl: everything written is valid, row by row of a real environment."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_parcel_with_a_wrong_part_is_not_valid(place: int) -> None:
 
 
 def test_a_row_that_is_not_what_was_written_is_noticed() -> None:
-    """Any byte changed, a row cut short, and the row of another number."""
+    """Any byte is changed, a row is cut short, or it is the row of another number."""
     one = parcel(Random(1), 9, WALL_S, count=3)
     row = encode_parcel(one)
     for at in range(len(row)):
@@ -149,7 +149,7 @@ def test_the_file_is_sound() -> None:
 def test_rows_that_are_alike_are_read_once_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alike_max: int
 ) -> None:
-    """A backlog of very many small parcels is summed as one of few large ones is."""
+    """A backlog of very many small parcels is summed as fast as one of few large ones."""
     env = lmdb.open(str(tmp_path), max_dbs=2)
     queues, pending = env.open_db(b"queues"), env.open_db(b"pending")
     row = QueueRow(1, 90, 90, b"signer--", b"nearby--")

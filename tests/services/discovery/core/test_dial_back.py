@@ -1,4 +1,4 @@
-"""DIAL_ME and DIALLED by values: whom a node asks, whom it dials back and how often, and what the operator hears."""
+"""DIAL_ME and DIALLED by value: whom a node asks, whom it dials back and how often, and the operator's answer."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_question_that_makes_no_sense_is_answered(argument: str) -> None:
 
 
 def test_an_asker_is_dialled_once_a_minute_and_told_the_last_result_in_between() -> None:
-    """The address is not in the question, and the rules never see one before the dial: they name the router only."""
+    """The question contains no address, and the rules never see one before the dial: they name the router only."""
     one = Rules()
     [dial] = one.read(DialMe(NONCE, 4100))
     assert isinstance(dial, c.DialBack) and (dial.router, dial.port) == (CORE, 4100)

@@ -1,4 +1,4 @@
-"""Messages between discovery services: exact bytes, round trips, closed maps, limits, and what is cut or changed."""
+"""Messages between discovery services: exact bytes, round trips, closed maps, limits, and bytes cut or changed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_exact_bytes() -> None:
 
 
 def test_advertisements_travel_as_they_were_received() -> None:
-    """Also those that hold an address of a kind that this version does not know."""
+    """This includes those with an address of a kind that this version does not know."""
     odd = ADVERT | {"addr": [5, [[77, {"x": 1}], AT]]}
     found = decode_message(encode([3, {"view": [[7, odd]]}]))
     assert isinstance(found, Sampled)

@@ -1,4 +1,4 @@
-"""Whom a node dials on a LAN, and when again if it was not connected to (D19)."""
+"""The neighbours that a node dials on a LAN, and the pauses after a failure (D19)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from services.discovery.core.lan.lan import DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN, 
 
 
 def dialled_in_vain(lan: Lan, until_s: int, let_in: bool = True) -> list[float]:
-    """Let the node hear HIGH, signed anew every five minutes, and not reach it; return when it dials."""
+    """Let the node hear HIGH, signed again every five minutes, and not reach it; return the times of its dials."""
     said = [came(signed(HIGH, 1 + number, now_s=300 * number)) for number in range(1 + until_s // 300)]
     dialled = []
     for now_s in [quarter / 4 for quarter in range(4 * until_s)]:
@@ -26,7 +26,7 @@ def dialled_in_vain(lan: Lan, until_s: int, let_in: bool = True) -> list[float]:
 
 @pytest.mark.parametrize("let_in", [True, False])
 def test_who_was_not_connected_to_is_dialled_again_after_pauses_that_double(let_in: bool) -> None:
-    """Who does not let us in may only not have heard of us yet."""
+    """A neighbour that refuses this node may only not have heard of it yet."""
     pauses = [later - earlier for earlier, later in pairwise(dialled_in_vain(speaking(), 1500, let_in))]
     longest = [min(DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN * 2**number) for number in range(len(pauses))]
     assert longest[:3] == [2, 4, 8] and longest[-1] == 300

@@ -1,4 +1,4 @@
-"""What is said on a LAN, and what follows from what is heard there: by value, and in a simulated network (D17–D19)."""
+"""A node's datagrams on a LAN, and its reactions to those of others: by value, and in a simulated network (D17–D19)."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_who_does_not_let_us_in_may_not_hear_what_all_hear_and_is_told_alone() -
 
 
 def test_who_was_silent_for_half_its_time_is_asked_and_who_is_asked_answers_once() -> None:
-    """One of the two may not hear what is said to all."""
+    """One of the two may not receive datagrams to everybody."""
     deaf, other = speaking(), speaking(HIGH)
     assert not of(Write, deaf.hear(came(signed(HIGH), to_group=False), at(0.5)))
     [ask] = [one for one in of(Write, deaf.hear(Tick(), at(15.5))) if one.peer != "*%2"]
@@ -346,7 +346,7 @@ def test_the_list_names_each_interface_of_a_network_and_how_many_were_heard_ther
 
 
 def all_hear_all(net: SimulatedNetwork) -> bool:
-    """Whether all who are there know of each other, when nothing was lost for the longest period between datagrams."""
+    """Whether all present nodes know each other, when nothing was lost for the longest period between datagrams."""
     loss, net.loss = net.loss, 0.0
     net.run(13)
     net.loss = loss

@@ -1,4 +1,4 @@
-"""What `router lan list` says to a person, compared as text."""
+"""The output of `router lan list` for people, compared as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which interfaces are of a network, and how networks are named (D18)."""
+"""The network of each interface, and the names of networks (D18)."""
 
 from __future__ import annotations
 

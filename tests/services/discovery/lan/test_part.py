@@ -1,4 +1,4 @@
-"""`router lan`, its settings and what is kept: where a node may be heard, by value."""
+"""`router lan`, its settings and its kept state: where a node may be heard, by value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def id_of(one: Interface) -> str:
 
 
 class Part:
-    """The part, and what it keeps."""
+    """The part, and the state it keeps."""
 
     def __init__(self, kept: dict[bytes, bytes] | None = None, **settings: Any) -> None:
         self.kept = {} if kept is None else kept

@@ -1,4 +1,4 @@
-"""A client's connection to a node on a real socket: what is handed in, what is asked for, and each way to fail."""
+"""A client's connection to a node on a real socket: submission, requests, and each way to fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that judges its clients: our signer and consumer are right, and each wrong word is named."""
+"""A node that judges its clients: our signer and consumer pass, and each fault is named."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def signer(pool: Pool) -> Signer:
 
 @asynccontextmanager
 async def played(path: Path, name: str = "dmq-0.5", connections: int = 1) -> AsyncIterator[list[Outcome]]:
-    """Play a node until its connections have ended, and gather what it finds."""
+    """Play a node until its connections have ended, and return its findings."""
     node, found = AsNode(Trial(REVISIONS[name], MAGIC, signer(Pool(9))), MAINNET), list[Outcome]()
 
     async def gather(listener: trio.socket.SocketType) -> None:
@@ -80,7 +80,7 @@ async def test_the_revisions_of_the_seeds_ask(tmp_path: Path) -> None:
 
 
 def right(left_s: int = 600) -> bytes:
-    """Return a message handed in, which expires in so many seconds from now."""
+    """Return a message handed in that expires in that many seconds from now."""
     return submit(signer(POOLS[0]).message(DEPLOYED, left_s=left_s))
 
 

@@ -1,4 +1,4 @@
-"""The conformance checker: nothing is found in right nodes of every revision, and each deliberate fault in others."""
+"""The conformance checker finds nothing in correct nodes of every revision, and each deliberate fault in others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from services.dmq.core.trial_messages import Signer
 
 PATIENT = ProbeLimits(HANG_S, 0.01)
 HASTY = ProbeLimits(0.05, 0.01)
-"""For a fault that shows in silence alone: what the checker waits for never comes."""
+"""Limits for a fault that only silence shows, for which the checker would wait in vain."""
 
 
 def signer(pool: Pool) -> Signer:
@@ -46,7 +46,7 @@ async def outcomes(probe: Probe) -> list[Outcome]:
 
 @pytest.mark.parametrize("name", REVISIONS)
 async def test_right_nodes(name: str, tmp_path: Path) -> None:
-    """Of the seeds' revisions a message is signed in the KES period of the clock."""
+    """A message in the seeds' revisions is signed in the KES period of the clock."""
     of_the_seeds = not name.startswith("dmq")
     pool = Pool(0, start_period=MAINNET.kes_period_at(time.time()) if of_the_seeds else START_PERIOD)
     async with PlainNode(StakeSet({pool.id: 1}, 0.0), REVISIONS[name]).listening(tmp_path / "node"):

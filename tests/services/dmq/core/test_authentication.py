@@ -1,4 +1,4 @@
-"""Verdicts: those of the stored messages, the reference's order, the edges of each check, and what is remembered."""
+"""Verdicts: on the stored messages, in the reference's order, at the edges of each check, and with remembered data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHECKER = SignatureChecker()
 
 
 def verdict(of: Authentication, message: SignedMessage, at: Moment = NOW, is_known: bool = False) -> str:
-    """The whole verdict as the node reaches it; what passes is taken."""
+    """Return the whole verdict as the node reaches it; a message that passes is taken."""
     rejected = of.judge(message, at, is_known)
     if rejected is not None:
         return str(rejected.fault.value)
@@ -103,14 +103,14 @@ SEED = CIP.read(raw(VECTORS["seed_revision"][0]["hex"]))
     ),
 )
 def test_a_message_of_the_seed_is_signed_in_the_period_of_the_clock_or_beside_it(period: int, expected: str) -> None:
-    """F3."""
+    """F3: a message of the seeds names no period."""
     for slot in (period * 129_600, (period + 1) * 129_600 - 1):
         at = Moment(PREPROD.anchor_s + slot - PREPROD.anchor_slot, 0.0)
         assert verdict(authentication(CIP, Topic(chain=PREPROD)), SEED, at) == expected
 
 
 class Broken:
-    """A message at which every check fails, and the means to mend one after another, in the reference's order."""
+    """A message for which every check fails, and the ways to mend one after another, in the reference's order."""
 
     def __init__(self) -> None:
         self.old, self.pool = Pool(0, issue_number=4), Pool(0, issue_number=3)
@@ -150,7 +150,7 @@ class Broken:
 
 
 def test_the_order_of_checks_is_the_references() -> None:
-    """Each fault hides all that stand behind it; a message that fails changes nothing."""
+    """Each fault hides all later ones; a message that fails changes nothing."""
     broken = Broken()
     before = broken.of.records.copy()
     found = []
@@ -180,7 +180,7 @@ def test_the_edges_of_expiry(left_s: float, slack_s: float, expected: str) -> No
 
 @pytest.mark.parametrize(("ttl_s", "expected"), ((0, "accept"), (1800, "accept"), (1801, "ttlTooLarge")))
 def test_a_ttl_counts_from_the_arrival(ttl_s: int, expected: str) -> None:
-    """F4."""
+    """F4: the clock of the sender does not matter."""
     of = authentication(CIP, Topic(chain=MAINNET))
     at = Moment(MAINNET.anchor_s + START_PERIOD * 129_600 - MAINNET.anchor_slot, 0.0)
     message = message_of(encoding=CIP, ttl_s=ttl_s)

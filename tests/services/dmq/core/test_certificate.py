@@ -1,4 +1,4 @@
-"""Operational certificates: published ones of four tools and of real blocks, their pools, and what is none."""
+"""Operational certificates: published ones of four tools and of real blocks, their pools, and invalid ones."""
 
 from __future__ import annotations
 

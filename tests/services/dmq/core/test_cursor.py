@@ -1,4 +1,4 @@
-"""Cursors: what a reply holds, what acknowledges it, breaking off, and one message that cannot be read."""
+"""Cursors: the content of a reply, its acknowledgement, breaking off, and one message that cannot be read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_reply_is_bounded_and_never_empty_while_something_waits() -> None:
 
 
 def test_a_node_that_dies_offers_the_same_again() -> None:
-    """What is kept is the cursor before the next request; nobody broke off."""
+    """The kept cursor is that before the next request; no consumer broke off."""
     of, cursor = mempool(30), Cursor()
     first = numbers(cursor.reply(of))
     after_a_crash = Cursor(cursor.last, (), cursor.most, cursor.breaks)
@@ -46,7 +46,8 @@ def test_a_node_that_dies_offers_the_same_again() -> None:
 
 
 def consume(cursor: Cursor, of: Mempool, unreadable: set[int]) -> tuple[list[int], list[int], int]:
-    """A consumer that drops a whole reply and its connection for one message: what it read, what was set aside."""
+    """Play a consumer that drops a whole reply and its connection because of one message; return the messages read, and
+    those set aside."""
     read: list[int] = []
     aside: list[int] = []
     replies = 0

@@ -1,4 +1,4 @@
-"""What the doctor of a DMQ node finds: each cause by its facts, and nothing where all is well."""
+"""The findings of a DMQ node's doctor: each cause by its facts, and none where all is well."""
 
 from __future__ import annotations
 

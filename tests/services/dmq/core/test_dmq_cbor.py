@@ -1,4 +1,4 @@
-"""The reader of CBOR that says where things lie, and the scanner that finds the end of an item in pieces."""
+"""The CBOR reader that tells where each item lies, and the scanner that finds the end of an item in pieces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_end_of_an_item_is_found_whole_and_byte_by_byte(value: Any, rest: by
     "item", ("9f01820203ff", "bf0102ff", "9f9f9fffff00ff", "c11a514b67b0", "f97e00", "fb7ff8000000000000")
 )
 def test_indefinite_lists_tags_and_floats_are_items_too(item: str) -> None:
-    """They may stand in what is passed over: the data of versions that nobody here knows."""
+    """They may be in data that is skipped: that of unknown versions."""
     data = bytes.fromhex(item)
     assert ItemScanner().end_in(data + b"\x00") == len(data)
     reader = Reader(b"\x00" + data, 1)
@@ -67,7 +67,7 @@ def test_an_announced_length_is_known_before_it_comes() -> None:
 
 
 def test_each_head_is_looked_at_once() -> None:
-    """Bytes behind the scanner may change, and it does not notice."""
+    """Bytes already scanned may change without the scanner noticing."""
     data = bytearray(encode([[1, 2, 3], b"0123456789", 7]))
     scanner = ItemScanner()
     assert scanner.end_in(data[:-1]) is None
@@ -138,7 +138,7 @@ def test_what_is_refused(call: Any, data: str, cause: str) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_item_or_not_as_another_reader_finds(data: bytes) -> None:
-    """What the scanner takes for whole is as long as cbor2 says, where cbor2 accepts it."""
+    """An item that the scanner takes for whole has the length that cbor2 finds, where cbor2 accepts it."""
     try:
         end = ItemScanner().end_in(data)
     except Malformed:

@@ -1,4 +1,4 @@
-"""The CDDL of the DMQ node as an oracle: what we write is valid, and what we take is, with one thing wrong."""
+"""The CDDL of the DMQ node as an oracle: everything we write or accept is valid by it, also with one thing wrong."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_we_write_what_is_valid_and_take_nothing_else(
 
 
 def value_of_any(wire: bytes) -> object:
-    """The value, also where a list is of indefinite length."""
+    """Return the value, also for lists of indefinite length."""
     return value_of(wire.replace(b"\x9f\xff", b"\x80")) if b"\x9f\xff" in wire else value_of(definite(wire))
 
 
 def definite(wire: bytes) -> bytes:
-    """The replies of `NOTIFICATION` with lists of definite length: they hold one or two short messages."""
+    """Return the replies of `NOTIFICATION` with lists of definite length: they hold one or two short messages."""
     head, opened, rest = wire.partition(b"\x9f")
     if not opened or len(head) > 2:
         return wire

@@ -1,4 +1,4 @@
-"""The handshake: stored messages, its table, every answer of a node, and what is no message of it."""
+"""The handshake: stored messages, its table, every answer of a node, and invalid messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHARED = [one for one in VECTORS["shared_protocols"] if one["protocol"] == "hand
 
 @pytest.mark.parametrize("hex_text", [one["hex"] for one in (*STORED, *SHARED)])
 def test_stored_messages_are_read_and_written_back(hex_text: str) -> None:
-    """Also those between nodes, whose data is carried and not read."""
+    """This includes those between nodes, whose data is carried and not parsed."""
     assert encode_message(decode_message(raw(hex_text))).hex() == hex_text
 
 
@@ -117,7 +117,7 @@ DATA = ClientData(MAINNET).encoded()
     ),
 )
 def test_every_answer(versions: dict[int, bytes], expected: handshake.Answer) -> None:
-    """An offer is answered the same whether it comes as a value or over the wire."""
+    """An offer is answered alike whether it comes as a value or as bytes."""
     offer = MsgProposeVersions(versions)
     assert answer(offer, MAINNET) == expected
     assert answer_to(encode_message(offer)) == expected

@@ -1,4 +1,4 @@
-"""Local message notification in three revisions: stored messages, tables, and what is no message of a revision."""
+"""Local message notification in three revisions: stored messages, tables, and messages invalid in a revision."""
 
 from __future__ import annotations
 

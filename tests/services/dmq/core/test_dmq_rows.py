@@ -1,4 +1,4 @@
-"""Rows on disk: what is written is read again, by the clocks of another start too, and nothing else is read."""
+"""Rows on disk: written ones can be read again, also by the clocks of another start, and no other bytes can."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATES = st.builds(State, st.sampled_from(rows.ENCODINGS), st.integers(0, (1 << 
 
 @given(ROWS)
 def test_a_live_message_is_the_same_again(row: Row) -> None:
-    """To the last bit of its times: an expiry that moved by one would be judged otherwise."""
+    """Its times are the same to the last bit: an expiry that moved by one would be judged otherwise."""
     assert rows.read_row(row.number, rows.encode_row(row)) == row
 
 
@@ -44,7 +44,8 @@ def test_keys_sort_as_numbers_do(numbers: list[int]) -> None:
 
 @given(st.floats(0, 1e6), st.floats(-1e5, 1e6), st.floats(0, 1e6))
 def test_the_rate_clock_goes_on_over_a_restart(ago_s: float, down_s: float, boot_s: float) -> None:
-    """As long ago as the wall clock says; the clock that never steps began anew. Set back, it is not in the future."""
+    """The time since the last message is by the wall clock; the clock that never steps began anew. If the wall clock
+    was set back, the time is not in the future."""
     row = rows.encode_record(PoolRecord(7, NOW.mono_s - ago_s), NOW)
     later = Moment(NOW.wall_s + down_s, boot_s)
     read = rows.read_record(row, later)

@@ -1,4 +1,4 @@
-"""The seeds' tables and CDDL (`tests/vectors/dmq_seeds.json`) against ours: equal, or a reading says why not."""
+"""The seeds' tables and CDDL (`tests/vectors/dmq_seeds.json`) compared with ours: equal, or a reading says why not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MENDED = {
     "messages = [* message]": "messages = [* any]",  # Messages are looked at by themselves.
     "ackedMessages = * messageId": "ackedMessages = (* messageId)",  # F6: they stand inline.
 }
-"""What is not CDDL in the seeds, and what stands here instead."""
+"""Parts of the seeds that are not CDDL, and their replacements here."""
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -61,7 +61,7 @@ CIP = Cip29ffe0e()
 
 
 def read_submission(wire: bytes) -> object:
-    """The seeds' CDDL describes a submitted message too."""
+    """Read a submission together with its message, which the seeds' CDDL describes too."""
     message = submission.decode_message(wire)
     return CIP.read(message.message) if isinstance(message, submission.MsgSubmitMessage) else message
 
@@ -81,7 +81,8 @@ CASES = [
 
 @pytest.mark.parametrize(("seed", "protocol", "read", "wires"), CASES)
 def test_the_cddl_of_the_seed(seed: str, protocol: str, read: Any, wires: list[bytes], tmp_path: Path) -> None:
-    """What we write is valid by it; of what has one thing wrong we take what is valid, and what gouroboros writes."""
+    """Everything we write is valid by it; of bytes with one thing wrong we accept only valid ones, and those that
+    gouroboros writes."""
     validator = mended(seed, protocol, tmp_path / "seed.cddl")
     root = f"localMessage{protocol.capitalize()}Message"
     for wire in wires:

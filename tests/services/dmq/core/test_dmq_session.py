@@ -1,4 +1,4 @@
-"""Both ends of a connection: talks of every revision, faults, what comes early, and any bytes whole or one by one."""
+"""Both ends of a connection: exchanges in every revision, faults, early messages, and any bytes whole or one by one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written(session: Session) -> bytes:
 
 
 class Pair:
-    """A node and a client that hand each other their bytes, in pieces of `size`."""
+    """A node and a client that pass each other their bytes, in pieces of `size`."""
 
     def __init__(self, revision: Revision = DEPLOYED, size: int = 1 << 20) -> None:
         self.node, self.client = Session(Agency.RESPONDER, revision), Session(Agency.INITIATOR, revision)
@@ -59,7 +59,8 @@ class Pair:
 @pytest.mark.parametrize("size", (1, 7, 1 << 20))
 @pytest.mark.parametrize("name", ("dmq-0.5", "dmq-0.4", "cip-29ffe0e", "overview-2025-04"))
 def test_a_signer(name: str, size: int) -> None:
-    """As mithril's: handshake, a message, the answer, done; here twice, as the protocol may begin again."""
+    """The signer does as mithril's: handshake, a message, the answer, done; here twice, as the protocol may begin
+    again."""
     pair = Pair(REVISIONS[name], size).open()
     wire = WIRES[REVISIONS[name].encoding.name][0]
     for _ in range(1 if name == "overview-2025-04" else 2):
@@ -72,7 +73,7 @@ def test_a_signer(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("name", ("dmq-0.5", "overview-2025-04"))
 def test_a_reject_ends_the_connection_in_seed_001_alone(name: str) -> None:
-    """F5."""
+    """F5: the other revisions keep it open."""
     pair = Pair(REVISIONS[name]).open()
     pair.ask(s.NUMBER, s.MsgSubmitMessage(WIRES[REVISIONS[name].encoding.name][0]))
     no = s.MsgRejectMessage(s.RejectKind.ALREADY_RECEIVED)

@@ -1,4 +1,4 @@
-"""Local message submission: stored messages, its table, how verdicts are said, and what is no message of it."""
+"""Local message submission: stored messages, its table, the encoding of verdicts, and invalid messages."""
 
 from __future__ import annotations
 

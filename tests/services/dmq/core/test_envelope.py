@@ -1,4 +1,4 @@
-"""Text envelopes: published files of cardano-cli are read, and written to the byte; nothing else is read."""
+"""Text envelopes: published files of cardano-cli are read, and written identically; nothing else is read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_certificate_that_nobody_signed_is_refused() -> None:
 
 
 def test_a_restored_key_cannot_go_back() -> None:
-    """The zeros that tell its period stand where the seeds of the past were."""
+    """The seeds of past periods are replaced by zeros, which tell its period."""
     later = KesSigningKey.restored(POOL.kes.evolved_to(37).secret)
     with pytest.raises(ValueError, match="is in period 37"):
         later.evolved_to(36)

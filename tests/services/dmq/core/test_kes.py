@@ -60,7 +60,7 @@ def test_block_headers_of_mainnet(vector: dict[str, str]) -> None:
 
 
 def test_every_period_signs_and_forgets() -> None:
-    """What is signed in each period verifies there, and the seed of a half in use is gone."""
+    """A signature of each period verifies in it, and the seed of a half in use is gone."""
     key = KEY
     for period in range(PERIODS):
         assert (key.period, key.public, len(key.secret)) == (period, KEY.public, SECRET_BYTES)

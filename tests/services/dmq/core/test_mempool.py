@@ -1,4 +1,4 @@
-"""The mempool: bounds, pace, taken ids, expiry, restarts, and a slow and simple one beside it."""
+"""The mempool: bounds, pace, taken ids, expiry, restarts, and a comparison with a slow and simple one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def take(of: Mempool, message: SignedMessage, at: Moment = NOW, expires_at: floa
 
 
 def test_an_early_message_is_taken_and_waits_for_peers() -> None:
-    """Eight may wait; a second pool's are its own."""
+    """Eight may wait for each pool."""
     of = Mempool(LIMITS)
     rows = [take(of, message, later(at)) for at, message in enumerate(MESSAGES[:9])]
     assert [row.peers_at - NOW.wall_s for row in rows if isinstance(row, Row)] == [60.0 * at for at in range(9)]
@@ -74,7 +74,7 @@ def test_what_does_not_fit_changes_nothing(limits: MempoolLimits, count: int, fa
 
 
 def test_a_taken_id_is_not_a_known_one() -> None:
-    """Another pool signs the payload of POOLS[0]: both are live, and the later one stands under the id."""
+    """Another pool signs the payload of POOLS[0]: both are live, and peers get the later one under the id."""
     first = message_of()
     second = DMQ.read(DMQ.write(POOLS[1].draft(first.body)))
     assert first.id == second.id and first.wire != second.wire
@@ -123,7 +123,8 @@ def test_a_restart_changes_nothing() -> None:
 
 
 def test_beside_a_simple_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taken and expired at random, with few dead rows allowed, so that the columns are packed again and again."""
+    """Messages are taken and expire at random, with few dead rows allowed, so that the columns are packed again and
+    again."""
     monkeypatch.setattr(m, "DEAD_MAX", 3)
     chance, of, simple = Random(5), Mempool(FREE), dict[int, Row]()
     for at in range(600):

@@ -1,4 +1,4 @@
-"""SDUs: the stored ones, cut anywhere, in turn; what is refused; and messages that span them."""
+"""SDUs: the stored ones, cut anywhere, in turn; refused ones; and messages that span them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_messages_are_cut_whatever_the_pieces(messages: list[bytes], size: int) 
 
 
 def test_one_byte_at_a_time_costs_little_for_each() -> None:
-    """A list of many items is not looked through again for each byte: the scanner goes on where it was."""
+    """A list of many items is not scanned again for each byte: the scanner continues where it stopped."""
     inbox = Inbox(1 << 20)
     inbox.add(b"\x99\xff\xff")
     seen = []
@@ -146,7 +146,7 @@ def test_a_message_is_refused_as_soon_as_its_heads_are_too_long() -> None:
 
 @pytest.mark.parametrize("vector", VECTORS["protocol_messages"], ids=lambda one: f"{one['protocol']} {one['name']}")
 def test_stored_messages_of_all_protocols_are_cut_whole(vector: dict[str, str]) -> None:
-    """Also those between nodes, which nothing here reads yet."""
+    """This includes those between nodes, which nothing here reads yet."""
     wire = raw(vector["hex"])
     inbox = Inbox(1 << 16, LOOSE_REPLY)
     inbox.add(wire + b"\x81\x03")

@@ -18,7 +18,7 @@ GUIDE = {
     "TraceOptions": {"": {"backends": ["Stdout MachineFormat"], "severity": "Info"}},
     "PeerSelectionCounters": True,
 }
-"""As in mithril's guide for operators."""
+"""The configuration in mithril's guide for operators."""
 
 
 def test_without_file_and_flags_it_is_dmq_nodes_defaults() -> None:

@@ -1,4 +1,4 @@
-"""The keys of a test pool: made, read, and used; a node with their stake file takes what they sign."""
+"""The keys of a test pool: made, read, and used; a node with their stake file accepts their messages."""
 
 from __future__ import annotations
 

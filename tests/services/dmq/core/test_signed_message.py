@@ -1,4 +1,4 @@
-"""Messages of three encodings: stored ones, where their parts lie, what is written, and what is no message."""
+"""Messages of three encodings: stored ones, the places of their parts, their bytes, and invalid ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANY_BODY = BodyBounds(0, 3000)
 
 @pytest.mark.parametrize("vector", SIGNED["messages"], ids=lambda one: one["name"])
 def test_stored_messages(vector: dict[str, str]) -> None:
-    """The payload is cut out as it came, also where a number is longer than necessary; the id is its digest."""
+    """The payload is cut out as it came, even if a number is longer than necessary; the id is its digest."""
     message = Dmq05(ANY_BODY).read(raw(vector["hex"]))
     assert message.wire.hex() == vector["hex"]
     assert message.signed.hex() == vector["payload"]

@@ -1,4 +1,4 @@
-"""Stake snapshots and the constants of networks: what is read, and what is refused with a remedy."""
+"""Stake snapshots and the constants of networks: valid ones, and invalid ones with their remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts without a node: the stored messages in one go, every revision, and what is no message."""
+"""Verdicts without a node: the stored messages in one go, every revision, and bytes that are no message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def judge(name: str = "dmq-0.5", stake: StakeSet | None = None) -> Judge:
 
 
 def test_the_stored_messages_in_one_go() -> None:
-    """Issue numbers are remembered; that several bear one id, and are of one pool, is no fault of theirs."""
+    """Issue numbers are remembered; it is no fault that several messages have one id and are of one pool."""
     one = judge()
     for vector in SIGNED["messages"]:
         found = one.judge(raw(vector["hex"]), NOW.wall_s)

@@ -1,4 +1,4 @@
-"""How many messages have expired everywhere: kept over kill -9 until each app has heard it, by value."""
+"""The number of messages that have expired everywhere: kept over kill -9 until each app was told, by value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = c.Now(1_800_000_000, 1_000)
 
 
 def keep(kept: dict[bytes, bytes], deeds: object) -> list[c.CaughtUp]:
-    """Carry out what is kept; return what apps are told."""
+    """Carry out the deeds that keep rows; return those that tell apps."""
     told: list[c.CaughtUp] = []
     for deed in deeds:  # type: ignore[attr-defined]
         if isinstance(deed, c.Keep):
@@ -59,7 +59,7 @@ def test_figures_are_bounded_in_number_and_apps(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("is_wanted", [True, False])
 def test_what_neighbours_have_dropped_is_known_after_kill_9(is_wanted: bool) -> None:
-    """Also what has come of it since, and of groups that are wanted later."""
+    """The messages that have come since are known too, also of groups that are wanted later."""
     kept: dict[bytes, bytes] = {}
 
     def start() -> tuple[Comparing, Known]:

@@ -1,4 +1,4 @@
-"""Catching up of nodes that hold different messages, with routers that are dictionaries."""
+"""Catching up of nodes that hold different messages, with dictionaries as routers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_dropped_queue() -> None:
 
 
 def test_after_an_absence() -> None:
-    """Of more than 30 s: with that neighbour, at once."""
+    """After an absence of more than 30 s, the comparison is with that neighbour, at once."""
     world, left, right = pair(range(10), range(10))
     world.pass_s(10)
     right.hold(*map(message, range(10, 20)))
@@ -71,7 +71,7 @@ def flap(world: World, node: Node, other: Node) -> None:
 
 
 def test_with_a_neighbour_that_was_away_for_a_moment() -> None:
-    """Also while nothing of that was heard on any link; twice within 5 s only after these."""
+    """The absence may not be noticed on any link; a second comparison within 5 s waits until these are over."""
     left, right = Node(1), Node(2)
     left.on_ring = True
     world = World(left, right)
@@ -97,7 +97,7 @@ def test_one_that_goes_and_comes_without_end_costs_a_comparison_in_five_seconds(
 
 
 def test_a_neighbour_with_which_all_topics_are_to_be_compared_has_its_share() -> None:
-    """32 at once, then one a second."""
+    """32 begin at once, then one a second."""
     left, right = Node(1), Node(2)
     part, now = left.part, c.Now(BEGIN_S, 1000.0)
     begun = sum(part._has_room(right.me.router, now) for _ in range(100))
@@ -106,7 +106,7 @@ def test_a_neighbour_with_which_all_topics_are_to_be_compared_has_its_share() ->
 
 
 def test_a_frame_that_is_refused_is_said_to_nobody_as_caught_up() -> None:
-    """The other has forgotten what is shared: it is asked again soon, and is not taken for one that is gone."""
+    """The other has forgotten the shared groups: it is asked again soon, and does not count as gone."""
     left, right = Node(1), Node(2)
     left.on_ring = right.away = True
     right.hold(message(1))
@@ -143,7 +143,7 @@ def test_every_five_minutes() -> None:
 
 @pytest.mark.parametrize("ahead_s", [HOUR, -HOUR])
 def test_a_clock_an_hour_off(ahead_s: float) -> None:
-    """What expires within the hour is left out by both; the rest is compared, and nothing is sent in vain."""
+    """Messages that expire within the hour are left out by both; the others are compared, and none is sent in vain."""
     left, right = Node(1, ahead_s=ahead_s), Node(2)
     left.hold(*(message(number, number) for number in range(10, 200, 2)))
     right.hold(*(message(number, number) for number in range(10, 200, 3)))
@@ -157,7 +157,7 @@ def test_a_clock_an_hour_off(ahead_s: float) -> None:
 
 
 def test_different_limits_of_history() -> None:
-    """One side has let go of the past: it asks for nothing that it knew, and is sent nothing twice."""
+    """One side has deleted old messages: it does not ask for those it knew, and is sent none twice."""
     world, left, right = pair(range(600), range(600))
     left.forget(500)
     world.pass_s(4 * HOUR)
@@ -237,7 +237,7 @@ def test_one_comparison_at_a_time_with_a_neighbour() -> None:
 
 
 def test_neighbours_on_the_ring_need_no_link() -> None:
-    """One that does not answer is not live, until the ring finds it again."""
+    """A neighbour that does not answer is not live until the ring finds it again."""
     left, right = Node(1), Node(2)
     left.on_ring = True
     right.hold(*map(message, range(10)))

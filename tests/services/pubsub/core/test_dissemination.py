@@ -1,4 +1,4 @@
-"""The part that passes on what the pub/sub service hears to forwarding and repair, by what it hears and its deeds."""
+"""The part that passes the pub/sub service's events to forwarding and repair, by its events and deeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of groups: bits of a group, what is told of them, and that telling often gives nothing away."""
+"""Filters of groups: the bits of a group, their randomisation, and that repeated filters give nothing away."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_agreement_counts_the_bits_that_are_there() -> None:
 
 
 def advantage(others: int) -> float:
-    """Return the greatest advantage in telling a node that wants a group from one that does not, all else equal.
+    """Return the greatest advantage in telling a node that wants a group from one that does not, all else being equal.
 
-    The bits of a group are alike and independent, so only how many are set matters: it is the distance of two binomial
+    The bits of a group are alike and independent, so only their number counts: it is the distance of two binomial
     distributions."""
     filled = 1 - (1 - 1 / BITS) ** (4 * others)
 

@@ -1,4 +1,4 @@
-"""Forwarding: copies, who takes them instead, what this node published; and whole networks against flooding."""
+"""Forwarding: copies, their replacements, this node's own messages; and whole networks compared with flooding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def brought_by(number: int) -> Origin:
 
 
 def to(deeds: Sequence[Deed]) -> list[int]:
-    """Return whom copies go to."""
+    """Return the routers that copies go to."""
     return [int.from_bytes(one.to, "big") for one in deeds if isinstance(one, Copy)]
 
 
@@ -274,7 +274,8 @@ def test_on_any_graph_with_a_fan_out_of_its_degree_it_reaches_whom_flooding_reac
 def test_on_a_ring_every_live_node_is_reached_in_at_most_fanout_copies_a_node(
     count: int, seed: int, data: st.DataObject
 ) -> None:
-    """Whoever dies, as long as on each side of a node one of its ten is alive, as the ring of those alive is whole."""
+    """Any nodes may die, as long as on each side of a node one of its ten is alive, so that the ring of live nodes is
+    whole."""
     views = ring(count, Random(seed))
     dead = data.draw(st.sets(st.integers(1, count - 1), max_size=min(count - 1, 9)))
     network = TopicNetwork(views, seed, dead=dead)
@@ -315,7 +316,7 @@ def test_of_a_large_message_a_node_gets_fewer_copies() -> None:
 
 
 def test_routers_that_take_custody_and_forward_nothing_are_gone_around() -> None:
-    """Some miss the first message; the ids in the next ones bring it to them."""
+    """Some nodes miss the first message; the ids in the next ones bring it to them."""
     count, chance = 200, Random(11)
     droppers = set(chance.sample(range(1, count), count // 10))
     network = TopicNetwork(ring(count, chance), 11, droppers=droppers)

@@ -1,5 +1,5 @@
-"""What is sent on after a comparison: at most so many at once, until the other router has each; a refusal is made good
-by a later comparison, and none that nothing is heard of holds up the others."""
+"""Messages sent on after a comparison: a limited number at once, until the other router has each; a later comparison
+makes up for a refusal, and a message without news does not hold up the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def at(mono_s: float) -> c.Now:
 
 
 def asked(fetching: Fetching, now: c.Now) -> list[MessageId]:
-    """The messages that the own router is asked for, to send them on."""
+    """Return the messages that the own router is asked for, to send them on."""
     deeds = fetching.give_more(now)
     assert all(isinstance(one, c.Pull) and one.group == GROUP for one in deeds)
     return [one.id for one in deeds if isinstance(one, c.Pull)]

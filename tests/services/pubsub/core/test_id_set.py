@@ -1,4 +1,4 @@
-"""Ordered sets of ids with sums: against a sorted list, under every order of changes."""
+"""Ordered sets of ids with sums, compared with a sorted list under every order of changes."""
 
 from __future__ import annotations
 

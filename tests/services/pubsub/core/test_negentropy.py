@@ -1,4 +1,4 @@
-"""Comparing sets of ids: the reference's transcripts, set difference, bytes that it costs, and bad frames."""
+"""Comparison of sets of ids: the reference's transcripts, set difference, its cost in bytes, and bad frames."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ def without_closing(frame: bytes) -> bytes:
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["name"])
 def test_frames_of_the_reference(case: dict[str, Any]) -> None:
-    """Byte for byte, but for the fingerprint that closes a full frame: the reference leaves the range out of it that
-    did not fit, and an asker that has nothing there, and the same behind it, would not hear of it."""
+    """The frames match byte for byte, except for the fingerprint that closes a full frame: the reference leaves the
+    range that did not fit out of it, so an asker without ids there, and with the same ids after it, would not be told
+    of it."""
     found, (mine, theirs) = Differences(), sides(case)
     got = list(frames(mine, theirs, found, case.get("frame_limit", FRAME_BYTES_MAX)))
     wanted = [bytes.fromhex(frame) for _, frame in case["messages"]]
@@ -83,7 +84,7 @@ def test_frames_of_the_reference(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["name"])
 def test_the_reference_at_the_other_end(case: dict[str, Any]) -> None:
-    """Its frames are read on either side, whatever ours would have been."""
+    """The reference's frames can be read on either side, whatever ours would have been."""
     found, (mine, theirs) = Differences(), sides(case)
     for side, frame in case["messages"]:
         if side == "client":
@@ -96,7 +97,7 @@ def test_the_reference_at_the_other_end(case: dict[str, Any]) -> None:
 
 
 def test_what_did_not_fit_is_not_taken_for_the_same() -> None:
-    """A frame is full before a range in which only the answerer has ids, and behind that range there is nothing."""
+    """A frame is full before a range in which only the answerer has ids, and there are none after that range."""
     random = Random(1)
     first, last = (
         [key_of(minute, random.randbytes(32)) for _ in range(count)] for minute, count in ((1, 40), (2, 100))
@@ -156,7 +157,7 @@ def test_most_that_is_noted_as_missing_there() -> None:
 
 
 def test_bytes() -> None:
-    """100,000 ids: the goals of docs/measured.md, as counts."""
+    """Sets of 100,000 ids are compared: the goals of docs/measured.md, as counts."""
     random = Random(1)
     keys = [key_of(MINUTE + at // 70, random.randbytes(32)) for at in range(100_000)]
     full, found = view(keys), Differences()
@@ -214,8 +215,8 @@ def test_any_bytes(frame: bytes) -> None:
 
 
 def test_fingerprints_that_never_agree() -> None:
-    """One answers each frame by a fingerprint that nothing has: the asker lists what it has and is never done, so its
-    caller counts rounds; no frame grows, and nothing is noted."""
+    """One side answers each frame with a fingerprint of nothing: the asker lists its ids and is never done, so its
+    caller counts rounds; no frame grows, and nothing is recorded."""
     random = Random(1)
     keys, found = view(key_of(MINUTE, random.randbytes(32)) for _ in range(5_000)), Differences()
     sent = [go_on(keys, NOT_AT_ALL, found) for _ in range(70)]
@@ -224,7 +225,7 @@ def test_fingerprints_that_never_agree() -> None:
 
 
 def test_ids_that_nobody_has() -> None:
-    """A frame holds so many ids and no more: invented ones cost memory by the frame."""
+    """A frame holds a limited number of ids, so invented ones cost memory for one frame."""
     found = Differences()
     list_of_all = b"\x61\x00\x00\x02\x8e\x50" + Random(1).randbytes(32 * 1_872)
     assert len(list_of_all) <= FRAME_BYTES_MAX

@@ -1,4 +1,5 @@
-"""In which order a node that catches up gets what it lacks, and what of it is history; routers are dictionaries."""
+"""The order in which a node that catches up gets missing messages, and which of them are history; routers are
+dictionaries."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_the_longest_list_with_its_order_fits_a_message() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 1 << 32), st.integers(1, 300), st.integers(0, 300), st.integers(1_500, 52_000))
 def test_every_id_is_found_with_its_rank(seed: int, here: int, there: int, most: int) -> None:
-    """However many frames it takes, and whatever both have already."""
+    """This holds however many frames it takes, and whatever both have already."""
     random = Random(seed)
     keys = [key_of(1 + random.randrange(3), random.randbytes(32)) for _ in range(here + there)]
     mine, theirs, found = IdSet(keys[:here]), IdSet(random.sample(keys, here + there)), Differences()
@@ -74,7 +75,7 @@ def test_every_id_is_found_with_its_rank(seed: int, here: int, there: int, most:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_missed_comes_in_the_order_in_which_the_other_took_it(seed: int) -> None:
-    """2,500 messages of one minute, of which this node has some; the other begins to send on what came first."""
+    """There are 2,500 messages of one minute, some of which this node has; the other begins with the earliest."""
     left, right = Node(1), Node(2)
     said = [message(number) for number in range(2_500)]
     right.hold(*said)
@@ -85,7 +86,7 @@ def test_what_is_missed_comes_in_the_order_in_which_the_other_took_it(seed: int)
 
 
 def test_what_the_other_lacks_is_sent_on_in_the_order_in_which_it_was_taken_here() -> None:
-    """The other asks for nothing: it has only just compared."""
+    """The other asks for nothing, because it has only just compared."""
     world, left, right = pair(range(300), range(300))
     world.pass_s(10)
     said = [message(number) for number in range(300, 600)]
@@ -103,7 +104,7 @@ LOST = st.lists(st.tuples(st.integers(0, 199), st.sampled_from(["lost", "later",
 @settings(max_examples=40)
 @given(LOST, st.integers(1, 80))
 def test_none_comes_long_before_one_that_the_other_took_earlier(lost: list[tuple[int, str]], ahead: int) -> None:
-    """Whatever answers are lost or put off: no more than `ahead_max` come before one that is still to come."""
+    """Whatever answers are lost or put off, no more than `ahead_max` come before one that is still to come."""
     ids = [message(number)[0] for number in range(200)]
     fates = {ids[at]: [fate] * (1 + (fate == "twice")) for at, fate in lost}
     fetching = Fetching(FetchLimits(ahead_max=ahead, asks_max=4, unanswered_max=10_000))
@@ -150,7 +151,7 @@ def test_fetches_of_one_topic_go_one_after_the_other() -> None:
 
 
 def test_what_was_said_before_is_history_and_what_is_said_since_is_news() -> None:
-    """Also where the other had more of it meanwhile, and where a clock is an hour off."""
+    """This holds even if the other got more of it meanwhile, and if a clock is an hour off."""
     for ahead_s in (0, HOUR, -HOUR):
         left, right = Node(1, ahead_s=ahead_s), Node(2)
         right.hold(*map(message, range(50)), at_s=BEGIN_S - 5)
@@ -211,7 +212,7 @@ def _held(node: Node) -> IdSet:
 
 
 def started(kept: dict[bytes, bytes], now: c.Now) -> Begun:
-    """Return the topics of a service that starts with what is kept, and keep what it sees of the clock."""
+    """Return the topics of a service that starts with the kept rows; keep its rows about the clock."""
     steps = ClockSteps(kept)
     keep(kept, steps.look(now))
     return Begun(kept, steps)

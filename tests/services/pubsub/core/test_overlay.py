@@ -1,4 +1,4 @@
-"""Keeping the rings: they close from one known node, after half of all died, and against those who lie."""
+"""Maintenance of the rings: they close from one known node, after half of all died, and despite liars."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_what_is_told_twice_old_or_of_oneself_does_not_count() -> None:
 
 
 def test_who_tells_of_nobody_that_is_there_does_not_keep_others_from_being_met() -> None:
-    """A liar names members nearer than any other, anew each period; an honest one is met all the same."""
+    """A liar names members nearer than any other, new ones each period; an honest one is met all the same."""
     rings = joined(12, seed=9)
     one, liar = rings.members[0], rings.members[1]
     honest = rings.members[2]

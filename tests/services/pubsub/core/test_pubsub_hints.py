@@ -1,4 +1,4 @@
-"""Routers that group links name are dialled at once, and again with pauses while they are needed (R-C28)."""
+"""Routers named by group links are dialled at once, and again with pauses while they are needed (R-C28)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_is_made_known_and_dialled_at_once() -> None:
 
 
 def dials(hints: Hints, until_s: float) -> list[float]:
-    """Return the seconds at which the router is dialled, if the service is woken whenever it asks for that."""
+    """Return the seconds at which the router is dialled, if the service gets each wake-up it asks for."""
     found: list[float] = []
     seconds, deeds = 0.0, hints.hear(c.Hinted(GROUP, (HINT,)), at(0))
     while seconds <= until_s:
@@ -65,7 +65,7 @@ def test_once_nobody_wants_its_group_it_is_forgotten() -> None:
 
 
 def test_while_a_group_is_shared_it_is_not_dialled_and_later_again() -> None:
-    """Two cores may forget each other after a long time apart, and know of each other by the link alone."""
+    """Two cores may forget each other after a long time apart, and know each other by the link alone."""
     known, others = Known(SERVICE), Others()
     known.topics[GROUP] = Topic(GROUP)
     hints = Hints(known, others)

@@ -1,4 +1,4 @@
-"""Messages between pub/sub services: exact bytes, round trips, closed maps, limits, and what is cut or changed."""
+"""Messages between pub/sub services: exact bytes, round trips, closed maps, limits, and bytes cut or changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service keeps is what cddl/pubsub-store.cddl says, row by row, and nothing else is taken at a start."""
+"""The service's kept rows match cddl/pubsub-store.cddl, row by row, and nothing else is accepted at a start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def setup(kept: dict[bytes, bytes]) -> c.Setup:
 
 
 def written() -> dict[bytes, bytes]:
-    """A row of each kind, as the parts of the service write it."""
+    """Return a row of each kind, as the parts of the service write it."""
     kept: dict[bytes, bytes] = {}
     parts = setup(kept)
     figures, others = caught_up.Figures(kept), Others()
@@ -93,7 +93,7 @@ def test_every_row_is_valid_and_taken_again() -> None:
 
 @pytest.mark.parametrize("prefix", FORMS)
 def test_a_row_of_another_length_stops_the_service_with_a_remedy(prefix: bytes) -> None:
-    """CDDL knows of no steps between lengths: keys of apps are cut by the program alone."""
+    """CDDL cannot express multiples of a length: only the program checks the number of apps' keys."""
     kept = written()
     key = next(one for one in kept if prefix_of(one) == prefix)
     row = kept[key]

@@ -1,4 +1,4 @@
-"""Repair: who is asked for what, when, how often; and that invented ids cost others nothing."""
+"""Repair: which routers are asked for which ids, when and how often; and that invented ids cost others nothing."""
 
 from __future__ import annotations
 

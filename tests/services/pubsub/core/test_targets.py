@@ -1,4 +1,4 @@
-"""Whom a message goes to: by value for each rule of R-C33, and by what holds of every view."""
+"""The routers that a message is sent to: by value for each rule of R-C33, and by properties of every view."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chosen(
 
 
 def kinds(found: list[tuple[int, Toward]]) -> tuple[list[tuple[int, Toward]], int]:
-    """Return the copies along the ring, and how many go to anybody."""
+    """Return the copies along the ring, and the number of random ones."""
     return [one for one in found if one[1] is not ANYBODY], sum(one[1] is ANYBODY for one in found)
 
 
