@@ -30,13 +30,13 @@ DIAL_S = 10.0
 
 
 def link_of(key: SigningKey, window_messages: int, window_bytes: int, durable: bool = False) -> AppLink:
-    """Return a link of the bench, whose own window and outbox are of this size."""
+    """Return a link of the bench with a window and outbox of this size."""
     offer = Offer("app", bytes(8), durable, window_messages, window_bytes, os.urandom(16))
     return AppLink(key, offer, Outbox(window_messages, window_bytes))
 
 
 async def join(link: AppLink, group: PublicKey) -> None:
-    """Join a group that has no messages for this link yet. Raise `JoinRefused`."""
+    """Join a group of which no messages are queued for this link. Raise `JoinRefused`."""
     wanted = await link.want(group)
     while not wanted.answered.is_set():
         await link.settle(await link.receive())

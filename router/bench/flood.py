@@ -1,8 +1,8 @@
 """The bench's flood of datagrams on a local network: one process on a machine of its own, which every node there hears.
 
-In turn it sends forged advertisements; valid ones of strangers from an address that is not of this network; valid ones
-whose time is over; and such as were cut short. All but the foreign come from many addresses of the network, so that a
-node's bound for a single source does not spare it anything. It takes only the CPU that others leave.
+It sends in turn forged advertisements, valid ones of strangers from an address outside this network, expired ones, and
+ones cut short. All but the second kind come from many addresses of the network, so that a node's bound for a single
+source does not protect it. It takes only the CPU that others leave.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ VARIANTS = 500
 STRANGERS = 50
 TURN_S = 0.005
 LATE_S = 0.1
-"""What was not sent for this long is not made up for."""
+"""Seconds after which unsent datagrams are not made up for."""
 
 
 @dataclass
 class Flood:
     """The task of the process; passed as JSON. `own`: the machine's own address, by which datagrams leave it;
-    `sources`: addresses of the network that it has; `foreign`: one it has that is of none."""
+    `sources`: its addresses in the network; `foreign`: its address outside the network."""
 
     own: str
     sources: list[str]
@@ -50,7 +50,7 @@ def _advertised(key: SigningKey, expires_s: float) -> bytes:
 
 
 def _datagrams() -> list[tuple[bytes, bytes, bytes, bytes]]:
-    """Return what is sent in turn: forged, foreign, stale, cut short."""
+    """Return the datagrams to send in turn: forged, foreign, expired, cut short."""
     keys = [SigningKey(os.urandom(32)) for _ in range(STRANGERS)]
     valid = [_advertised(key, time.time() + 600) for key in keys]
     stale = [_advertised(key, time.time() - 600) for key in keys]

@@ -1,4 +1,4 @@
-"""The goals, each measured in one run beside its yardstick."""
+"""The goals, each measured in one run together with its yardstick."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _logged(bench: Bench) -> Row:
 
 
 def _slower(free: Bench, free_shape: Shape, held: Bench, held_shape: Shape, most: float) -> Row:
-    """Measure how much slower the second is than the first, by pairs of consecutive runs."""
+    """Measure by how much the second is slower than the first, by pairs of consecutive runs."""
     rows: list[tuple[Row, Row]] = []
 
     def pair() -> float:

@@ -2,8 +2,8 @@
 
 The pair are two local apps of a core that admits anyone. Each attack has a fresh node, on which the pair is measured
 before the attack, under it, and after it. The attackers take CPU of the same machine, which is reported as a share of a
-core; so the rate with a goal is that of a pair which offers half of what the quiet node takes, and the rate of one that
-sends as fast as it can is reported beside it without a goal.
+core; so the goal is about a pair that offers half of the rate that the quiet node takes; the rate of a pair that sends
+as fast as it can is reported beside it without a goal.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SMALL_LOG = str(1 << 20)
 
 TRIES = 3
 PHASES = 6
-"""How many times `quick` messages are signed. All runs of a pair need less: a half, three at full speed, one at half
-the rate, three slow."""
+"""Number of times that `quick` messages are signed. All runs of a pair need less: a half, three at full speed, one at
+half the rate, three slow."""
 
 Say = Callable[[str], None]
 KINDS = (*ATTACKS, DATAGRAMS)
@@ -59,7 +59,7 @@ def hostile(bench: Bench, say: Say, attacks: Sequence[str] = (), phase_s: float 
 
 
 def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
-    """Measure an attack, and again if the machine was noisy."""
+    """Measure an attack, and repeat it if the machine was noisy."""
     for _ in range(TRIES):
         watch = Watch(yardstick.run(bench.traffic, 1.0))
         row = (flooded if attack == DATAGRAMS else _attacked)(bench, attack, say, phase_s, quick)
@@ -105,8 +105,8 @@ async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: 
 async def besieged(
     running: Clients, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
 ) -> AsyncIterator[End]:
-    """Run the strangers, of whom the first has a link by then; the yielded function ends them and returns what they
-    did."""
+    """Run the strangers, the first of which has a link by then; the yielded function ends them and returns their
+    counts."""
     rig = running.rig
     public = keyring.load(rig.home, "service-echo").public.hex()
     order = Siege(attack, rig.url_of("tls"), rig.address, public, links, bytes_per_s)

@@ -1,4 +1,4 @@
-"""Decide whether a machine was quiet enough for a verdict, and what pairs of nearly equal rates show."""
+"""Decide whether a machine was quiet enough for a verdict, and what pairs of nearly equal rates prove."""
 
 from __future__ import annotations
 

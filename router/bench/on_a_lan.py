@@ -1,8 +1,8 @@
 """Measure an honest pair on a local network while a third machine floods it with datagrams that must not count.
 
 The pair are apps of two nodes that have met there, each in a network namespace of its own. Quiet and flooded phases
-alternate; the flood reaches both nodes. All machines share this one's cores, so the rate with a goal is that of a pair
-which offers half of what the quiet nodes take.
+alternate; the flood reaches both nodes. All machines share this one's cores, so the goal is about a pair that offers
+half of the rate that the quiet nodes take.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ from router.rig.machines import why_not as why_not
 DATAGRAMS = "datagrams"
 PER_S = 10_000.0
 SENT_GOAL, MEMORY_GOAL = 0.95, 1.05
-"""How much of the flood must have been sent to be one, and how much more memory the nodes may take while it lasts."""
+"""The share of the flood that must have been sent for it to count, and the most additional memory of the nodes while it
+lasts."""
 ROUNDS = 2
 NETWORK = IPv4Network("10.64.0.0/15")
 FOREIGN = "192.0.2.7"
 SOURCES = 200
 QUICK_PART = 3
-"""A run on the network is shorter by this than one on a socket: two nodes share the cores, and TLS takes its part."""
+"""The length of a run on the network, as a part of one on a socket: two nodes share the cores, and TLS takes its
+part."""
 
 Say = Callable[[str], None]
 End = Callable[[], Awaitable[Row]]
 
 
 class Lan:
-    """Two nodes that have met, a pair of apps there, and the machine that floods; `nodes`: publisher's, subscriber's.
+    """Two nodes that have met, a pair of apps there, and the flooding machine. `nodes`: the publisher's, the
+    subscriber's.
 
-    The publisher's node has an app in the group all the time, since only what both nodes want is shared."""
+    The publisher's node always has an app in the group, because only groups that both nodes want are shared."""
 
     def __init__(self, nodes: list[Clients], machines: list[Machine], pair: Pair) -> None:
         self.nodes = nodes
@@ -67,7 +70,7 @@ class Lan:
 
     @asynccontextmanager
     async def flooded(self, per_s: float = PER_S) -> AsyncIterator[End]:
-        """Flood; the yielded function ends it and returns what was sent."""
+        """Flood; the yielded function ends it and returns the number of datagrams sent."""
         machine = self.machines[2]
         task = Flood(machine.ip, _addresses(machine), FOREIGN, per_s)
         client = self.nodes[0].client("router.bench.flood", asdict(task), machine)
@@ -127,8 +130,7 @@ def _give_addresses(machine: Machine) -> None:
 
 @in_trio
 async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
-    """Return what rate and latency the pair keeps under the flood, what memory its nodes take, and whether they
-    dialled."""
+    """Return the pair's rate and latency under the flood, the memory of its nodes, and whether they dialled."""
     quick //= QUICK_PART
     say(f"{attack}: two nodes meet on a network")
     async with on_a_lan(bench) as lan:
@@ -156,8 +158,8 @@ async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: in
 
 
 async def _memory(lan: Lan, phase_s: float) -> list[list[float]]:
-    """Return the nodes' memory before the flood, under it, and at its end, while the pair is silent: what is said takes
-    memory of its own."""
+    """Return the nodes' memory before the flood, under it, and at its end, while the pair is silent, because its
+    messages take memory too."""
     memory = [lan.memory_mib()]
     async with lan.flooded() as end:
         for _ in range(2):

@@ -1,5 +1,5 @@
-"""An honest pair: a publisher and a subscriber whose rate, latency and losses are watched while something goes on
-beside them."""
+"""An honest pair: a publisher and a subscriber whose rate, latency and losses are watched beside some other
+activity."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Row = dict[str, Any]
 
 @dataclass
 class Pair:
-    """A publisher, a local app of `running`'s node, and a subscriber, one of the same node or of `reading`'s; no
-    message is used in two runs. `durable`: the subscriber's node keeps its subscription from run to run."""
+    """A publisher, a local app of `running`'s node, and a subscriber at the same node or at `reading`'s; no message is
+    used in two runs. `durable`: the subscriber's node keeps its subscription from run to run."""
 
     bench: Bench
     running: Clients
@@ -50,10 +50,10 @@ class Pair:
         }  # fmt: skip
 
     async def phase(self, phase_s: float, quick: int) -> dict[str, Row]:
-        """Return a run at 200 messages a second (`slow`) and one of `quick` messages as fast as it goes (`flat`)."""
+        """Return a run at 200 messages a second (`slow`) and one of `quick` messages at full speed (`flat`)."""
         slow = await self.run(int(SLOW_PER_S * phase_s), SLOW_PER_S, 1)
         return {"slow": slow, "flat": await self.run(quick)}
 
     async def half(self, phase_s: float, quick: int, per_s: float) -> Row:
-        """Return a run at this rate, half of what the quiet node takes, of `quick` messages at most."""
+        """Return a run at this rate, half of the quiet node's, of at most `quick` messages."""
         return await self.run(min(int(per_s * phase_s), quick), per_s)

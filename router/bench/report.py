@@ -15,7 +15,7 @@ GOALS, ATTACKS = "Goals", "Under attack"
 
 
 def write_goals(path: Path, goals: list[Row]) -> None:
-    """Write what was measured, with its goals, and the rows behind."""
+    """Write the measured values with their goals, and the rows behind them."""
     lines = [
         "Ratios are taken in one run beside bare PyNaCl verification of the same messages; throughput is the middle of "
         "three runs; differences of nearly equal rates are told with the range that their median lies in (90 %).", "",
@@ -28,7 +28,7 @@ def write_goals(path: Path, goals: list[Row]) -> None:
 
 
 def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) -> None:
-    """Write what rate and latency an honest pair keeps under each attack."""
+    """Write the rate and latency of an honest pair under each attack."""
     lines = [
         f"Two local apps of a core beside {links} links of strangers, who write {mbit_per_s:g} Mbit/s at most in all. "
         "`rate`: what arrives of half the quiet rate; `p50`: the latency at 200/s as a multiple of the quiet one; "

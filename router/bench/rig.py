@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def in_trio(act: Callable[P, Awaitable[T]]) -> Callable[P, T]:
-    """Return a plain function that runs it in an event loop of its own."""
+    """Return a plain function that runs `function` in an event loop of its own."""
 
     @wraps(act)
     def run(*args: P.args, **more: P.kwargs) -> T:
@@ -63,8 +63,8 @@ class Client(Process):
 
 
 class Rig(NodeProcess):
-    """The node under test. `module` is what is run in place of `router`; a node on TLS grants `guests` what they
-    need. `machine`: where it runs as an edge that is on the local network, in place of a core on this one."""
+    """The node under test. `module`: the module to run in place of `router`; a node on TLS grants `guests` the rights
+    they need. `machine`: where it runs as an edge on the local network, in place of a core on this one."""
 
     def __init__(
         self, path: Path, transport: str, settings: Mapping[str, str] = MappingProxyType({}),
@@ -104,7 +104,7 @@ class Rig(NodeProcess):
         return sum(_cpu_s(pid) for pid in self.pids)
 
     def memory_mib(self) -> float:
-        """Return the processes' private memory; pages of the database's map are the system's cache, and not counted."""
+        """Return the processes' private memory, without pages of the database's map, which are the system's cache."""
         return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
 
     async def commits(self) -> int:
@@ -137,14 +137,14 @@ def _anonymous_kib(pid: int) -> int:
 
 
 class Clients:
-    """Make the client processes of one rig, and keep track of them all."""
+    """Makes the client processes of one rig, and keeps track of them all."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.clients: list[Client] = []
 
     def __call__(self, role: str, keys: Sequence[SigningKey], traffic: Traffic, **more: Any) -> Client:
-        """Return a process with a link for each key, which is not started yet."""
+        """Return a process with a link for each key, not started yet."""
         rig, seeds = self.rig, [key.seed.hex() for key in keys]
         order = Order(
             role, rig.url, rig.address, seeds, path=str(traffic.path),
@@ -154,7 +154,7 @@ class Clients:
         return self.client("router.bench.clients", asdict(order))
 
     def client(self, module: str, order: Mapping[str, Any], machine: Machine | None = None) -> Client:
-        """Return a process of a module, on a machine of its own if one is named, which is not started yet."""
+        """Return a process of a module, on a machine of its own if one is named, not started yet."""
         enter = machine.enter if machine else ()
         client = Client(f"a process of {module}", (*enter, *program(module, json.dumps(order))), self.rig.stderr)
         self.clients.append(client)

@@ -42,14 +42,14 @@ class Bench:
     services: bool = False
 
     async def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
-        """Return a core that has started."""
+        """Return a started core."""
         residents = OF_A_CORE if self.services else NOBODY
         rig = Rig(self._home(), transport, self._settings(settings), keys, self.program, residents=residents)
         await rig.start()
         return rig
 
     async def rig_at(self, machine: Machine) -> Rig:
-        """Return an edge that has started on that machine, and is on its local network."""
+        """Return a started edge on that machine, which is on its local network."""
         rig = Rig(self._home(), "unix", self._settings({}), module=self.program, machine=machine)
         await rig.start()
         return rig

@@ -1,7 +1,7 @@
-"""The bench's attackers: one process with many links of keys that the node does not know, all doing the same harm.
+"""The bench's attackers: one process with many links by keys unknown to the node, all attacking in the same way.
 
 All links together write at most `bytes_per_s`, including records and handshakes. A link that the node closes is dialled
-again with another key. Real strangers have their own machines; here the process takes only the CPU the others leave.
+again with another key. Real strangers have their own machines; here the process takes only the CPU that others leave.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ async def single_bytes(stranger: Stranger) -> None:
 
 
 async def again(stranger: Stranger) -> None:
-    """Send bytes that no message begins with: the link is closed, and returns with another key."""
+    """Send bytes with which no message begins: the link is closed, and dialled again with another key."""
     await stranger.raw(b"\x5a" + (stranger.frame_bytes_max - 5).to_bytes(4, "big"))
     while True:
         await stranger.raw(b"\x84")
@@ -156,7 +156,8 @@ async def idle(stranger: Stranger) -> None:
 
 
 async def ids(stranger: Stranger) -> None:
-    """Send valid messages to a public service, of ttl 0 and expiring days ahead: each is an id to remember."""
+    """Send valid messages to a public service, with ttl 0 and an expiry days ahead, so that each is an id to
+    remember."""
     while True:
         await stranger.messages([stranger.unicast(stranger.public, os.urandom(16)) for _ in range(16)])
 
@@ -184,7 +185,7 @@ ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
 
 
 async def _besiege(siege: Siege, pace: Pace, counts: Counter[str], begun: trio.Event) -> None:
-    """Keep one of the links: whenever the node closes it, dial with another key. `begun` is set when one was had."""
+    """Keep one of the links: whenever the node closes it, dial with another key. `begun` is set at the first link."""
     while True:
         stranger = Stranger(siege, pace, counts)
         try:

@@ -1,4 +1,4 @@
-"""Signed messages made before the clock starts: publishers sign in advance, as the report says."""
+"""Signed messages made before the clock starts, because publishers sign in advance, as the report says."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """`count` messages in one file of frames of equal size: of one group, or of several in turn (`further_seeds`),
-    where each message is a separate parcel.
+    """`count` messages in one file of frames of equal size: of one group, or of several in turn (`further_seeds`), with
+    a parcel for each message.
 
     The body of message i begins with i in 8 bytes, `number_at` bytes after the message's own first byte.
     """

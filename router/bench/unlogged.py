@@ -1,6 +1,6 @@
 """A node that writes no events: `python -m router.bench.unlogged` is `router` without its log.
 
-Only the bench starts it, on a temporary home, to show what the event log costs.
+Only the bench starts it, on a temporary home, to measure the cost of the event log.
 """
 
 from __future__ import annotations

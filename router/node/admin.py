@@ -1,4 +1,5 @@
-"""A running node's answers to its operator's commands, as status, peers, queues and groups, and the orders it takes."""
+"""A running node's answers to its operator's commands, such as status, peers, queues and groups, and the orders it
+takes."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Held(Struct, forbid_unknown_fields=True):
 
 
 class AskedStore(Protocol):
-    """The part of a store that answers use (`router.disk.store.store.Store`)."""
+    """The part of a store that is needed for answers (`router.disk.store.store.Store`)."""
 
     @property
     def next_seq(self) -> int: ...
@@ -60,7 +61,7 @@ class AskedStore(Protocol):
 
 
 class Asked(Protocol):
-    """The part of the message router's cycle that answers use."""
+    """The part of the message router's cycle that is needed for answers."""
 
     router: Router
 
@@ -94,9 +95,9 @@ class Inquiries:
         self.invited: Callable[[Router], list[dict[str, Any]]] = lambda router: []
         """Returns one row for each invitation that this node was given."""
         self.hurry: Callable[[Iterable[bytes]], None] = lambda keys: None
-        """Has these neighbours dialled soon, as somebody waits for their answer."""
+        """Has these neighbours dialled soon, because a command waits for their answer."""
         self.on_report: Callable[[str, str, str], bool] = lambda name, kind, text: False
-        """Takes what a service in a process of its own reports; returns whether it knows that service."""
+        """Handles the report of a service in a process of its own; returns whether it knows that service."""
         self._heard_s: dict[bytes, float] = {}  # by the steady clock, when the link of a known key ended
 
     def link_ended(self, router: Router, number: int, now: Now) -> None:
@@ -127,7 +128,8 @@ class Inquiries:
         return text
 
     def _invited(self, asked: Asked, _: str) -> list[dict[str, Any]]:
-        """Return the invitations. Who waits for an answer asks this again and again, so the inviters are hurried."""
+        """Return the invitations. A command that waits for an answer repeats this question, so the inviters are dialled
+        soon."""
         rows = self.invited(asked.router)
         self.hurry(bytes.fromhex(one["inviter"]) for one in rows if one["outcome"] == "waiting")
         return rows
@@ -155,7 +157,7 @@ class Inquiries:
         }
 
     def _clock(self, asked: Asked, argument: str) -> dict[str, Any]:
-        """Return the judgement of this machine's clock; with `confirm`, take the operator's word that it is right."""
+        """Return the judgement of this machine's clock; with `confirm`, record the operator's word that it is right."""
         if argument not in ("", CONFIRM):
             return {"error": f"the clock takes no request but {CONFIRM!r}, not {argument[:40]!r}"}
         if argument == CONFIRM:
@@ -203,7 +205,7 @@ class Inquiries:
         return list(found.values())
 
     def _away_s(self, key: bytes, now: Now) -> float | None:
-        """Return how long ago the last link of a neighbour ended; None if it had none since this node started."""
+        """Return the seconds since the last link of a neighbour ended; None if it had none since this node started."""
         heard_s = self._heard_s.get(key)
         return None if heard_s is None else round(now.mono_s - heard_s, 3)
 
@@ -236,7 +238,7 @@ class Inquiries:
         return f"its clock is {apart_words(measured.offset_ns)} ours"
 
     def _whence(self, asked: Asked, router: str) -> dict[str, Any]:
-        """Return the IP address that the open link of a router comes from; "" if there is none."""
+        """Return the IP address of the other end of a router's open link; "" if there is none."""
         link = asked.router.links.to(bytes.fromhex(router)) if len(router) == 64 else None
         writer = None if link is None or link.app else asked.link_writers.get(link.id)
         return {"ip": writer.ip if writer is not None else ""}
@@ -330,7 +332,7 @@ def _following(seq: int, values: Iterable[bytes], router: bytes) -> Iterator[Lin
 
 
 def _entry(known: Neighbour | None) -> dict[str, Any]:
-    """Return who made a neighbour known, until when (Unix seconds; 0: without an end), and its URLs."""
+    """Return the origin of a neighbour, the Unix second until which it is one (0: without an end), and its URLs."""
     if known is None:
         return {"learned": None, "until_s": 0, "urls": []}
     return {"learned": known.learned, "until_s": known.until_s, "urls": list(known.urls)}

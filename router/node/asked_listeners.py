@@ -13,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 class AskedListeners:
-    """`listen(nursery, url)` begins to listen and returns where; `tell(service, url, problem)` tells the service."""
+    """Owns these listeners. `listen(nursery, url)` begins to listen and returns where; `tell(service, url, problem)`
+    tells the service."""
 
     def __init__(
         self, nursery: trio.Nursery, listen: Callable[[trio.Nursery, str], Awaitable[str]],
@@ -29,9 +30,9 @@ class AskedListeners:
         return f"<{len(self.urls)} listeners that services asked for>"
 
     def want(self, service: bytes, url: str) -> None:
-        """Listen at this URL for the service, in place of where it was; "": nowhere.
+        """Listen at this URL for the service, in place of the earlier one; "": nowhere.
 
-        Links that came by it end with it."""
+        The links that came by the earlier one end with it."""
         if self._nursery.cancel_scope.cancel_called:
             return  # the node stops
         before, scope = self._open.get(service, ("", None))

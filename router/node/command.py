@@ -24,7 +24,7 @@ from router.transport import contract as transport
 log = logging.getLogger(__name__)
 
 LAN = "services.discovery", "lan", "here"
-"""The service that finds other nodes on local networks, and the setting that allows those that the node is in."""
+"""The service that finds other nodes on local networks, and its setting that allows the node's present networks."""
 
 
 @click.command(cls=Command)

@@ -77,7 +77,7 @@ class StreamWriter(LinkWriter):
         self._scope.deadline = trio.current_time() + self._goodbye_s
 
     def use(self, scope: trio.CancelScope) -> None:
-        """Cut the link by this scope from now on, and at once if it was cut before."""
+        """Let this scope end the link from now on, or at once if the link was already cut."""
         scope.deadline = self._scope.deadline
         if self._scope.cancel_called:
             scope.cancel()
@@ -253,7 +253,7 @@ class Connection:
             return error.before, error
 
     def _judge(self, reason: Reason, text: str) -> Verdict:
-        """Return what the other end's goodbye says of this node."""
+        """Return what the other end's goodbye says about this node."""
         both_dialled = self.link_writer.closing is not None  # then this end closes one of the two connections as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
             return Verdict(DISPLACED, is_displaced=True)

@@ -1,4 +1,5 @@
-"""The message router's cycle, without I/O and without waiting: hear, feed, decide, apply; committed; carry out.
+"""The message router's cycle, without I/O and without waiting: hear, feed, decide, apply; then, once committed, carry
+out.
 
     job = cycle.hear(event)       # at each event; a read's job goes to the verifiers at once
     if cycle.begin():             # feed, decide, apply: there is a transaction to commit
@@ -151,7 +152,7 @@ class Cycle:
     # -- hearing -----------------------------------------------------------------------------------------------
 
     def hear(self, heard: Heard) -> Job | None:
-        """Take in an event; return the job of a read, whose signatures are to be checked while a commit runs."""
+        """Take an event; return the job of a read, whose signatures are to be checked while a commit runs."""
         match heard:
             case Arrived():
                 return self._examine(heard)
@@ -167,7 +168,7 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """Take in reads whose signatures have been checked."""
+        """Take reads whose signatures have been checked."""
         self._jobs += jobs
         self.wakes = self.is_urgent = True
 
@@ -335,7 +336,8 @@ class Cycle:
     # -- effects -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect], now: Now) -> None:
-        """Carry out effects in the order in which they were decided; what one of them leads to comes after all of them.
+        """Carry out effects in the order in which they were decided; further effects that follow from them come after
+        all of them.
 
         A message has its number on the link since it was decided, and must leave in that order."""
         effects = [*effects]
@@ -369,7 +371,7 @@ class Cycle:
                 writer.close(effect.reason, effect.text)
 
     def _go_on(self, effect: Asking, now: Now) -> None:
-        """Give the router what it asked for, on which it decides at once."""
+        """Give the router the answer that it asked for, on which it decides at once."""
         match effect:
             case Fetch():
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)

@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 
 
 def room(descriptors: int, listeners: int) -> int:
-    """Return how many connections each listener may have: store and event log never lack a descriptor, and a quarter
-    is for local apps."""
+    """Return how many connections each listener may have, so that store and event log always have a descriptor; a
+    quarter is for local apps."""
     return max(1, min(descriptors - OTHERS_MAX, descriptors * 3 // 4) // max(1, listeners))
 
 

@@ -1,6 +1,6 @@
-"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when messages wait for them.
+"""Dialling: one connection for each key, with back-off and jitter; uplinks always, others when messages wait for them.
 
-Addresses that only advertisements name are resolved, judged again and dialled within a budget (R-D12, R-D22).
+Addresses known from advertisements alone are resolved, judged again and dialled within a budget (R-D12, R-D22).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from router.transport.contract import ConnectFailed, Stream
 log = logging.getLogger(__name__)
 
 HURRIED_S = 2.0
-"""The longest pause between two dials of a neighbour whose answer somebody waits for."""
+"""The longest pause between two dials of a neighbour whose answer a command waits for."""
 
 OnFailed = Callable[[Neighbour, str, bool], None]
-"""Hears why a neighbour was not connected to, and whether it was something else than that it does not let us in."""
+"""Callback that gets why a neighbour was not connected to, and whether the cause was other than its refusal."""
 
 
 class Verdict(NamedTuple):
-    """What the other end of a connection said of this node when it ended it.
+    """The other end's last words about this node when the connection ended.
 
     `text`: a sentence for the operator, "" if nothing is wrong; `lets_in`: False if this node is refused there;
     `is_displaced`: another connection of this node's key took over there, maybe one that the other end dialled;
-    `is_logged`: the log has the cause, as the neighbour told it before it ended the connection."""
+    `is_logged`: the log has the cause, as the neighbour gave it before it ended the connection."""
 
     text: str = ""
     lets_in: bool = True
@@ -88,8 +88,8 @@ class Dialler:
     def reconcile(self, neighbours: Iterable[Neighbour]) -> None:
         """Take the neighbours as they are configured now, at the start and after each change.
 
-        The dial or pause of a changed neighbour ends, and its task decides anew whether and where to dial. Connections
-        are not touched: the message router closes those that may not stay.
+        A changed neighbour's dial or pause ends, and its task decides again whether and where to dial. Connections are
+        not touched: the message router closes those that may not stay.
         """
         before = self._neighbours
         self._neighbours = {one.key: one for one in neighbours}
@@ -104,7 +104,8 @@ class Dialler:
                 self.want(key)
 
     def want(self, key: bytes) -> None:
-        """Dial this key, for which messages wait, unless that is under way, no address is known, or the node stops."""
+        """Dial this key, for which messages wait, unless a dial is under way, no address is known, or the node
+        stops."""
         if self._nursery.cancel_scope.cancel_called:
             return
         if key in self._attempts:
@@ -114,7 +115,8 @@ class Dialler:
             self._nursery.start_soon(self._keep, key)
 
     def hurry(self, keys: Iterable[bytes]) -> None:
-        """Have these keys dialled within `HURRIED_S` of their last attempt: somebody waits for the answer just now."""
+        """Have these keys dialled within `HURRIED_S` of their last attempt, because a command waits for their
+        answer."""
         for began_s, scope in [self._pauses[key] for key in keys if key in self._pauses]:
             scope.deadline = min(scope.deadline, began_s + HURRIED_S)
 
@@ -180,7 +182,8 @@ class Dialler:
         return min(failures + 1, 32)
 
     def _is_let_in_now(self, neighbour: Neighbour, verdict: Verdict) -> bool:
-        """Whether a neighbour lets us in that did not the last time: then it only ends the connection of a stranger."""
+        """Whether a neighbour that refused this node the last time lets it in now; then it ends only a stranger's
+        connection."""
         was_refused = neighbour.key in self._refused_by
         if verdict.lets_in:
             self._refused_by.discard(neighbour.key)
@@ -189,7 +192,8 @@ class Dialler:
         return was_refused and verdict.lets_in
 
     def _may_have_crossed(self, neighbour: Neighbour, lasted_s: float) -> bool:
-        """Whether the other end may have dialled as well: then the connection stays that the lower key dialled."""
+        """Whether the other end may have dialled as well, in which case the connection dialled by the lower key
+        stays."""
         return not neighbour.uplink and neighbour.key < self._key.public and lasted_s < TOGETHER_S
 
     def _pause_s(self, failures: int) -> float:
@@ -199,7 +203,7 @@ class Dialler:
         return longest * (0.5 + self._draw() / 2)
 
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
-        """Dial its addresses in turn; keep why each was not reached, also if a later one is."""
+        """Dial its addresses in turn; keep the reason for each failure, even if a later address is reached."""
         stream, problems = None, []
         for url in neighbour.urls:
             try:
@@ -263,7 +267,7 @@ class Dialler:
     def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
         """Keep why the last attempt failed, "" if it did not; log each new reason once.
 
-        It is a warning only for a neighbour that the operator has chosen, as others come and go."""
+        It is a warning only for a neighbour that the operator has chosen, since others come and go."""
         if self._neighbours.get(neighbour.key) != neighbour:
             return  # the configuration has changed since
         level = logging.WARNING if neighbour.learned in (CONFIG, INVITED) else logging.INFO

@@ -1,7 +1,6 @@
-"""The node as a guest: the invitations that its home holds, and writing down how each was answered, and what it may do
-by them since (R-D16).
+"""The node as a guest: the invitations in its home, their answers, and its rights by them since then (R-D16).
 
-What is asked of whom and when is decided in `router/core/routing/redeeming.py`.
+The decisions about requests are in `router/core/routing/redeeming.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Kept = TypeVar("Kept")
 
 @dataclass(slots=True)
 class Guest:
-    """Owns the files of invitations while the node runs; `name` is what it calls itself at its inviters."""
+    """Owns the files of invitations while the node runs; `name` is its name for itself at its inviters."""
 
     home: Home
     name: str = ""
@@ -53,7 +52,7 @@ class Guest:
         return f"<guest by {len(self._known)} invitations>"
 
     def offers(self) -> tuple[Offer, ...]:
-        """Read the home's invitations anew; return those that are not answered, once those long answered are gone."""
+        """Read the home's invitations again and delete those answered long ago; return those without an answer."""
         received.tidy(self.home, int(time.time()))
         self._read()
         waiting = [(one, one.invitation()) for one in self._known.values() if one.outcome == "waiting"]
@@ -64,14 +63,14 @@ class Guest:
         )  # fmt: skip
 
     def inviters(self) -> frozenset[bytes]:
-        """Return the keys that have answered an invitation, as `offers` has read them."""
+        """Return the keys that have answered an invitation, as last read by `offers`."""
         return frozenset(one.key for one in self._known.values() if one.outcome != "waiting")
 
     def _read(self) -> None:
         self._known = {one.id: one for one in received.received(self.home)}
 
     async def answered(self, answer: InvitationAnswered) -> None:
-        """Write down an answer, and the group that comes with a yes, however long the disk takes to allow it."""
+        """Record an answer, and keep the group of an accepted invitation, however long the disk refuses."""
         async with self._writing:
             new = await _written(partial(received.answered, self.home, answer.id, _answer(answer)))
         if new is None:
@@ -86,7 +85,7 @@ class Guest:
             log.info("%s let us in by the invitation %s", shown, new.id[:16])
 
     def heard(self, terms: TermsHeard) -> None:
-        """Take what an inviter says that this node may do there, to be written by `write_terms`."""
+        """Take an inviter's statement of this node's rights there, to be recorded by `write_terms`."""
         self._terms[terms.inviter] = terms
         if terms.reason == Reason.BLOCKED:
             self._blocked.add(terms.inviter)
@@ -94,11 +93,11 @@ class Guest:
             self._blocked.discard(terms.inviter)
 
     def has_heard_block(self, inviter: bytes) -> bool:
-        """Whether an inviter has told, since this node started, that its operator has blocked this node."""
+        """Whether an inviter has reported, since this node started, that its operator has blocked this node."""
         return inviter in self._blocked
 
     async def write_terms(self) -> None:
-        """Write down what was heard, after the answers that came before it."""
+        """Record the statements taken, after the answers that came before them."""
         async with self._writing:
             while self._terms:
                 inviter, terms = self._terms.popitem()
@@ -109,9 +108,9 @@ class Guest:
                     log.warning("%s: %s", short(key_text("addr", inviter)), said)
 
     def rows(self, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> list[dict[str, Any]]:
-        """Return one row for each invitation; `cause`: why it is not answered; `problem`: what is wrong with our being
-        a guest of its router, in the row of the newest, "" if nothing is. `dialled`: why the last attempt to connect
-        failed, by key."""
+        """Return one row for each invitation. `cause`: why it is not answered; `problem`: in the row of a router's
+        newest one, what is wrong with this node's rights there, "" if nothing is. `dialled`: why the last attempt to
+        connect failed, by key."""
         now_s = time.time()
         wrong = received.problems(self._known.values(), now_s, lambda one: self._cause(one, redeeming, dialled))
         newest = {one.key: one.id for one in sorted(self._known.values(), key=lambda one: one.known_s)}
@@ -139,7 +138,8 @@ class Guest:
 
 
 async def _written(write: Callable[[int], Kept]) -> Kept:
-    """Return the result of a function that writes into the home, given the time, once the disk allows it."""
+    """Return the result of a function that writes into the home and is given the time, repeated until the disk allows
+    it."""
     problem = ""
     while True:
         try:

@@ -1,7 +1,7 @@
 """The message router's duties without an event: deadlines, queues that ended, damage, the clock, silent links.
 
-It runs at the beginning of a cycle. Duties that read queues from the store come before changes to them, and there is
-one in a cycle: its decisions are committed before the store is read again.
+It runs at the beginning of a cycle. Duties that read queues from the store come before changes to them, and each cycle
+runs one of them: its decisions are committed before the store is read again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEFAULTS = Config()
 
 
 class HouseStore(Protocol):
-    """The part of a store that housekeeping uses (`router.disk.store.store.Store`)."""
+    """The part of a store that housekeeping needs (`router.disk.store.store.Store`)."""
 
     clock: Belief | None
 
@@ -63,7 +63,7 @@ class HouseStore(Protocol):
 
 
 class Log(Protocol):
-    """The part of the event log that housekeeping uses (`router.disk.log.logbook.Logbook`)."""
+    """The part of the event log that housekeeping needs (`router.disk.log.logbook.Logbook`)."""
 
     def sealed(self, now: Now) -> int: ...
     def is_due(self, now: Now) -> bool: ...
@@ -87,8 +87,8 @@ class HousekeepingLimits:
 
 
 class Housekeeping:
-    """Runs these duties on the cycle's `link_writers` and `measured`, by link, and its `deeds`; `free_bytes` returns
-    the free disk space.
+    """Runs these duties on the cycle's `link_writers`, `measured` (by link) and `deeds`; `free_bytes` returns the free
+    disk space.
 
     `is_due`: a second has passed; `is_disk_full`: as found at the last such second.
     """
@@ -207,7 +207,7 @@ class Housekeeping:
             self._look_at_clock(now)
 
     def confirm_clock(self, now: Now) -> None:
-        """Take the operator's word that the clock is right."""
+        """Record the operator's word that the clock is right."""
         self._wall.confirm(now)
         self._judge_clock(0.0, now)
 
@@ -240,8 +240,8 @@ class Housekeeping:
         return now
 
     def _is_asked(self, number: int) -> bool:
-        """Whether the link counts for the clock: to a neighbour known to the operator, not to an app, which has our
-        clock."""
+        """Whether the link's measurement counts for the clock: that of a neighbour known to the operator, not of an
+        app, which has our clock."""
         link = self._router.links.get(number)
         return link is not None and not link.app and link.standing in (Standing.PEER, Standing.CLIENT)
 

@@ -1,4 +1,4 @@
-"""The bytes that the node has read and not settled, on all links: reading waits while they are too many."""
+"""The bytes that the node has read and not settled, on all links; reading waits while there are too many."""
 
 from __future__ import annotations
 

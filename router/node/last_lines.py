@@ -1,4 +1,4 @@
-"""The last lines that a process printed on standard error, kept in case that nothing else says why it ended."""
+"""The last lines that a process printed on standard error, in case nothing else explains why it ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINES_MAX = 10
 LINE_CHARACTERS_MAX = 200
 END_BYTES_MAX = 16 * 1024
 PACE_S = 0.05
-"""The pause after each read: a process that prints without end waits, and does not take up the node's time."""
+"""The pause after each read, so that a process that prints without end waits, and does not take up the node's time."""
 DRAIN_S = 1.0
 FATAL = "Fatal Python error"
 SECRET = re.compile(r"[\w+=-]{32,}")

@@ -87,7 +87,7 @@ class LinkWriter:
             self._wake()
 
     def close(self, reason: Reason, text: str) -> None:
-        """Say goodbye; the connection ends a little later, so that a stopping node still hears settlings."""
+        """Say goodbye; the connection ends a little later, so that a stopping node still receives settlings."""
         if self.closing is None:
             self.closing = reason, text
             self._session.goodbye(reason, text)

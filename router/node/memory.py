@@ -12,10 +12,11 @@ _M_MMAP_THRESHOLD = -3  # mallopt(3)
 
 
 def settle_in() -> None:
-    """Set the collector and the allocator; call once everything lasting is made.
+    """Set the collector and the allocator; call this once everything lasting is made.
 
     Existing objects stay, and batches are many short-lived values without cycles, so cycles are collected less often.
-    Large blocks on the heap leave holes between small ones: a fifth of the process, with a million messages queued.
+    Large blocks on the heap would leave holes between small ones: a fifth of the process, with a million messages
+    queued.
     """
     gc.collect()
     gc.freeze()

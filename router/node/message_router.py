@@ -39,20 +39,20 @@ SETTLINGS_WAIT_S = 0.005
 
 
 class Dials(Protocol):
-    """The part of the dialler that deeds use (`router.node.dialler.Dialler`)."""
+    """The part of the dialler that deeds need (`router.node.dialler.Dialler`)."""
 
     def want(self, key: bytes) -> None: ...
     def reconcile(self, neighbours: Iterable[Neighbour]) -> None: ...
 
 
 class Listeners(Protocol):
-    """The part of the listeners of services that deeds use (`router.node.asked_listeners.AskedListeners`)."""
+    """The part of the listeners of services that deeds need (`router.node.asked_listeners.AskedListeners`)."""
 
     def want(self, service: bytes, url: str) -> None: ...
 
 
 class Guests(Protocol):
-    """The part of the node as a guest that deeds use (`router.node.guest.Guest`)."""
+    """The part of the node as a guest that deeds need (`router.node.guest.Guest`)."""
 
     async def answered(self, answer: InvitationAnswered) -> None: ...
     def heard(self, terms: TermsHeard) -> None: ...
@@ -60,7 +60,7 @@ class Guests(Protocol):
 
 
 class File(Protocol):
-    """The part of the configuration file that deeds use (`router.node.peers_file.PeersFile`)."""
+    """The part of the configuration file that deeds need (`router.node.peers_file.PeersFile`)."""
 
     def look(self) -> FileLooked: ...
     async def write(self, deed: WriteGuests) -> FileWritten: ...
@@ -110,7 +110,7 @@ class MessageRouter(TrioActor):
                 self.nursery.start_soon(self._drain, done)
 
     def hear(self, heard: Heard) -> None:
-        """Take in an event, in the caller's task; the one inbox is the cycle's. A read is examined at once, so that
+        """Take an event, in the caller's task; the one inbox is the cycle's. A read is examined at once, so that
         verification runs during a commit. An exception here ends the router, not the caller."""
         if self.actor_stopped.is_set():
             return

@@ -130,7 +130,7 @@ def neighbours(config: Config) -> list[Neighbour]:
 
 
 def directory(config: Config, me: PublicKey) -> Directory:
-    """Return the directory of neighbours and local keys that the configuration names."""
+    """Return the directory of neighbours and local keys in the configuration."""
     found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone", join_open=config.node.join_open)
     found.replace_neighbours(neighbours(config))
     found.configured_locals = frozenset(bytes(one.address) for one in config.local)
@@ -269,7 +269,7 @@ class Node:
         self._message_router.hear(ServiceNews(service, LISTENING, said))
 
     def _not_connected(self, neighbour: Neighbour, text: str, let_in: bool) -> None:
-        """Tell the service that made a neighbour known that it could not be connected to."""
+        """Tell the service that named a neighbour that connecting to it failed."""
         if neighbour.by:
             said = json.dumps({"key": neighbour.key.hex(), "text": text, "let_in": let_in})
             self._message_router.hear(ServiceNews(neighbour.by, UNREACHED, said))
@@ -303,8 +303,8 @@ class Node:
         )  # fmt: skip
 
     async def _serve_accepted(self, stream: Stream) -> None:
-        """Serve an accepted connection; count one with an unknown key, because only a number of these may be open,
-        whether let in or not."""
+        """Serve an accepted connection; count one with an unknown key, because their number is limited, whether they
+        are let in or not."""
         is_known = stream.peer is None or self._is_known(stream.peer, stream.owner)
         self._unknown += not is_known
         try:
@@ -324,7 +324,7 @@ class Node:
                 await stream.aclose()
 
     async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> Verdict:
-        """Serve a connection to its end; return what the other end said of this node at last."""
+        """Serve a connection to its end; return the other end's last words about this node."""
         config = self._config
         judge = partial(welcome, self._directory, config, stream.owner)
         offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
@@ -347,7 +347,7 @@ class Node:
         return connection.verdict
 
     def _is_busy(self) -> bool:
-        """Whether readers must wait, because too many events are still to be fed."""
+        """Whether readers must wait, because too many events are not yet fed."""
         return len(self._message_router.cycle) > INBOX_BUSY
 
     def _log_head(self) -> LogHead | None:

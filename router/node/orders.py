@@ -1,4 +1,4 @@
-"""The operator's orders to a running node, which the message router takes in like other events."""
+"""The operator's orders to a running node, which the message router takes like other events."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ClearQueue:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """Replace the neighbours by those of the configuration, and the invitations to redeem, and the keys that have
-    answered some before, by those that the home holds; all were read again."""
+    """Replace the neighbours by those of the configuration, and the invitations to redeem and their inviters by those
+    of the home; all were read again."""
 
     neighbours: tuple[Neighbour, ...]
     offers: tuple[Offer, ...] = ()
@@ -27,7 +27,7 @@ class Reconfigured:
 
 @dataclass(frozen=True, slots=True)
 class ServiceNews:
-    """Tell a service of this node what has become of what it asked for."""
+    """Tell a service of this node the result of its request."""
 
     service: bytes
     word: str
@@ -36,4 +36,4 @@ class ServiceNews:
 
 @dataclass(frozen=True, slots=True)
 class ClockConfirmed:
-    """Believe this machine's clock, which the operator says is right."""
+    """Trust this machine's clock, which the operator says is right."""

@@ -1,6 +1,6 @@
-"""Writing the grants of guests into `router.toml` while the node runs, and saying once if that fails (R-D15).
+"""Write the grants of guests into `router.toml` while the node runs, and report once if that fails (R-D15).
 
-What is written and when is decided in `router/core/routing/guests.py`.
+The decisions about these grants are in `router/core/routing/guests.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class PeersFile:
-    """Changes the file at `path`; `neighbours` reads it anew, and raises `ConfigError`."""
+    """The configuration file at `path`; `neighbours` reads it again, and raises `ConfigError`."""
 
     def __init__(self, path: Path, neighbours: Callable[[], tuple[Neighbour, ...]]) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class PeersFile:
             return FileLooked(b"", self._tell(error))
 
     async def write(self, deed: WriteGuests) -> FileWritten:
-        """Write the grants in a thread; then read the neighbours, without waiting, so that no later change is lost."""
+        """Write the grants in a thread; then read the neighbours without waiting, so that no later change is lost."""
         guests = [Guest(PublicKey(one.key), one.name, one.rights, one.until_s) for one in deed.grants]
         write = partial(config_guests.write_guests, self._path, guests, deed.file, int(time.time()))
         try:
@@ -57,7 +57,7 @@ class PeersFile:
         return FileWritten(done.keys, done.left, neighbours)
 
     def _tell(self, error: ConfigError) -> str:
-        """Log a problem that was not the last one; return it."""
+        """Log a problem unless it is the same as the last one; return it."""
         problem = str(error).splitlines()[0]
         if problem != self._told:
             log.warning("guests are let in, but not written down: %s; this node tries again", problem)

@@ -1,4 +1,4 @@
-"""The services of a node: found, given keys, started where each is to run, and shown in `router status`."""
+"""The services of a node: found, given keys, started where each is to run, and listed in `router status`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Remark(NamedTuple):
-    """A sentence about a service, when it was said (monotonic seconds), and what its process printed last."""
+    """A sentence about a service, its time (monotonic seconds), and the last lines that its process printed."""
 
     text: str
     at_s: float
@@ -43,7 +43,7 @@ class Remark(NamedTuple):
 
 @dataclass(slots=True)
 class Resident:
-    """One instance of a service: why it failed last, how often it was started, and what it warned of last."""
+    """One instance of a service: why it failed last, how often it was started, and its last warning."""
 
     instance: Instance
     plugin: Plugin
@@ -61,7 +61,7 @@ class Resident:
         self.problem = Remark(text, time.monotonic(), last_lines)
 
     def remark(self, is_running: bool) -> Remark | None:
-        """Return why it is away, or the last that was wrong with it while it runs."""
+        """Return why it is away, or its last problem while it runs."""
         if not is_running:
             return self.problem or self.warning
         if self.problem is None or (self.warning is not None and self.warning.at_s > self.problem.at_s):
@@ -91,18 +91,18 @@ class Residents:
 
     @property
     def public(self) -> frozenset[bytes]:
-        """The keys of the services that strangers may send to."""
+        """Return the keys of the services that strangers may send to."""
         return frozenset(bytes(self._all[name].key.public) for name in self._config.node.services_public)
 
     @property
     def directory(self) -> dict[bytes, ServiceFacts]:
-        """The services by key: the name of each, and the events that it may write to the log."""
+        """Return the services by key: the name of each, and the events that it may write to the log."""
         return {
             bytes(one.key.public): ServiceFacts(name, frozenset(one.plugin.events)) for name, one in self._all.items()
         }
 
     def facts(self, connected: frozenset[bytes]) -> list[dict[str, Any]]:
-        """Return one row for each service, as in `router status`; `connected`: the keys of all open links."""
+        """Return one row for each service, as in `router status`. `connected`: the keys of all open links."""
         return [self._row(one, one.key.public in connected) for one in self._all.values()]
 
     @staticmethod
@@ -117,7 +117,7 @@ class Residents:
         }  # fmt: skip
 
     def hear_report(self, name: str, kind: str, text: str) -> bool:
-        """Take what a service in a process of its own says is wrong with it; return whether there is such a service."""
+        """Handle a report of a service in a process of its own; return whether there is such a service."""
         one = self._all.get(name)
         if one is None or kind not in (PROBLEM, WARNING, ENDED):
             return False

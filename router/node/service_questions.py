@@ -14,7 +14,7 @@ OPEN_MAX = 256
 
 
 class ServiceQuestions:
-    """The open questions, at most `OPEN_MAX`; beyond that the oldest is answered with an error."""
+    """The open questions, at most `OPEN_MAX`; beyond it the oldest is answered with an error."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -50,7 +50,7 @@ class ServiceQuestions:
             router.answer(link, answer.text, now)
 
     def look(self, router: Router, now: Now) -> None:
-        """Answer questions to services without a link with an error; called when a link went down."""
+        """Answer the questions to services without a link with an error; called when a link went down."""
         gone = [number for number, (_, key) in self._open.items() if router.links.to(key) is None]
         for number in gone:
             link, key = self._open.pop(number)

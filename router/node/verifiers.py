@@ -1,7 +1,7 @@
 """Signatures off the loop: verifier processes, one per spare core, fed with whole reads in a fair order.
 
 Each neighbour has a lane, and all strangers share a narrow one. Jobs leave in the order of their lane, whichever
-verifier had them; lanes do not wait for each other. With one or two messages and no other job waiting, or without
+verifier checked them; lanes do not wait for each other. With one or two messages and no other job waiting, or without
 verifiers, the check runs in the loop; but strangers' messages wait for a verifier if there are any.
 """
 

@@ -60,7 +60,7 @@ BELIEVED = (State.BELIEVED, State.CONFIRMED)
 
 
 class Vote(NamedTuple):
-    """The offset by which the clock of a neighbour known to the operator is ahead of ours."""
+    """The offset by which the clock of a neighbour that the operator knows is ahead of ours."""
 
     offset_ns: int
     is_uplink: bool = False
@@ -71,7 +71,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class ClockLimits:
-    """Limits in seconds: the least step; how far ahead of the last known time a start may be; the largest difference of
+    """Limits in seconds: the least step; how far a start may be ahead of the last known time; the largest difference of
     two clocks that agree."""
 
     step_s_max: float = LIMITS.clock_step_s_max
@@ -80,8 +80,8 @@ class ClockLimits:
 
 
 class WallClock:
-    """Judges the wall clock about once a second, and when a neighbour's clock differs. In between, the steady clock
-    counts on from the last believed time, so that no deadline passes by a step that has not been judged."""
+    """Judges the wall clock about once a second, and when a neighbour's clock differs. In between, time is counted by
+    the steady clock from the last believed time, so that no deadline passes by an unjudged step."""
 
     def __init__(self, shown: Now, limits: ClockLimits, known: Belief | None = None) -> None:
         """Begin with the reading `shown`; `known` is the last belief before the start."""
@@ -160,12 +160,12 @@ class WallClock:
                 self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
 
     def confirm(self, now: Now) -> None:
-        """Believe the clock, which the operator says is right."""
+        """Trust the clock, which the operator says is right."""
         self._last = self._judged = Now(now.shown_ns, now.mono_ns)
         self.state = State.CONFIRMED
 
     def problem(self, now: Now) -> str:
-        """Return for the operator what is wrong, what follows and what to do; empty if nothing is wrong."""
+        """Return a sentence for the operator with the fault, its consequence and the remedy; "" if nothing is wrong."""
         if self.state is State.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
             return (
                 f"the clock of this machine began {apart_words(self.began_ahead_ns)} "
@@ -190,8 +190,8 @@ class WallClock:
 def consensus(votes: Sequence[Vote], near_ns: int) -> int | None:
     """Return by how much this clock is behind its neighbours'; 0 if they agree with it, None if they are undecided.
 
-    An uplink counts twice. One neighbour alone is believed only if it is an uplink and no other agrees with this clock:
-    of a core and an edge whose clocks differ, the edge is the one that doubts its own.
+    An uplink counts twice. A single neighbour is believed only if it is an uplink and no other agrees with this clock:
+    if the clocks of a core and an edge differ, the edge doubts its own.
     """
     agree = [one for one in votes if abs(one.offset_ns) <= near_ns]
     most = _largest_group(sorted(one for one in votes if abs(one.offset_ns) > near_ns), 2 * near_ns)

@@ -1,4 +1,4 @@
-"""The welcome of a neighbour by its key: whether it is let in, and as a stranger within narrower bounds."""
+"""The welcome of a neighbour by its key: whether it is let in, and within which bounds as a stranger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from router.transport.contract import Stream
 
 
 def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -> Welcome | None:
-    """Return the welcome of a proven key, None if it is not let in and is not told why; `owner`: on the owner's
+    """Return the welcome of a proven key; None if it is rejected without a reason. `owner`: it came by the owner's
     socket."""
     standing, limits = directory.standing(bytes(key), owner), config.limits
     if standing is Standing.STRANGER:

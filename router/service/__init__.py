@@ -1,6 +1,6 @@
-"""What services are written with: `Service` and `Received`, or the values of `router.service.contract` for rules.
+"""The base of services: `Service` and `Received`, or the values of `router.service.contract` for rules.
 
-What is public is named here and loaded when it is first used, so that a service's settings cost no more than they need.
+Public names are listed here and loaded on first use, so that a service's settings cost no more than they need.
 """
 
 from __future__ import annotations

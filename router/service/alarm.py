@@ -1,4 +1,4 @@
-"""The one time at which a host wakes its rules: a later `Wake` replaces an earlier one."""
+"""The time at which a host wakes its rules: a later `Wake` replaces an earlier one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trio
 
 
 class Alarm:
-    """Calls `ring` at the Unix second that was set last, once; to set it anew costs no task."""
+    """Calls `ring` at the Unix second that was set last, once; setting it again costs no task."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
@@ -21,13 +21,13 @@ class Alarm:
         return f"<alarm at Unix second {self._at_s:.3f}>"
 
     def set(self, at_s: float) -> None:
-        """Ring at this Unix second, and at none that was set before."""
+        """Ring at this Unix second instead of the one that was set before."""
         if at_s != self._at_s:
             self._at_s = at_s
             self._due_s = self._scope.deadline = trio.current_time() + max(0.0, at_s - time.time())
 
     async def run(self) -> None:
-        """Ring for ever."""
+        """Wait for each time that is set, and ring, until cancelled."""
         while True:
             with trio.CancelScope(deadline=self._due_s) as self._scope:
                 await trio.sleep_forever()

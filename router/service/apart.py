@@ -1,8 +1,8 @@
 """One service in a process of its own: `python -m router.service.apart HOME NAME`.
 
-The node starts it so for `run = "apart"`, and holds the other end of its standard input: when that ends, so does this.
-For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input. SIGTERM and Ctrl-C end a service
-with exit code 0; before it runs they end the process, as any program.
+For `run = "apart"` the node starts it, and holds the other end of its standard input: when that closes, this process
+ends. For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input. SIGTERM and Ctrl-C end a
+running service with exit code 0; before it runs they end the process as usual.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""How often a service has failed on which message."""
+"""The number of times that a service has failed on a message."""
 
 from __future__ import annotations
 
 from router.core.wire.crypto import MessageId
 
 FAILED_MESSAGES_MAX = 1000
-"""So many messages on which a service failed are remembered with their attempts; the oldest give way."""
+"""Most messages whose failures are remembered; the oldest are forgotten first."""
 
 
 class Attempts:
-    """Failures by message. It outlives restarts of the service, though not its process."""
+    """Failures by message. They survive restarts of the service, but not of its process."""
 
     def __init__(self, most: int, messages_max: int = FAILED_MESSAGES_MAX) -> None:
         self.most = most
         self.ended = 0
-        """How many messages were handled or refused."""
+        """The number of messages that were handled or refused."""
         self._messages_max = messages_max
         self._failures: dict[MessageId, int] = {}
 
@@ -30,7 +30,7 @@ class Attempts:
         return self._failures.get(message, 0) >= self.most
 
     def end(self, message: MessageId) -> None:
-        """Count a message as handled, or refused for good; a refusal may have to be said again."""
+        """Count a message as handled, or refused for good; a refusal may have to be sent again."""
         self.ended += 1
         if not self.are_used_up(message):
             self._failures.pop(message, None)

@@ -1,4 +1,4 @@
-"""What rules hear and decide to take groups from node to node, as the pub/sub service does (R-C27 to R-C30).
+"""Events and deeds for passing groups from node to node, as the pub/sub service does (R-C27 to R-C30).
 
 See `router.service.contract`.
 """
@@ -12,8 +12,8 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason
 
 PullState = Literal["asked", "known", "away", "later"]
-"""What became of a `PullFrom`: that router was asked; this router knows the id, so nobody was; that router is not
-connected; or too much is asked for now."""
+"""The result of a `PullFrom`: the router was asked; the own router knows the id, so no one was asked; the router is not
+connected; or too many requests are open."""
 
 
 # -- heard ----------------------------------------------------------------------------------------------------------
@@ -21,11 +21,11 @@ connected; or too much is asked for now."""
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What became of a message with this tag at the next hop; `to`: that router, or a local recipient.
+    """The fate of the message with this tag at the next hop. `to`: that router, or a local recipient.
 
-    `reason` is None if it has taken custody ("acked", or "delivered" to an app of this node, or "unconfirmed" with
-    ttl 0); else the copy has ended for that reason. Nothing follows if the connection to the own router is lost
-    meanwhile."""
+    `reason` is None if it has taken custody ("acked", "delivered" to an app of this node, or "unconfirmed" with ttl 0);
+    else the copy has ended for that reason. No `Passed` follows if the connection to the own router is lost meanwhile.
+    """
 
     tag: str
     id: MessageId
@@ -36,7 +36,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class PulledFrom:
-    """What became of a `PullFrom`. If it is "asked", the message comes like any other, or it does not come."""
+    """The result of a `PullFrom`. After "asked" the message comes like any other, or does not come."""
 
     router: PublicKey
     group: PublicKey
@@ -49,8 +49,8 @@ class PulledFrom:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send a multicast on as it was received, to the next router `via`. With a tag, `Passed` tells what became of
-    it there, or `Sent` that the own router refused it."""
+    """Send a multicast on as it was received, to the next router `via`. With a tag, `Passed` reports its fate there, or
+    `Sent` that the own router refused it."""
 
     wire: bytes
     via: PublicKey
@@ -59,12 +59,13 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class PullFrom:
-    """Let the own router ask a connected one for a message by its id, if it does not know it; `PulledFrom` follows.
+    """Have the own router ask a connected one for a message by its id, unless it knows the message; `PulledFrom`
+    follows.
 
-    What the other answers goes to the group's subscribers here, like any message that it brings; it may not answer.
-    `expiry_min`: the minute of the message's expiry where the rules know it, or the first of so many `minutes` in which
-    it is; as long as they are at most `MINUTES_MAX` that makes the look-up cheap; 0: it is not known. `is_history`: the
-    message goes to this service alone, which keeps it for others; the group's subscribers here did not miss it."""
+    The message goes to the group's subscribers here, like any message of that router, which need not answer.
+    `expiry_min`: the minute of the message's expiry if the rules know it, or the first of `minutes` in which it may be,
+    which makes the look-up cheap for up to `MINUTES_MAX`; 0: unknown. `is_history`: the message goes to this service
+    alone, which keeps it for other nodes; the group's subscribers here did not miss it."""
 
     router: PublicKey
     group: PublicKey
@@ -76,7 +77,7 @@ class PullFrom:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Acknowledge a `Wanted`, as the pub/sub service does; until then it is heard again every few seconds."""
+    """Acknowledge a `Wanted`, as the pub/sub service does; until then it is repeated every few seconds."""
 
     group: PublicKey
     wanted: bool

@@ -1,4 +1,4 @@
-"""What rules hear and decide to catch up with other nodes after an absence, as the pub/sub service does (R-C31, R-C35).
+"""Events and deeds for catching up with other nodes after an absence, as the pub/sub service does (R-C31, R-C35).
 
 See `router.service.contract`.
 """
@@ -17,9 +17,9 @@ class HeldIds:
     """The answer to `ListHeld`: expiry minute (4 bytes, big endian) and id (32) of each message, joined, in the order
     in which the router took them.
 
-    `upto`: the arrival number to ask after for those that follow; `more`: some follow already. `gone`: a number that
-    changes when messages of the group are let go before their expiry. `times`: Unix seconds, each with how many of the
-    messages came then. `error`: why the router did not answer."""
+    `upto`: the arrival number from which the next page begins; `more`: there is one already. `gone`: a number that
+    changes when messages of the group are deleted before their expiry. `times`: Unix seconds, each with the number of
+    these messages that came then. `error`: why the router did not answer."""
 
     group: PublicKey
     keys: bytes = field(default=b"", repr=False)
@@ -32,7 +32,7 @@ class HeldIds:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Another router has refused or dropped messages of a group that were for this one; said to `pubsub`."""
+    """Another router has refused or dropped messages of a group for this one; only `pubsub` gets this event."""
 
     router: PublicKey
     group: PublicKey
@@ -41,7 +41,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class SaidCaughtUp:
-    """An app was told a `CaughtUp` of a group, that of this Unix second."""
+    """An app was told the `CaughtUp` of a group with this Unix second."""
 
     group: PublicKey
     at_s: int
@@ -53,7 +53,7 @@ class SaidCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class ListHeld:
-    """Ask which messages of a group the own router holds that arrived after the arrival number `after`."""
+    """Ask for the messages of a group that the own router holds and that arrived after the arrival number `after`."""
 
     group: PublicKey
     after: int = 0
@@ -61,10 +61,11 @@ class ListHeld:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Tell the group's subscribers on this node that what they missed has been fetched, as far as anybody has it.
+    """Tell the group's subscribers on this node that the messages they missed have been fetched, as far as anybody has
+    them.
 
-    At that Unix second `missing` of `of` messages had expired everywhere. If any were missing, each is told as soon as
-    it is connected, but for those that have `heard` it; `SaidCaughtUp` follows for each."""
+    At that Unix second `missing` of `of` messages had expired everywhere. If any were missing, each subscriber is told
+    as soon as it is connected, except those in `heard`; `SaidCaughtUp` follows for each."""
 
     group: PublicKey
     at_s: int

@@ -1,4 +1,4 @@
-"""The service contract: what a service's rules hear, and the deeds they answer with.
+"""The service contract: the events that a service's rules get, and the deeds that they return.
 
 A service is a folder. Its upper half, `rules.py`, holds one class that decides and does nothing itself:
 
@@ -6,9 +6,9 @@ A service is a folder. Its upper half, `rules.py`, holds one class that decides 
         def __init__(self, setup: Setup) -> None: ...
         def hear(self, heard: Heard, now: Now) -> list[Deed]: ...
 
-The host calls `hear` for one thing after the other. It commits what the deeds keep and note in one transaction,
-together with the messages they send, and only then carries them out. Time, settings and what was kept come as
-arguments, so the same class runs in the node, in a process of its own and in a simulation.
+The host calls `hear` for one event after the other. It commits the values, notes and messages of the deeds in one
+transaction, and only then carries the deeds out. Time, settings and kept values come as arguments, so the same class
+runs in the node, in a process of its own and in a simulation.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ T = TypeVar("T")
 
 
 class Now(NamedTuple):
-    """Unix seconds, and seconds of a clock that never steps and runs on while the machine sleeps; `slept_s`: for how
-    long it has slept since it was switched on."""
+    """Unix seconds, and seconds of a clock that never steps and runs on while the machine sleeps. `slept_s`: seconds
+    that the machine has slept since it was switched on."""
 
     wall_s: float
     mono_s: float
@@ -79,9 +79,9 @@ class Chance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a service is told when it is made: its name here, its address, its settings, and what it kept before.
+    """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept.
 
-    `kept` shows the last commit whenever it is read; `chance` is the randomness that rules may use.
+    `kept` always shows the last commit; `chance` is the randomness that rules may use.
     """
 
     name: str
@@ -96,14 +96,14 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The service is connected to its router; said once in each life, before everything else."""
+    """The service is connected to its router: the first event of each life."""
 
     router: PublicKey
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A unicast to this service (`source`) or a message of a group (`group`); heard once, also across crashes.
+    """A unicast to this service (`source`) or a message of a group (`group`); it comes once, even across crashes.
 
     `wire`: the bytes as received, without VIA; `via`: the router next to ours that brought it, None if it was published
     on this node; `seen`: the ids that a multicast names.
@@ -121,7 +121,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An operator asks; `Answer` with the same number answers, at once or later."""
+    """An operator's question; `Answer` with the same number answers it, at once or later."""
 
     number: int
     word: str
@@ -130,7 +130,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" says that a stream has ended.
+    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" means that a stream has ended.
 
     `to_group`: a datagram at a multicast door was sent to everybody there."""
 
@@ -142,7 +142,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A stream was opened at a door; said once, before what comes of it."""
+    """A stream was opened at a door; this comes before its first bytes."""
 
     door: str
     peer: str
@@ -150,7 +150,8 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message with this tag is in the router's custody, or was refused; of a `Forward` only that it was refused."""
+    """The message with this tag is in the router's custody, or was refused; for a `Forward` only a refusal is
+    reported."""
 
     tag: str
     id: MessageId
@@ -160,7 +161,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The message that was pulled; `wire` is None where the router does not have it."""
+    """The answer to `Pull`; `wire` is None if the router does not have the message."""
 
     group: PublicKey
     id: MessageId
@@ -169,7 +170,7 @@ class Pulled:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A job with this tag is done, or failed with `error`."""
+    """The job with this tag is done, or failed with `error`."""
 
     tag: str
     result: bytes = b""
@@ -178,7 +179,8 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What `Advertise` with this tag asked for: the signed message `[1, PEER_ADVERTISEMENT]`, or why there is none."""
+    """The answer to the `Advertise` with this tag: the signed message `[1, PEER_ADVERTISEMENT]`, or why there is
+    none."""
 
     tag: str
     message: bytes = b""
@@ -187,7 +189,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The time has come that `Wake` named."""
+    """The time of the last `Wake` has come."""
 
 
 Heard = (
@@ -210,7 +212,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write an event of `events.py` to the node's log; `message` is the id it is about, by which `why` finds it."""
+    """Write an event of `events.py` to the node's log. `message`: the id it is about, by which `why` finds it."""
 
     event: str
     message: MessageId | None = None
@@ -220,7 +222,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to one address; `via` names the next router. With a tag, `Sent` tells of it, and then `Passed`."""
+    """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `Passed`."""
 
     to: PublicKey
     body: bytes
@@ -231,7 +233,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publish to a group by its name in the home or its key; "": the group of this service's own key."""
+    """Publish to a group, given by its name in the home or its key; "": the group of this service's own key."""
 
     body: bytes
     group: str = ""
@@ -241,7 +243,8 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join a group, by name or key; "": the group of this service's own key. `local`: only what this node publishes."""
+    """Join a group, given by name or key; "": the group of this service's own key. `local`: only messages published on
+    this node."""
 
     group: str = ""
     local: bool = False
@@ -272,7 +275,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Refuse the message that is being heard. A *later* reason brings it again after a while."""
+    """Refuse the message of the present event. With a *later* reason it comes again after a while."""
 
     reason: Reason
     text: str = ""
@@ -280,10 +283,10 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Learn:
-    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again.
+    """Make a neighbour known to the router until that Unix second; a time that has passed ends this.
 
-    `how`: "lan", if that is where it was met; "hint", if only a hint names its addresses, which are then dialled within
-    a budget, as they may be a victim's; otherwise the views name this service."""
+    `how`: "lan" if it was met there; "hint" if only a hint names its addresses, which may be a victim's and are dialled
+    within a budget; otherwise lists of neighbours show this service's name."""
 
     key: PublicKey
     urls: tuple[str, ...] = ()
@@ -294,9 +297,9 @@ class Learn:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Give a key rights (join, store, relay, why) until that Unix second; no rights takes them back.
+    """Give a key rights (join, store, relay, why) until that Unix second; no rights take them back.
 
-    `uses`: the key may sign on so often; 0: without a limit.
+    `uses`: how often the key may sign on with them; 0: without a limit.
     """
 
     key: PublicKey
@@ -309,9 +312,9 @@ class Grant:
 class Agree:
     """Let a router bring messages of these groups and ask for them, until that Unix second or for two hours.
 
-    It takes the place of what this service agreed on with that router before; no groups end it. It is forgotten when
-    the node starts again. `lan`: the router is a neighbour on a LAN: both join the groups at each other, and what is
-    agreed holds also while it is away (`queues.lan_keep_s`) and after a new start."""
+    This replaces what the service agreed on with that router before; no groups end it. It is forgotten when the node
+    starts again. `lan`: the router is a neighbour on a LAN: both join the groups at each other, and the agreement also
+    holds while it is away (`queues.lan_keep_s`) and after a restart."""
 
     key: PublicKey
     groups: tuple[PublicKey, ...] = ()
@@ -321,11 +324,11 @@ class Agree:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """Let the router sign an advertisement of itself; `Signed` with the same tag brings it.
+    """Have the router sign an advertisement of itself, which `Signed` with the same tag brings.
 
-    Only the service called `discovery` may. It names the public services of this node and these groups, by name or
-    key, and without addresses those at which others reach the node; it expires in `life_s`. Of two, the later has the
-    greater `rev`."""
+    Only the service called `discovery` may. The advertisement names the public services of this node and these groups,
+    by name or key, and without addresses those at which others reach the node; it expires in `life_s`. The later of two
+    has the greater `rev`."""
 
     addresses: tuple[str, ...] = ()
     groups: tuple[PublicKey | str, ...] = ()
@@ -336,7 +339,7 @@ class Advertise:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write to the peer of a door; to a stream, b"" closes it."""
+    """Write to the peer of a door; b"" closes a stream."""
 
     door: str
     peer: str
@@ -345,7 +348,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """Hand a stream of a door to the router as a link. `first`: bytes that came already and are the router's."""
+    """Hand a stream of a door over to the router as a link. `first`: bytes of it that came already."""
 
     door: str
     peer: str
@@ -363,7 +366,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Say `Tick` at that Unix second; a later `Wake` replaces an earlier one."""
+    """Ask for a `Tick` at that Unix second; a later `Wake` replaces an earlier one."""
 
     at_s: float
 
@@ -376,9 +379,9 @@ Deed = (
 
 
 class Rules(Protocol):
-    """A service's upper half."""
+    """A service's upper half: its decisions."""
 
     def __init__(self, setup: Setup) -> None: ...
 
     def hear(self, heard: Heard, now: Now) -> list[Deed]:
-        """Decide what follows from one thing that was heard."""
+        """Return the deeds that follow from one event."""

@@ -1,4 +1,4 @@
-"""Judges deeds when the rules return them, so that nothing enters a service's state that its router would not take."""
+"""Check deeds when the rules return them, so that nothing enters a service's state that its router would refuse."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ EVENT_BYTES_MAX = 16 * 1024
 
 
 class WrongDeed(RouterError):
-    """A deed cannot be carried out by anybody; the text says why and what to do."""
+    """A deed that cannot be carried out; the text says why and what to do."""
 
 
 def as_json(value: Any) -> str:
-    """Return JSON as it goes to the router: compact, and characters of any script as they are."""
+    """Return JSON as it goes to the router: compact, with characters of any script unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
-    """Return the event as it is kept until the node's log has it. Raises `WrongDeed`."""
+    """Return the event in the form kept until the node's log has it. Raises `WrongDeed`."""
     found: dict[str, Any] = {"event": note.event}
     if note.message is not None:
         found["message"] = MessageId(note.message).hex()
@@ -40,7 +40,7 @@ def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
 
 
 def fault_of(event: dict[str, Any], declared: frozenset[str]) -> str:
-    """Return why the node's log would not take this event, "" if it does."""
+    """Return why the node's log would refuse this event, "" if it would not."""
     named = f'the event "{event.get("event")}"'
     if event.get("event") not in declared:
         return f"{named}, which its events.py does not declare: it declares {', '.join(sorted(declared)) or 'none'}"
@@ -55,7 +55,7 @@ def fault_of(event: dict[str, Any], declared: frozenset[str]) -> str:
 
 
 def answer_of(answer: Answer) -> Answer:
-    """Return the answer, or in its place an error that names size and limit. Raises `WrongDeed` if it is no JSON."""
+    """Return the answer, or instead an error that names size and limit. Raises `WrongDeed` if it is no JSON."""
     try:
         size = len(as_json(answer.value).encode())
     except (TypeError, ValueError, RecursionError) as error:

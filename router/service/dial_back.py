@@ -1,4 +1,4 @@
-"""Dials back for a service: the address that a router's open link comes from, and no other (R-D23)."""
+"""Dial back for a service: only the address that a router's open link comes from (R-D23)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOODBYE_S = 1.0
 
 
 async def dialled_back(node: Node, key: SigningKey, asked: DialBack) -> DialledBack:
-    """Dial the asker with the service's own key; its router must answer with the key that its link has proven."""
+    """Dial the asker with the service's own key; the router that answers must have the key that its link has proven."""
     answer = json.loads(await node.ask(WHENCE, asked.router.hex()))
     ip = str(answer.get("ip", ""))
     if not ip:

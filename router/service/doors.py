@@ -3,8 +3,8 @@
     udp://127.0.0.1:4444      tcp://127.0.0.1:4445      unix:board.sock?mode=660&group=staff    (relative to the home)
     multicast://239.0.0.1,[ff12::1]:4100      (see `router.service.multicast`)
 
-Each chunk that comes is heard, and what follows from it carried out, before the next one of the same peer is read: a
-fast peer waits, and nothing is dropped but datagrams, by the kernel. An empty URL leaves a door closed.
+Each chunk is handled, and the deeds that follow are carried out, before the next one of the same peer is read: a fast
+peer waits, and only datagrams are dropped, by the kernel. An empty URL leaves a door closed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from router.transport.sockets import words
 
 READ_BYTES_MAX = 64 * 1024
 STREAMS_MAX = 256
-"""Streams open at one door; further ones are closed at once."""
+"""Most streams open at one door; further ones are closed at once."""
 UNIX_PATH_BYTES_MAX = 107
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
-"""Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
+"""Most writes, and most bytes of them, that wait for one peer; a stream whose peer does not read is closed."""
 LINGER_S = 10.0
-"""How long a stream that the rules have closed may take for what was written before."""
+"""Seconds that a stream closed by the rules may take to send earlier writes."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
 
 
@@ -52,7 +52,7 @@ class DoorError(RouterError):
 
 @dataclass(eq=False, slots=True)
 class _Peer:
-    """A stream at a door. `given`: the router's end, once it was handed over, and the bytes that go first."""
+    """A stream at a door. `given`: the router's end, once it was handed over, and the bytes to send to it first."""
 
     stream: trio.SocketStream
     out: trio.MemorySendChannel[bytes]
@@ -62,8 +62,8 @@ class _Peer:
 
 
 class Doors:
-    """The open doors of one service. `came` returns when the rules have heard it; `changed` says which interfaces there
-    are, and that a stream was opened; `dial` connects to the router as a guest."""
+    """The open doors of one service. `came` returns when the rules have handled an event; `changed` reports the
+    interfaces, and that a stream was opened; `dial` connects to the router as a guest."""
 
     def __init__(
         self, came: Callable[[Came], Awaitable[None]], changed: Callable[[Interfaces | Opened], None],
@@ -84,7 +84,8 @@ class Doors:
         return f"<doors: {len(self._datagrams)} for datagrams, {len(self._peers)} streams open>"
 
     async def open(self, nursery: trio.Nursery, doors: Mapping[str, str], admits: Admits = admit_all) -> None:
-        """Open each; raises `DoorError` for the first that cannot be. `admits` judges datagrams of multicast doors."""
+        """Open each door; raises `DoorError` for the first that cannot be opened. `admits` judges datagrams of
+        multicast doors."""
         self._nursery = nursery
         for door, url in doors.items():
             if not url:
@@ -132,12 +133,12 @@ class Doors:
             await sock.sendto(data, address)
 
     def attend(self, door: str, interfaces: tuple[int, ...]) -> None:
-        """Be at these interfaces with a multicast door."""
+        """Use a multicast door at these interfaces."""
         if door in self._multicast:
             self._multicast[door].attend(interfaces)
 
     def write_at_end(self, door: str, peer: str, data: bytes) -> None:
-        """Write this to a peer of a multicast door when it closes."""
+        """Write this to a peer of a multicast door when the door closes."""
         if door in self._multicast:
             self._multicast[door].write_at_end(peer, data)
 
@@ -187,7 +188,7 @@ class Doors:
         peer.reading.cancel()
 
     def write(self, door: str, peer: str, data: bytes) -> None:
-        """Write to a peer; to one that has gone, nothing is written."""
+        """Write to a peer; do nothing if it has gone."""
         if door in self._multicast:
             self._multicast[door].write(peer, data)
             return
@@ -214,7 +215,7 @@ class Doors:
     # -- handing over --------------------------------------------------------------------------------------
 
     def hand(self, door: str, peer: str, first: bytes) -> None:
-        """From now on what comes from that stream is the router's, and what the router says goes to it."""
+        """Pass the bytes of that stream to the router from now on, and the router's to it."""
         found = self._peers.get((door, peer))
         if found is not None:
             found.handed = first
@@ -255,7 +256,7 @@ def _path(home: Path, rest: str) -> Path:
 
 
 def _unix_listener(home: Path, rest: str) -> trio.SocketListener:
-    """A listening socket file with the mode and group that the URL names; 0600 without."""
+    """Return a listening socket file with the mode and group in the URL; 0600 without."""
     path, options = _path(home, rest), dict(parse_qsl(rest.partition("?")[2]))
     if (size := len(os.fsencode(path))) > UNIX_PATH_BYTES_MAX:
         raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {UNIX_PATH_BYTES_MAX}")

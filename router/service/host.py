@@ -5,9 +5,9 @@
             if message.source is not None:
                 await self.node.send(message.source, message.body)
 
-The node runs it when its configuration names it (`services = ["services.echo"]`), over the memory transport; `run`
-runs it in a process of its own, over the node's Unix socket. Either way it has a key, signs what it sends, and is told
-what is addressed to it; if it fails it is started again, and what it had not settled comes again. A message on which it
+The node runs it when its configuration names it (`services = ["services.echo"]`), over the memory transport; `run` runs
+it in a process of its own, over the node's Unix socket. Either way it has a key, signs its messages, and gets those
+addressed to it; if it fails it is started again, and messages that it had not settled come again. A message on which it
 fails `attempts_max` times is refused, and the next one is handled.
 """
 
@@ -44,17 +44,17 @@ from router.settings.home import Home
 STATES = "services"
 EVENTS_BYTES_MAX = 48 * 1024
 LOG_AGAIN_S = 1.0
-"""How long a service waits before it offers events again that the log did not take."""
+"""Seconds after which a service offers events again that the log did not take."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as they
-    are written. `guests`: the URL at which the node takes streams that services hand over. `events`: those that its
-    folder declares. `leave_free_bytes`: what its state leaves free on the disk. `is_inside`: whether it runs in the
-    node's process."""
+    """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as
+    written. `guests`: the URL at which the node takes streams that services hand over. `events`: those declared in its
+    folder. `leave_free_bytes`: the disk space that its state leaves free. `is_inside`: whether it runs in the node's
+    process."""
 
     name: str
     url: str
@@ -71,12 +71,12 @@ class Place:
 
     @property
     def state_path(self) -> Any:
-        """The folder of its durable state."""
+        """Return the folder of its durable state."""
         return self.home.path / STATES / self.name
 
 
 class Service(TrioActor):
-    """Subclass it and fill in `on_message`. `settings` are those of its `Settings`; `state` is what it keeps."""
+    """The base class of services: override `on_message`. `settings`: its `Settings`; `state`: the values it keeps."""
 
     node: Node
     hears_outcomes = False
@@ -101,12 +101,12 @@ class Service(TrioActor):
 
     @property
     def remedy(self) -> str:
-        """What to do when it holds up its process."""
+        """Return what to do when it holds up its process."""
         return self.elsewhere + (", or run it apart" if self.place.is_inside else "")
 
     @property
     def state(self) -> State:
-        """What this service keeps, as of the last commit; `keep` changes it."""
+        """Return the values that this service keeps, as of the last commit; `keep` changes them."""
         if self._state is None:
             self._state = State(self.place.state_path, self.place.leave_free_bytes)
             self.nursery.start_soon(self._hand_over_events)
@@ -122,7 +122,7 @@ class Service(TrioActor):
         self, exception_type: type[BaseException] | None, exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
-        """Count a failure elsewhere, as in a task of `nursery`, against the message that was being handled."""
+        """Count a failure outside of `on_message`, as in a task of `nursery`, against the message being handled."""
         self._close()
         if self._in_hand is not None and not isinstance(exception_value, StateError):
             self._attempts.fail(self._in_hand.id)
@@ -142,7 +142,7 @@ class Service(TrioActor):
             await self.live()
 
     async def live(self) -> None:
-        """Be a service for as long as the connection lasts."""
+        """Run the service as long as the connection lasts."""
         await _as_failure(self.on_connected())
         async for message in self.node:
             if self._attempts.are_used_up(message.id):
@@ -168,7 +168,7 @@ class Service(TrioActor):
         self._attempts.end(message.id)
 
     async def failed_on(self, message: Received, error: Exception) -> bool:
-        """Count the failure; whether it was the last one allowed, and the message is refused."""
+        """Count the failure; return whether it was the last one allowed, so that the message is refused."""
         if isinstance(error, StateError):
             return False  # which is not the message's fault
         self._attempts.fail(message.id)
@@ -183,7 +183,7 @@ class Service(TrioActor):
         return True
 
     async def give_up(self, message: Received) -> None:
-        """Refuse a message on which the service failed too often."""
+        """Refuse a message on which the service has failed too often."""
         await message.refuse(Reason.PEER_REFUSED, f"the service failed on it {self._attempts.most} times")
         self._attempts.end(message.id)
 
@@ -191,7 +191,7 @@ class Service(TrioActor):
 
     async def keep(self, *deeds: Keep | Note) -> None:
         """Keep values and note events in one transaction; in `on_message`, together with the fact that the message was
-        handled: after a crash it does not come again. Raises `StateError`."""
+        handled, so that it does not come again after a crash. Raises `StateError`."""
         batch = Batch()
         for deed in deeds:
             if isinstance(deed, Keep):
@@ -203,7 +203,7 @@ class Service(TrioActor):
         await self.commit(batch)
 
     async def commit(self, batch: Batch) -> list[int]:
-        """Write it to the state. While too many events wait for the node's log, this waits as well."""
+        """Write a batch to the state; wait while too many events wait for the node's log."""
         state = self.state
         said = ""
         while batch.events and state.events_waiting >= EVENTS_MAX:
@@ -247,7 +247,7 @@ class Service(TrioActor):
                 await trio.sleep(LOG_AGAIN_S)
 
     async def _note(self, state: State, first: int, events: list[dict[str, Any]]) -> int:
-        """Offer these events to the node's log; the number of the last one that it has."""
+        """Offer these events to the node's log; return the number of the last one that it has."""
         try:
             answer = await self.say("note", {"epoch": state.epoch.hex(), "first": first, "events": events})
         except NodeUnavailable:
@@ -263,7 +263,7 @@ class Service(TrioActor):
     def _leave_out(self, first: int, events: list[dict[str, Any]], faults: list[str]) -> int:
         """Leave out events that an earlier version of the service kept and the log does not take.
 
-        Each is written to this process's log; returns the number of the last one.
+        Each is written to this process's log; return the number of the last one.
         """
         left_out = [one for one, _ in takewhile(lambda pair: pair[1], zip(events, faults, strict=True))]
         for one in left_out:
@@ -273,7 +273,7 @@ class Service(TrioActor):
         return first + len(left_out) - 1
 
     async def say(self, word: str, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Say a word of the contract to the own router, and return its answer.
+        """Send a word of the contract to the own router, and return its answer.
 
         Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
         """
@@ -290,18 +290,18 @@ class Service(TrioActor):
     async def on_message(self, message: Received) -> None:
         """Handle a unicast to this service, or a message of a group it joined. It is settled when this returns.
 
-        A `Refused` that it lets through is logged, and the message counts as handled. Any other exception starts the
-        service again, and the message comes again; the one that uses up its attempts ends the message instead. So do
-        `sys.exit()`, also in a task of `self.nursery`, and a `KeyboardInterrupt`: a service does not end the node.
+        A `Refused` raised here is logged, and the message counts as handled. Any other exception restarts the service,
+        and the message comes again, until its attempts are used up and it is refused. The same holds for `sys.exit()`,
+        also in a task of `self.nursery`, and for a `KeyboardInterrupt`: a service does not end the node.
         """
 
 
 class SaidError(Exception):
-    """The router does not do what a service asked of it; the text says why."""
+    """The router refuses a service's request; the text says why."""
 
 
 async def _as_failure(own: Awaitable[None]) -> None:
-    """Run what is the service's own; `sys.exit()` and `KeyboardInterrupt` there fail it and end nothing else."""
+    """Run the service's own code; `sys.exit()` and `KeyboardInterrupt` there make it fail, and end nothing else."""
     try:
         await own
     except Exception:

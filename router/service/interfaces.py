@@ -1,6 +1,6 @@
 """The interfaces of this machine as rules see them: names, flags and addresses from psutil, the gateway from Linux.
 
-Elsewhere than on Linux no gateway is known, so that a network is named by its interface and prefixes there.
+On other systems than Linux no gateway is known, so a network is named by its interface and prefixes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _IS_COMPLETE = 0x2
 
 
 def interfaces(known: Mapping[str, bytes]) -> tuple[Interface, ...]:
-    """Return all interfaces by their index. `known`: link-layer addresses of gateways that were seen before, by their
-    place; one that the system has forgotten meanwhile is taken from there."""
+    """Return all interfaces by their index. `known`: link-layer addresses of gateways seen before, by their place, used
+    if the system has forgotten one."""
     stats, addresses, gateways = psutil.net_if_stats(), psutil.net_if_addrs(), gateways_now(known)
     found: list[Interface] = []
     for name, rows in addresses.items():
@@ -44,8 +44,8 @@ def _addresses(rows: list[Any]) -> Iterator[IPv4Interface | IPv6Interface]:
 
 
 def gateways_now(known: Mapping[str, bytes]) -> dict[str, tuple[str, bytes]]:
-    """Return place and link-layer address of the default gateway by the interface that leads there, as far as the
-    system or `known` knows it."""
+    """Return place and link-layer address of the default gateway by the interface that leads there, if the system or
+    `known` knows it."""
     try:
         routes, neighbours = ROUTES.read_text(), NEIGHBOURS.read_text()
     except OSError:
@@ -54,7 +54,7 @@ def gateways_now(known: Mapping[str, bytes]) -> dict[str, tuple[str, bytes]]:
 
 
 def gateways(routes: str, neighbours: str, known: Mapping[str, bytes]) -> dict[str, tuple[str, bytes]]:
-    """Read Linux's tables of routes and of neighbours; of several default routes of an interface the best counts."""
+    """Read Linux's tables of routes and of neighbours; if an interface has several default routes, the best counts."""
     seen = {(row[5], row[0]): row[3] for row in _rows(neighbours, 6) if int(row[2], 16) & _IS_COMPLETE}
     best: dict[str, tuple[int, str]] = {}
     for row in _rows(routes, 8):
@@ -71,5 +71,5 @@ def gateways(routes: str, neighbours: str, known: Mapping[str, bytes]) -> dict[s
 
 
 def _rows(table: str, columns: int) -> Iterator[list[str]]:
-    """Return the rows of a table of /proc, without its heads."""
+    """Return the rows of a table of /proc, without its header lines."""
     return (row for row in map(str.split, table.splitlines()[1:]) if len(row) >= columns)

@@ -1,4 +1,4 @@
-"""Runs functions in another process, one after the other, so that a service does not hold up the router's."""
+"""Run functions in another process, one after the other, so that a service does not hold up the router's."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 
 class Jobs:
-    """`done(tag, result, error)` hears of each job. The process is started with the first one, and again after it died;
-    it ends with ours, however that ends."""
+    """The jobs of a service. `done(tag, result, error)` gets the result of each. The process is started with the first
+    one, and again after it died; it ends with ours, however that ends."""
 
     def __init__(self, done: Callable[[str, bytes, str], None]) -> None:
         self._done = done
@@ -37,7 +37,7 @@ class Jobs:
         self._work.set()
 
     async def run(self) -> None:
-        """Run what was put, for ever."""
+        """Run the jobs in their order, until cancelled."""
         try:
             while True:
                 await self._work.wait()
@@ -69,7 +69,7 @@ class Jobs:
 
 
 async def _end(process: trio.Process) -> None:
-    """Kill it, if it still runs, and close what led to it."""
+    """Kill the process if it still runs, and close its pipes."""
     process.kill()
     await process.wait()
     for pipe in (process.stdin, process.stdout):

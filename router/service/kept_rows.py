@@ -1,4 +1,4 @@
-"""The version and the form of the rows that a service keeps, judged when it starts."""
+"""The version and the form of the rows that a service keeps, checked when it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE = b"state"
 
 
 class BadState(RouterError):
-    """Raised for a state that this version of a service did not write; the text says what to do."""
+    """A state that this version of a service did not write; the text says what to do."""
 
 
 class Form(NamedTuple):

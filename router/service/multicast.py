@@ -2,9 +2,9 @@
 
     multicast://239.255.85.80,[ff12::5550:5359]:4100
 
-Each interface and family is a place with two sockets: one that hears the group, and one with any port that sends and
-hears what is sent to it alone. A place that fails is opened again after a while, and disturbs no other. Datagrams go no
-farther than the link (ttl and hop limit 1).
+Each interface and family is a place with two sockets: one that receives the group's datagrams, and one with any port
+that sends and receives those sent to it alone. A place that fails is opened again after a while, and disturbs no other.
+Datagrams go no farther than the link (ttl and hop limit 1).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ SCHEME = "multicast"
 READ_BYTES_MAX = 2048
 BATCH_MAX = 256
 PAUSE_S = 0.01
-"""Between two reads of a place; the kernel keeps some hundred datagrams meanwhile, and drops what a flood brings."""
+"""Seconds between two reads of a place; the kernel keeps some hundred datagrams meanwhile, and drops the rest of a
+flood."""
 WATCH_S = 1.0
 AGAIN_S = 2.0
 _URL = re.compile(r"multicast://(?P<four>[0-9.]+),\[(?P<six>[0-9A-Fa-f:]+)\]:(?P<port>[0-9]{1,5})")
@@ -113,7 +114,7 @@ class _Place:
         own.setsockopt(level, socket.IPV6_MULTICAST_HOPS, 1)
 
     def send(self, data: bytes, host: str, port: int = 0) -> None:
-        """Send a datagram now; where that is not possible it is lost, as it may be anywhere on its way."""
+        """Send a datagram now; if that is not possible it is lost, as it may be anywhere on its way."""
         if self._own is None:
             return
         is_four = self._family is socket.AF_INET
@@ -124,8 +125,8 @@ class _Place:
 
 
 class MulticastDoor:
-    """One multicast door. `heard` returns when the rules have dealt with a datagram; `admits` judges each before that;
-    `changed` takes what the interfaces are now."""
+    """One multicast door. `heard` returns when the rules have handled a datagram; `admits` judges each before that;
+    `changed` gets the present interfaces."""
 
     def __init__(
         self, name: str, url: str, heard: Heard, admits: Admits, changed: Callable[[Interfaces], None],
@@ -144,7 +145,7 @@ class MulticastDoor:
         return f"<multicast door {self._name} at {len({index for index, _ in self._places})} interfaces>"
 
     async def run(self) -> None:
-        """Watch the interfaces, and be at those that `attend` named, until cancelled."""
+        """Watch the interfaces, and use those named by `attend`, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             await self._watch()
 
@@ -161,7 +162,7 @@ class MulticastDoor:
     # -- places --------------------------------------------------------------------------------------------
 
     def attend(self, indexes: tuple[int, ...]) -> None:
-        """Be at these interfaces and at no others; what is written next goes out there."""
+        """Use exactly these interfaces; later writes go out there."""
         for key in [key for key in self._places if key[0] not in indexes]:
             self._places.pop(key).scope.cancel()
         for index in indexes:
@@ -179,7 +180,7 @@ class MulticastDoor:
             return None
 
     async def _be_at(self, place: _Place, opened: tuple[socket.socket, socket.socket] | None) -> None:
-        """Hear what comes at a place until it is left; say the last words there if the door closes instead."""
+        """Receive datagrams at a place until it is left; write the last words there if the door closes instead."""
         with place.scope:
             try:
                 while True:
@@ -194,7 +195,7 @@ class MulticastDoor:
                 place.close()
 
     async def _hear_both(self, place: _Place, heard: socket.socket, own: socket.socket) -> None:
-        """Hear what comes until an error of one of the sockets."""
+        """Receive datagrams until an error of one of the sockets."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._hear, place, heard, True)
@@ -232,5 +233,5 @@ class MulticastDoor:
                 place.send(data, host, int(port or 0))
 
     def write_at_end(self, peer: str, data: bytes) -> None:
-        """Send this when the door closes; a later one for the same peer takes its place."""
+        """Write this when the door closes; a later one for the same peer replaces it."""
         self._at_end[peer] = data

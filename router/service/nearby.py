@@ -1,7 +1,7 @@
-"""What rules hear and decide about the networks that this machine is in, and about being reached and reaching there.
+"""Events and deeds about the networks that this machine is in, and about reaching others and being reached there.
 
-A door `multicast://239.0.0.1,[ff12::1]:4100` is at no interface until the rules choose some. Each is a place of its
-own, by index, so that one that fails or goes disturbs no other. See `router.service.contract`.
+A door `multicast://239.0.0.1,[ff12::1]:4100` is at no interface until the rules choose some. Each is a separate place,
+by index, so that one that fails or goes disturbs no other. See `router.service.contract`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ EVERYBODY = "*"
 class Interface:
     """An interface of this machine: its index and name, flags such as `up` and `multicast`, and its addresses.
 
-    `gateway_place`: where the default gateway is that is reached by it, "" if there is none; `gateway`: its link-layer
-    address, empty as long as the system does not know it."""
+    `gateway_place`: the place of the default gateway reached by it, "" if there is none; `gateway`: that gateway's
+    link-layer address, empty while the system does not know it."""
 
     index: int
     name: str
@@ -36,7 +36,8 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Interfaces:
-    """All interfaces as they are now; said when a multicast door opens, and whenever one comes, goes or changes."""
+    """All present interfaces; this comes when a multicast door opens, and whenever an interface comes, goes or
+    changes."""
 
     door: str
     interfaces: tuple[Interface, ...]
@@ -52,7 +53,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Unreached:
-    """A neighbour that a service made known could not be connected to; `let_in`: it was not its own refusal."""
+    """Connecting to a neighbour that a service made known has failed. `let_in`: the cause was not its refusal."""
 
     key: PublicKey
     text: str
@@ -61,9 +62,9 @@ class Unreached:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A router is connected whose pub/sub service is public, or (`service` is None) is not any more.
+    """A router whose pub/sub service is public is connected, or (`service` is None) is not any more.
 
-    The service called `pubsub` hears it of each such router when it starts and whenever that changes; also when the
+    The service called `pubsub` gets this for each such router at its start and whenever that changes; also when the
     connection to its own router is lost."""
 
     router: PublicKey
@@ -86,7 +87,7 @@ class DialledBack:
 
 @dataclass(frozen=True, slots=True)
 class Attend:
-    """Join a door's multicast group at exactly these interfaces, by index. Where that fails, it is tried again."""
+    """Join a door's multicast group at exactly these interfaces, by index. Failures are tried again."""
 
     door: str
     interfaces: tuple[int, ...]
@@ -94,7 +95,7 @@ class Attend:
 
 @dataclass(frozen=True, slots=True)
 class WriteAtEnd:
-    """Write this to a peer of a multicast door when the service ends in good order; a later one takes its place."""
+    """Write this to a peer of a multicast door when the service ends in good order; a later one replaces it."""
 
     door: str
     peer: str
@@ -103,7 +104,7 @@ class WriteAtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Let the router listen at this URL besides those of its configuration; "" ends that."""
+    """Have the router listen at this URL besides those of its configuration; "" ends that."""
 
     url: str
 

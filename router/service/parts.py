@@ -1,4 +1,5 @@
-"""Rules that are made of parts: each hears what concerns it, reads messages of its types, and has a wake of its own."""
+"""Rules that consist of parts: each gets the events that concern it, reads messages of its types, and has a wake-up of
+its own."""
 
 from __future__ import annotations
 
@@ -11,29 +12,29 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 
 _ROUNDED_S = 1e-4
-"""So much a time may lose by being a Unix second in between."""
+"""Seconds that a time may lose by being converted to a Unix second and back."""
 
 
 class Part(Protocol):
     """A part of a service, with a duty of its own."""
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        """Decide what follows from one thing that was heard, which is no unicast.
+        """Return the deeds that follow from one event, which is no unicast.
 
-        A part hears `Tick` when the time of its own last `Wake` has come."""
+        A part gets `Tick` when the time of its own last `Wake` has come."""
 
 
 class Reader(Part, Protocol):
-    """A part that services of the same role on other nodes send messages to."""
+    """A part that gets messages from services of the same role on other nodes."""
 
     def read(self, message: c.Message, said: Any, now: c.Now) -> list[c.Deed]:
-        """Decide what follows from a unicast of one of the types it reads; `said` is its decoded body."""
+        """Return the deeds that follow from a unicast of one of the types it reads. `said`: its decoded body."""
 
 
 class Parts:
-    """Passes on what a service hears to its parts, in their order, and joins their deeds.
+    """Passes a service's events to its parts, in their order, and joins their deeds.
 
-    `readers`: which part reads unicasts of which type. `decode` returns the message in a body, or raises `Malformed`.
+    `readers`: the part that reads each type of unicast. `decode` returns the message in a body, or raises `Malformed`.
     """
 
     __slots__ = ("_decode", "_name", "_parts", "_readers", "_told_s", "_wakes")
@@ -49,7 +50,7 @@ class Parts:
         self._told_s: float | None = None  # the wake that was returned last, until its Tick
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        """Return the deeds of all parts; of their wakes, the earliest, unless it was returned before."""
+        """Return the deeds of all parts, with the earliest of their wakes, unless it was returned before."""
         if isinstance(heard, c.Message) and heard.group is None:
             return [*self._read(heard, now), *self._next_wake(now)]
         concerned: Iterable[int] = range(len(self._parts))
@@ -67,7 +68,7 @@ class Parts:
         return [*deeds, *self._next_wake(now)]
 
     def go_on(self, part: Part, now: c.Now) -> list[c.Deed]:
-        """Let a part hear `Tick` before the time of its last `Wake`, since another has found something for it."""
+        """Give a part its `Tick` before the time of its last `Wake`, because another part has found work for it."""
         at = self._parts.index(part)
         self._wakes.pop(at, None)
         return [*self._of_part(at, part.hear(c.Tick(), now), now), *self._next_wake(now)]
@@ -90,7 +91,7 @@ class Parts:
         yield from self._of_part(at, reader.read(message, said, now), now)
 
     def _of_part(self, at: int, deeds: list[c.Deed], now: c.Now) -> Iterator[c.Deed]:
-        """Yield a part's deeds but for its `Wake`, which is noted: of all parts, the earliest counts."""
+        """Yield a part's deeds except its `Wake`, which is recorded: the earliest of all parts counts."""
         for deed in deeds:
             if isinstance(deed, c.Wake):
                 self._wakes[at] = round(now.mono_s + (deed.at_s - now.wall_s), 4)

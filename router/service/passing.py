@@ -1,6 +1,6 @@
-"""What a host remembers of messages on their way for its rules: copies whose outcome they want, and PULLs to be said.
+"""A host's record of messages on their way for its rules: copies whose outcome they want, and PULLs to be sent.
 
-Outcomes name a message by its id, rules by a tag; several copies of one message are told apart by the next router.
+Outcomes name a message by its id, rules by a tag; several copies of one message are distinguished by the next router.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from router.core.wire.reasons import Reason, reason_from
 from router.service.between_nodes import Passed, PullFrom
 
 COPIES_MAX = 10_000
-"""Copies whose outcome is awaited; beyond that the oldest is not told any more."""
+"""Most copies whose outcome is awaited; beyond it the oldest is not reported any more."""
 PULLS_AT_ONCE_MAX = 64
 TAKEN = frozenset(("acked", "delivered", "unconfirmed"))
 
 
 def copied_to(wire: bytes) -> PublicKey | None:
-    """Return the router that a forwarded multicast is for; None for every other message."""
+    """Return the router that a forwarded multicast is for; None for any other message."""
     return via_of(wire) if wire[1] == MULTICAST else None
 
 
@@ -48,7 +48,7 @@ class Copies:
         self._tags.pop((id, via_of(wire)), None)
 
     def hear(self, outcome: Outcome) -> Iterator[Passed]:
-        """Yield what an outcome tells of messages with a tag."""
+        """Yield the results that an outcome means for messages with a tag."""
         for one in outcome.recipients:
             if one.state not in TERMINAL or not isinstance(one.recipient, bytes):
                 continue
@@ -65,7 +65,7 @@ def _why(state: str, reason: int | None) -> Reason | None:
 
 
 class PullsToSay:
-    """PULLs that wait to be said to the own router, which takes several for one group and one router at a time."""
+    """PULLs that wait to be sent to the own router, which takes several for one group and one router at a time."""
 
     def __init__(self) -> None:
         self._waiting: deque[PullFrom] = deque()
@@ -74,12 +74,12 @@ class PullsToSay:
         return f"<{len(self._waiting)} PULLs to be said>"
 
     def add(self, deed: PullFrom) -> bool:
-        """Add one; return whether it is the first, so that somebody must `take` them."""
+        """Add one; return whether it is the first, so that `take` must be called."""
         self._waiting.append(deed)
         return len(self._waiting) == 1
 
     def take(self) -> list[list[PullFrom]]:
-        """Return all that wait, together as they may be said, in the order of their first."""
+        """Return all waiting PULLs, grouped for sending, in the order of the first of each group."""
         found: dict[tuple[bytes, bytes], list[list[PullFrom]]] = {}
         for one in self._waiting:
             runs = found.setdefault((one.router, one.group), [[]])

@@ -1,4 +1,4 @@
-"""Finds what a service's folder declares: its class, settings, reasons and events, each in a file of its own.
+"""Find the parts that a service's folder declares: its class, settings, reasons and events, each in a file of its own.
 
     services/guestbook/rules.py      a class with `hear`: the rules        or service.py: a subclass of `Service`
                        settings.py   `Settings`, a Struct
@@ -43,7 +43,7 @@ class NoSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What a service's module declares. Either `kind` or `rules` is given."""
+    """The declarations of a service's module. Either `kind` or `rules` is given."""
 
     spec: str
     kind: type[Service] | None
@@ -53,11 +53,11 @@ class Plugin:
 
     @property
     def folder(self) -> str:
-        """The name of the service's folder or file."""
+        """Return the name of the service's folder or file."""
         return service_name(self.spec)
 
     def judge(self, options: Mapping[str, Any], name: str) -> list[Problem]:
-        """What is wrong with its settings."""
+        """Return the problems with its settings."""
         at = ("services", name)
         if self.settings is NoSettings and options:
             return [Problem((*at, key), f"services.{name}.{key}: {self.spec} has no settings") for key in options]
@@ -68,24 +68,24 @@ class Plugin:
         return [Problem((*at, key), text) for key, text in more(self.settings_of(options))]
 
     def warnings(self, options: Mapping[str, Any], name: str, *, is_public: bool) -> list[str]:
-        """What it can run with and hardly is meant to; `is_public`: whether `node.services_public` names it. Each
-        sentence ends with a remedy after a semicolon. The settings are in order."""
+        """Return warnings about settings that are valid but probably not intended. `is_public`: whether
+        `node.services_public` names it. Each sentence ends with a remedy after a semicolon."""
         more = getattr(self.settings, "warnings", None)
         return list(more(self.settings_of(options), name, is_public=is_public)) if callable(more) else []
 
     def settings_of(self, options: Mapping[str, Any]) -> Struct:
-        """Its settings, with defaults for what is not given."""
+        """Return its settings, with defaults for those not given."""
         return msgspec.convert(options, self.settings)
 
     def defaults(self, options: Mapping[str, Any], name: str) -> Iterator[Setting]:
-        """Those of its settings that the file does not name, as rows of `config show`."""
+        """Return the defaults of its settings that the file does not name, as rows of `config show`."""
         for one in Schema(self.settings, {}).settings(self.settings_of(options), {}):
             if one.name not in options:
                 yield one._replace(name=f"services.{name}.{one.name}")
 
 
 def load(spec: str) -> Plugin:
-    """What `services.echo` or `services.echo:Echo` declares. Raises `UnknownService`."""
+    """Return the declarations of `services.echo` or `services.echo:Echo`. Raises `UnknownService`."""
     module_name, _, class_name = spec.partition(":")
     module = _load_module(spec, module_name)
     parts = {name: _load_part(spec, module, name) for name in ("settings", "reasons", "events")}
@@ -103,7 +103,7 @@ def load_reasons(spec: str) -> None:
 
 
 def deaf(plugin: Plugin) -> str:
-    """Why messages would not reach this service; "" if they do."""
+    """Return why messages would not reach this service; "" if they do."""
     found = plugin.kind
     if found is None:
         return ""
@@ -128,7 +128,7 @@ def _load_module(spec: str, module_name: str) -> ModuleType:
 
 
 def _place_of(error: Exception) -> str:
-    """Return the line of somebody else's file that raised it; "" if none did."""
+    """Return the line of another file that raised the error; "" if none did."""
     if isinstance(error, SyntaxError):
         return f" in {error.filename}, line {error.lineno}" if error.filename else ""
     frames = [one for one in traceback.extract_tb(error.__traceback__)[1:] if "importlib" not in one.filename]
@@ -144,7 +144,7 @@ def _advice(error: Exception, spec: str, module_name: str) -> str:
 
 
 def _load_part(spec: str, module: ModuleType, part: str) -> ModuleType | None:
-    """The file of that name in the service's folder; None if there is none."""
+    """Load the file of that name in the service's folder; None if there is none."""
     if not hasattr(module, "__path__") or importlib.util.find_spec(f"{module.__name__}.{part}") is None:
         return None
     return _load_module(spec, f"{module.__name__}.{part}")
@@ -177,7 +177,7 @@ def _classes(module: ModuleType, class_name: str) -> list[type]:
 
 
 def _check_reasons(spec: str, module: ModuleType | None) -> None:
-    """Each reason that it declares has a number of the service's own range."""
+    """Check that each reason it declares has a number of the service's own range."""
     least, most = RANGES.get(service_name(spec), OTHERS)
     for reason in vars(module).values() if module is not None else ():
         if isinstance(reason, Reason) and not least <= reason <= most:
@@ -186,7 +186,8 @@ def _check_reasons(spec: str, module: ModuleType | None) -> None:
 
 
 def _events(spec: str, module: ModuleType | None) -> Mapping[str, str]:
-    """The events it declares; each begins with the name of the service's folder, so that no two services share one."""
+    """Return the events it declares; each begins with the name of the service's folder, so that no two services share
+    one."""
     events = getattr(module, "EVENTS", {}) if module is not None else {}
     prefix = f"{service_name(spec)}_"
     for event, sentence in events.items():

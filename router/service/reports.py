@@ -1,7 +1,7 @@
-"""A service in a process of its own tells its node what is wrong with it, also while it is not connected itself.
+"""Reports of a service in a process of its own to its node about its problems, even while it is not connected itself.
 
-It says so over the owner's socket, as a command of the operator does: `report NAME KIND TEXT`. The kind is `problem`
-(the service failed, and is started again in its process), `warning`, or `ended` (its process ends).
+They go over the owner's socket, as a command of the operator does: `report NAME KIND TEXT`. The kind is `problem` (the
+service failed, and is started again in its process), `warning`, or `ended` (its process ends).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from router.settings.home import Home
 PROBLEM, WARNING, ENDED = "problem", "warning", "ended"
 TEXT_BYTES_MAX = 800
 AGAIN_S = 5.0
-"""The time after which a report is made again that the node did not take."""
+"""Seconds after which a report is repeated that the node did not take."""
 LAST_S = 5.0
-"""The time that a process which ends gives its last report."""
+"""Seconds that an ending process has for its last report."""
 
 log = logging.getLogger(__name__)
 
 
 class Reports:
-    """Reports of one service; of each kind the latest is told, and repeated until the node has it."""
+    """Reports of one service; the latest of each kind is sent, and repeated until the node has it."""
 
     def __init__(self, home: Home, name: str) -> None:
         self._home = home
@@ -42,7 +42,7 @@ class Reports:
         self._put(PROBLEM, text)
 
     def warning(self, text: str) -> None:
-        """Report what the operator should know of a service that runs."""
+        """Report a warning for the operator about a running service."""
         self._put(WARNING, text)
 
     def _put(self, kind: str, text: str) -> None:
@@ -50,7 +50,7 @@ class Reports:
         self._work.set()
 
     async def run(self) -> None:
-        """Report what is put, for ever."""
+        """Send each report that is made, until cancelled."""
         while True:
             await self._work.wait()
             self._work = trio.Event()
@@ -58,13 +58,13 @@ class Reports:
                 await trio.sleep(AGAIN_S)
 
     async def at_once(self, kind: str, text: str) -> None:
-        """Report it, if the node takes it within `LAST_S`."""
+        """Send a report now, if the node takes it within `LAST_S`."""
         self._put(kind, text)
         with trio.move_on_after(LAST_S, shield=True):
             await self._tell()
 
     async def _tell(self) -> bool:
-        """Report what waits; return whether the node has all of it."""
+        """Send the waiting reports; return whether the node has all of them."""
         try:
             async with connect(home=self._home) as node:
                 for kind, text in list(self._waiting.items()):

@@ -1,4 +1,4 @@
-"""What the rules of a service want its router to do, asked in the words of the contract, and the answers they hear."""
+"""Requests of a service's rules to its router, in the words of the contract, and the answers to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Requests:
-    """Asks the router of a host for what deeds want; `hear` lets the rules hear what came of it."""
+    """Sends a host's requests to its router; `hear` passes the results to the rules."""
 
     def __init__(self, host: Service, hear: Callable[[c.Heard], None]) -> None:
         self.pulls = PullsToSay()
@@ -31,7 +31,7 @@ class Requests:
         return f"<requests of {self._host}: {self.pulls!r}>"
 
     async def do(self, deed: c.Deed) -> None:
-        """Ask the router for it; what it does not do is a line of the operator's log, and no failure."""
+        """Send a request; a refusal is a line in the operator's log, and no failure."""
         try:
             match deed:
                 case c.Join(group, local):

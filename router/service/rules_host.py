@@ -1,8 +1,8 @@
-"""Runs a service's rules: hears, commits, carries out, in cycles like the router's own.
+"""Run a service's rules: hear, commit, carry out, in cycles like the router's own.
 
-A cycle lets the rules hear what has come, commits what their deeds keep, note and send in one transaction, and carries
-the deeds out after that. A crash between the two loses nothing: what is to be sent lies in the state, and a message
-that was handled is known there.
+A cycle passes new events to the rules, commits the values, notes and messages of their deeds in one transaction, and
+then carries the deeds out. A crash in between loses nothing: messages to be sent are in the state, and a message that
+was handled is known there.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from router.transport.contract import Stream
 
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
-"""So much that was heard waits for the rules; then doors and messages wait as well."""
+"""Most events that wait for the rules; beyond it doors and messages wait as well."""
 REQUESTS_MAX = 1_000
-"""Requests to the router that wait for their turn; then the rules wait as well."""
+"""Most requests to the router that wait for their turn; beyond it the rules wait."""
 DIAL_S = 10.0
 EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class Kept(Mapping[bytes, bytes]):
-    """The state as the rules see it: with what the present cycle has already decided to keep."""
+    """The state as the rules see it, including the values that the present cycle keeps."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -69,7 +69,7 @@ class Kept(Mapping[bytes, bytes]):
 
 @dataclass(slots=True)
 class Cycle:
-    """What one cycle commits, and what it carries out then."""
+    """The changes that one cycle commits, and the deeds that it then carries out."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Cycle:
     awaited: list[trio.Event] = field(default_factory=list)
 
     def take(self, other: Cycle) -> None:
-        """Add what follows from one more thing that was heard."""
+        """Add the deeds that follow from one more event."""
         self.batch.kept.update(other.batch.kept)
         self.batch.events += other.batch.events
         self.batch.outbox += other.batch.outbox
@@ -131,7 +131,8 @@ class RulesHost(Service):
     # -- hearing -------------------------------------------------------------------------------------------
 
     def hear(self, heard: c.Heard, source: Received | trio.Event | None = None) -> None:
-        """Let the rules hear this: a message that was `received`, or what somebody waits for to be carried out."""
+        """Pass this event to the rules: a message that was `received`, or an event whose sender waits until its deeds
+        are carried out."""
         self._heard.append((heard, source))
         self._work.set()
 
@@ -162,7 +163,7 @@ class RulesHost(Service):
         self.hear(c.Computed(tag, result, error))
 
     async def _hear_words(self) -> None:
-        """Hear what the router tells: groups that are wanted, what became of requests, and operators' questions."""
+        """Handle the router's words: groups that are wanted, results of requests, and operators' questions."""
         async for inquiry in self.node.words:
             if isinstance(inquiry, c.Wanted | c.Hinted):
                 self.hear(inquiry)
@@ -209,7 +210,7 @@ class RulesHost(Service):
             raise error
 
     def _lay_down(self, cycle: Cycle, deed: c.Deed, received: Received | None) -> None:
-        """Sort a deed: what is kept, noted and sent belongs to the transaction, the rest comes after it."""
+        """Sort a deed: kept values, notes and messages belong to the transaction, the rest comes after it."""
         match deed:
             case c.Keep(key, value):
                 cycle.batch.kept[key] = value
@@ -285,8 +286,8 @@ class RulesHost(Service):
                 await self._requests.send(deed)
 
     async def _request(self) -> None:
-        """Make the requests to the router one after the other, so that of two about one key the later one holds; what
-        is sent goes after them, so that a neighbour is known before something is sent to it."""
+        """Send the requests to the router one after the other, so that of two about one key the later one holds;
+        messages go after them, so that a neighbour is known before messages to it."""
         async for asked in self._requested:
             if isinstance(asked, list):
                 self._sending.put(asked)
@@ -295,7 +296,7 @@ class RulesHost(Service):
 
 
 def lifetime_of(ttl_s: int) -> Lifetime:
-    """Return how long a message lives: nobody keeps one with ttl 0, so its id need not be remembered for a day."""
+    """Return the lifetime of a message; nobody keeps one with ttl 0, so its id need not be remembered for a day."""
     return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT)
 
 

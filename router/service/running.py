@@ -1,4 +1,4 @@
-"""Runs services: under a supervisor beside the node's router, or in a process of their own."""
+"""Run services: under a supervisor beside the node's router, or in processes of their own."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 
 
 def key_of(home: Home, name: str) -> SigningKey:
-    """The key under which a service of that name is kept in the home."""
+    """Return the key under which a service of that name is kept in the home."""
     return keyring.load_or_create(home, key_name(name))
 
 
 def inside_url(router: PublicKey) -> str:
-    """Where services in the node's process reach its router."""
+    """Return the URL at which services in the node's process reach its router."""
     return f"memory://{router.hex()[:16]}"
 
 
 def guests_url(home: Home) -> str:
-    """Where services in processes of their own hand streams over to the node."""
+    """Return the URL at which services in processes of their own hand streams over to the node."""
     return f"unix://{home.socket_path.with_name('guests.sock')}"
 
 
@@ -51,7 +51,7 @@ def back_off(config: Config) -> BackOff:
 
 
 def leave_free_bytes(config: Config) -> int:
-    """Return how much of the disk services leave free: twice what the node needs to go on accepting messages."""
+    """Return how much of the disk services leave free: twice the node's need to go on accepting messages."""
     return 2 * config.store.disk_free_bytes_min
 
 
@@ -68,7 +68,7 @@ def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:
 def supervise(
     found: type[Service] | Plugin, place: Place, pauses: BackOff, on_problem: Callable[[str], None] | None = None
 ) -> pykka.ActorRef[Supervisor]:
-    """Run the service under a supervisor, inside an actor system; `on_problem` hears why it failed."""
+    """Run the service under a supervisor, inside an actor system; `on_problem` gets the reason of each failure."""
     return Supervisor.start(
         lambda: begin(found, place), random.random, pauses, lambda: place.attempts.ended, on_problem,
         f"the service {place.name}",
@@ -79,7 +79,7 @@ async def run(
     service: type[Service] | Plugin, name: str, home: Home, options: Mapping[str, Any] | None = None,
     config: Config = DEFAULTS,
 ) -> None:  # fmt: skip
-    """Run the service in this process, signed on to the node of `home`, until cancelled; `config`: the node's."""
+    """Run the service in this process, signed on to the node of `home`, until cancelled. `config`: the node's."""
     reports = Reports(home, name)
     settings = service.settings_of(options or {}) if isinstance(service, Plugin) else NoSettings()
     url, attempts = f"unix://{home.socket_path}", Attempts(config.node.service_attempts_max)
@@ -96,6 +96,6 @@ async def run(
 
 
 def _report_block(home: Home, service: Service, text: str) -> None:
-    """Tell the node in a loop of this thread, because that of the service stands still."""
+    """Report to the node from a loop of this thread, because the service's own loop stands still."""
     log.warning("%s: %s", service, text)
     trio.run(Reports(home, service.name).at_once, WARNING, text)

@@ -1,6 +1,6 @@
-"""What a service sends, on its way to the own router: handed in in order, until it is in custody or refused.
+"""A service's messages on their way to the own router: handed in in order, until they are in custody or refused.
 
-Until then the service's state holds it. Copies are followed further, to the next router.
+Until then the service's state holds them. Copies are followed further, to the next router.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from router.service import contract as c
 from router.service.passing import Copies, copied_to
 
 SENT_MAX = 100
-"""With so many messages in custody that the state still holds, a cycle follows to let go of them."""
+"""Number of messages in custody that the state still holds at which a cycle is run to delete them."""
 AT_ONCE = 256
-"""After so many messages the process's other tasks have their turn."""
+"""Number of messages after which the process's other tasks may run."""
 
 ToSend = tuple[int, str, bytes]
 """Number in the state's outbox, tag, and bytes of a message."""
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class Sending:
-    """`hear` lets the rules hear what becomes of messages with a tag; `wake` asks for a cycle that lets go of those in
-    custody."""
+    """Hands in messages. `hear` passes the results of those with a tag to the rules; `wake` asks for a cycle that
+    deletes those in custody."""
 
     def __init__(self, hear: Callable[[c.Heard], None], wake: Callable[[], None]) -> None:
         self._hear = hear
@@ -50,13 +50,13 @@ class Sending:
         return f"<sending: {len(self._waiting)} wait, {self._copies!r}>"
 
     def put(self, messages: Iterable[ToSend]) -> None:
-        """Hand these in, after those that wait."""
+        """Hand in these messages, after those that wait."""
         self._waiting += messages
         self._work.set()
 
     @property
     def has_many_sent(self) -> bool:
-        """Whether the state should let go of what is in custody."""
+        """Whether the state should delete messages that are in custody."""
         return len(self._sent) >= SENT_MAX
 
     def take_sent(self) -> list[int]:
@@ -65,7 +65,7 @@ class Sending:
         return sent
 
     async def run(self, wires: Wires) -> None:
-        """Hand in what waits as soon as there is room, for ever."""
+        """Hand in waiting messages as soon as there is room, until cancelled."""
         wires.on_outcome = self._passed
         while True:
             await self._work.wait()
@@ -84,7 +84,7 @@ class Sending:
         return Submission(frame(wire), _OnItsWay(self, number, tag, id, wire))
 
     def settled(self, one: _OnItsWay) -> None:
-        """Take in that the router has a message in custody, or has refused it."""
+        """Record that the router has a message in custody, or has refused it."""
         self._sent.append(one.number)
         reason, text = one.refusal or (None, "")
         if reason is not None:
@@ -103,7 +103,7 @@ class Sending:
 
 @dataclass(slots=True, eq=False)
 class _OnItsWay:
-    """The sink of one message."""
+    """Gets the outcome of one message."""
 
     sending: Sending
     number: int

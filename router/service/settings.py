@@ -1,5 +1,5 @@
-"""What a service's `settings.py` is written with: `Struct`, `span` for numbers, `door` for URLs of doors,
-`about` for everything else.
+"""The parts of a service's `settings.py`: `Struct`, `span` for numbers, `door` for URLs of doors, `about` for all
+others.
 
     class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         pages_max: Annotated[int, span(1, 1_000, "Pages of the guestbook.")] = 100
@@ -21,6 +21,6 @@ _DOOR = rf"^(?:|(?:udp|tcp)://(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]*):{_PORT}|unix:[
 
 
 def door(sentence: str) -> Meta:
-    """Return the form and the sentence of a door's URL; an empty one leaves the door closed."""
+    """Return the form and the description of a door's URL; an empty one leaves the door closed."""
     form = "udp://HOST:PORT, tcp://HOST:PORT, unix:PATH?mode=660&group=NAME, or empty"
     return Meta(pattern=_DOOR, extra={"form": form}, description=sentence)

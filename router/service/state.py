@@ -1,8 +1,8 @@
 """A service's durable state: an LMDB environment of its own, in `services/NAME/` of the home.
 
-One transaction holds what the service keeps, the events it notes, the messages it sends and the ids it has handled. So
-after `kill -9` its state and its events agree, no message is handled twice, and none that it decided to send is lost:
-events stay here until they are in the node's log, and messages until the router has them in custody.
+One transaction holds the values that the service keeps, its events, its outgoing messages and the ids it has handled.
+So after `kill -9` its state and its events agree, no message is handled twice, and no outgoing message is lost: events
+stay here until they are in the node's log, and messages until the router has them in custody.
 
     kept    key                       -> value
     events  number(8)                 -> JSON of an event that is not in the node's log yet
@@ -32,7 +32,7 @@ from router.disk.room import DATA, lack_of_room
 MAP_BYTES_MIN = 16 << 20
 GROWTHS_MAX = 20
 EVENTS_MAX = 10_000
-"""With so many events that the node's log has not taken yet, the service waits for it before it hears more."""
+"""Number of events waiting for the node's log at which the service waits before it handles more."""
 SWEEP_MAX = 1_000
 _NAMES = ("kept", "events", "outbox", "heard", "meta")
 _GOES_ON = "and the service goes on where it stopped"
@@ -45,8 +45,8 @@ class StateError(RouterError):
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes. `heard`: ids of messages with their expiry minutes; `sent`, `noted`: numbers of
-    messages that are in custody, and the last of the events that are in the node's log."""
+    """The content of one transaction. `heard`: ids of messages with their expiry minutes; `sent`: numbers of messages
+    that are in custody; `noted`: number of the last event that is in the node's log."""
 
     kept: dict[bytes, bytes | None] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -60,15 +60,15 @@ class Batch:
 
     @property
     def grows(self) -> bool:
-        """Whether it adds what stays until the service or the router removes it."""
+        """Whether it adds rows that stay until the service or the router removes them."""
         return bool(self.events or self.outbox) or any(value is not None for value in self.kept.values())
 
 
 class State(Mapping[bytes, bytes]):
-    """What the service keeps, as a mapping that shows the last commit; `commit` writes a batch.
+    """The service's kept values, as a mapping that shows the last commit; `commit` writes a batch.
 
-    `epoch` names this state: a new one begins to count its events anew. `leave_free_bytes`: the state grows no more
-    when its disk has less than that left.
+    `epoch` names this state: a new one counts its events from the start. `leave_free_bytes`: the state does not grow
+    when its disk has less than that free.
     """
 
     def __init__(self, path: Path, leave_free_bytes: int = 0) -> None:
@@ -123,7 +123,7 @@ class State(Mapping[bytes, bytes]):
 
     @property
     def events_waiting(self) -> int:
-        """How many events are not in the node's log yet."""
+        """Return the number of events that are not in the node's log."""
         return self._entries("events")
 
     def _entries(self, name: str) -> int:
@@ -136,7 +136,8 @@ class State(Mapping[bytes, bytes]):
             return txn.get(id, db=self._db["heard"]) is not None
 
     def events(self, bytes_max: int) -> tuple[int, list[dict[str, Any]]]:
-        """The oldest events that are not in the node's log, at most so many bytes, and the number of the first."""
+        """Return the oldest events that are not in the node's log, at most that many bytes of them, and the number of
+        the first."""
         found: list[dict[str, Any]] = []
         first = 0
         with self._env.begin() as txn:
@@ -149,7 +150,7 @@ class State(Mapping[bytes, bytes]):
         return first, found
 
     def outbox(self) -> list[tuple[int, str, bytes]]:
-        """Number, tag and bytes of each message that is not in custody yet, oldest first."""
+        """Return number, tag and bytes of each message that is not in custody yet, oldest first."""
         with self._env.begin() as txn:
             rows = [(_NUMBER.unpack(key)[0], *cbor2.loads(value)) for key, value in txn.cursor(self._db["outbox"])]
         return rows
@@ -157,7 +158,7 @@ class State(Mapping[bytes, bytes]):
     # -- writing -------------------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, now_min: int) -> list[int]:
-        """Write all of it durably, or nothing; returns the numbers of its messages. May run in a thread.
+        """Write all of it durably, or nothing; return the numbers of its messages. May run in a thread.
 
         Raises `StateError`.
         """
@@ -207,7 +208,8 @@ class State(Mapping[bytes, bytes]):
             cursor.delete()
 
     def _sweep(self, txn: Any, now_min: int) -> None:
-        """Remove ids of messages that have expired: no router brings these again. A part of the table each time."""
+        """Remove ids of messages that have expired, which no router brings again, from a part of the table each
+        time."""
         cursor = txn.cursor(self._db["heard"])
         if not cursor.set_range(os.urandom(32)):
             return

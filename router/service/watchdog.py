@@ -1,7 +1,7 @@
-"""Tells of a service that holds up its process, while it does so.
+"""Report a service that holds up its process, while it does so.
 
-Python cannot interrupt code that computes or waits without trio. A thread beside the loop can still see which service
-is at work and where, and say so: on standard error, and from a process apart also to the node.
+Python cannot interrupt code that computes or waits without trio. But a thread beside the loop can find out which
+service is running and where in its code, and report it: on standard error, and from a process apart also to the node.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from router.service.host import Service
 
 LOOK_S = 0.5
 SAID_S = 1.0
-"""The time after which a service that holds up its process is named; then each time that this has doubled."""
+"""Seconds after which a service that holds up its process is reported; then each time that this time has doubled."""
 
 
 class Watchdog(trio.abc.Instrument):
-    """`say(service, text)` is called in a thread of its own."""
+    """Watches the loop; `say(service, text)` is called in a thread of its own."""
 
     def __init__(self, say: Callable[[Service, str], None]) -> None:
         self._say = say
@@ -54,8 +54,8 @@ class Watchdog(trio.abc.Instrument):
     def _follow(self, since: float) -> None:
         """Follow one turn of the loop that takes long, to its end.
 
-        A service is named when two looks in a row find it, or when the first one comes late: then this thread was held
-        up too, by code that keeps the interpreter to itself.
+        A service is reported when two looks in a row find it, or when the first one comes late, because this thread was
+        held up too, by code that does not release the interpreter.
         """
         took_s, due_s, before, where = time.monotonic() - since, SAID_S, None, ""
         is_sure = took_s > LOOK_S + SAID_S
@@ -73,7 +73,7 @@ class Watchdog(trio.abc.Instrument):
             self._say(before, f"it blocked its process for {took_s:.0f} s, {where}; {before.remedy}")
 
     def _at_work(self) -> tuple[Service | None, str]:
-        """Return the service that the loop is in, and the place in its code."""
+        """Return the service that the loop is running, and the place in its code."""
         frame = sys._current_frames().get(self._loop)
         place = ""
         while frame is not None:

@@ -1,8 +1,8 @@
-"""The words of the contract between a service and its router, as values: what deeds say, and what the router tells.
+"""The words of the contract between a service and its router, as values.
 
-request_of(deed)    the word and argument by which the host of the rules asks the router for it
-heard(inquiry)      what the rules hear of a word of the router
-held_ids            what the rules hear of an answer
+request_of(deed)    the word and argument of a deed that is a request to the router
+heard(inquiry)      the event for a word of the router
+held_ids            the event for an answer
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.service import contract as c
 
 
 def request_of(deed: c.Deed) -> tuple[str, dict[str, Any]] | None:
-    """Return the word by which the router is asked to do it, and its argument; None for deeds that it is not asked."""
+    """Return the word and argument of the request to the router for this deed; None for deeds that are no request."""
     match deed:
         case c.Answer(number, value):
             return "answer", {"number": number, "value": value}
@@ -44,7 +44,7 @@ def request_of(deed: c.Deed) -> tuple[str, dict[str, Any]] | None:
 
 
 def pull_of(run: Sequence[c.PullFrom]) -> tuple[str, dict[str, Any]]:
-    """Return the word by which the router is asked for these messages of one group from one router."""
+    """Return the word and argument of the request for these messages of one group from one router."""
     known = [one.minutes <= MINUTES_MAX for one in run]
     return "pull", {
         "router": run[0].router.hex(), "group": run[0].group.hex(), "ids": [one.id.hex() for one in run],
@@ -55,7 +55,7 @@ def pull_of(run: Sequence[c.PullFrom]) -> tuple[str, dict[str, Any]]:
 
 
 def heard(inquiry: admin.Inquiry) -> c.Heard | None:
-    """Return what rules hear of a word of the router, None if it is none of theirs."""
+    """Return the event for a word of the router, None if it is no word for rules."""
     match inquiry.ask:
         case admin.LISTENING:
             return c.Listening(**json.loads(inquiry.argument))
@@ -79,7 +79,7 @@ def heard(inquiry: admin.Inquiry) -> c.Heard | None:
 
 
 def held_ids(asked: c.ListHeld, answer: Mapping[str, Any]) -> c.HeldIds:
-    """Return what the rules hear of an answer to `ListHeld`."""
+    """Return the event for an answer to `ListHeld`."""
     if "error" in answer:
         return c.HeldIds(asked.group, error=str(answer["error"]))
     keys, times = base64.b64decode(answer["keys"]), tuple([(at_s, count) for at_s, count in answer["times"]])
@@ -87,7 +87,7 @@ def held_ids(asked: c.ListHeld, answer: Mapping[str, Any]) -> c.HeldIds:
 
 
 class LinkedRouters:
-    """The routers of which the rules have heard that they are connected, as long as their own router is."""
+    """The routers that the rules know to be connected, as long as their own router is."""
 
     def __init__(self) -> None:
         self._routers: dict[PublicKey, None] = {}
@@ -101,9 +101,9 @@ class LinkedRouters:
             self._routers[heard.router] = None
 
     def lost(self) -> list[c.Linked]:
-        """Return what the rules hear when the own router is gone: nobody is connected any more.
+        """Return the events when the own router is gone: no router is connected any more.
 
-        When it is back it says who is, and not who was: it may have started again."""
+        When it is back it names the connected ones, but not the earlier ones, since it may have started again."""
         gone, self._routers = self._routers, {}
         return [c.Linked(one) for one in gone]
 

@@ -1,4 +1,4 @@
-"""The process that `Jobs` starts: `python -m router.service.worker` calls functions until its standard input ends."""
+"""The process started by `Jobs`: `python -m router.service.worker` calls functions until its standard input ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.service.jobs import LENGTH
 
 
 def compute(function: str, argument: bytes) -> tuple[bytes, str]:
-    """The bytes that the function returns, or what it failed with."""
+    """Return the function's result, or the error with which it failed."""
     try:
         result = resolve_name(function)(argument)
     except Exception as error:  # it is the service's own; whatever goes wrong is told to it

@@ -1,4 +1,5 @@
-"""What discovery writes to the node's log. That an advertisement was taken in, the router writes itself: `advert`."""
+"""The events that discovery writes to the node's log. The router itself writes `advert` when it accepts an
+advertisement."""
 
 EVENTS = {
     "discovery_refused": "Another router, or a local network, brought something that does not count, so often.",

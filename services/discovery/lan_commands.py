@@ -1,4 +1,4 @@
-"""`router lan`: on which local networks this node is found, and finds others."""
+"""`router lan`: the local networks on which this node is found, and finds others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why discovery does not take in what it hears: numbers of its range, beside those that the router gives too."""
+"""The reasons for which discovery refuses input: numbers of its range, besides those that the router gives too."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Discovery: routers find each other by what they say of themselves, signed with their keys.
+"""Discovery: routers find each other by advertisements, signed with their keys.
 
-The service is made of parts, each with a duty of its own; all of them share `Known`. A part hears what concerns it and
-answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when that time has come.
+The service consists of parts, each with a duty of its own; all of them share `Known`. A part gets the events that
+concern it and returns deeds, as rules do; its `Wake` is its own, so it gets `Tick` when that time has come.
 
     OnLan          datagrams on local networks: which routers are near
-    InCommon       MEET and MET: which groups are in common with the routers nearby
+    InCommon       MEET and MET: groups shared with the routers nearby
     Own            the advertisement of this node's router, for exchanges
-    Exchanges      SAMPLE and SAMPLED: which routers there are
+    Exchanges      SAMPLE and SAMPLED: which routers exist
     DialBacks      DIAL_ME and DIALLED: whether this node is reached from outside
 """
 
@@ -29,7 +29,7 @@ from services.discovery.settings import Settings
 
 
 class Discovery:
-    """`known`: what its parts share. Group messages concern none of them."""
+    """The rules of discovery. `known`: the state that its parts share. Group messages concern none of them."""
 
     def __init__(self, setup: c.Setup) -> None:
         self._first = kept.first(setup)
@@ -53,7 +53,7 @@ class Discovery:
         return self.lan.doors()
 
     def admits(self, came: c.Came, mono_s: float) -> bool:
-        """Whether a datagram of a local network is to be heard at all, judged without its signature."""
+        """Whether a datagram of a local network is to be handled at all, judged without its signature."""
         return self.lan.admits(came, mono_s)
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:

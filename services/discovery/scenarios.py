@@ -31,7 +31,7 @@ _ABSENT = {
 
 
 def _refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Say why an option that other scenarios have is none of this one."""
+    """Refuse an option of other scenarios that this one does not have."""
     if value is not None:
         raise click.UsageError(f"{_ABSENT[param.opts[0]]}.", ctx)
 

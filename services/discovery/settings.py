@@ -18,7 +18,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Discovery: how nodes find each other."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the settings that a form cannot judge, each with what is wrong."""
+        """Yield the settings that a form cannot check, each with its fault."""
         try:
             read_seeds(self.seeds)
         except BadText as error:

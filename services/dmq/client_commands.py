@@ -32,7 +32,7 @@ from services.dmq.core.submission import MsgRejectMessage, RejectKind
 from services.dmq.core.verdict import ACCEPT, DECODER_FAILURE, REJECT
 
 POLL_S = 1.0
-"""How long a consumer waits before it asks a node again that need not block (seed 000)."""
+"""Seconds before a consumer asks a node again that never blocks (seed 000)."""
 _EXITS = ((Unreachable, Exit.NO_NODE), (HandshakeRefused, Exit.REFUSED), (Silent, Exit.TIMED_OUT))
 _SENTENCES = {
     RejectKind.ALREADY_RECEIVED: "The node holds a message with this id already.",
@@ -41,7 +41,7 @@ _SENTENCES = {
 
 
 class _Outcome(NamedTuple):
-    """What became of a message that was handed in."""
+    """The outcome of a message that was handed in."""
 
     id: bytes | None
     verdict: str
@@ -102,7 +102,7 @@ def _run(function: Any, *arguments: Any) -> Any:
 
 
 class _Signer:
-    """Hands messages in over one connection, or over one each where a reject ends it (F5)."""
+    """Hands messages in over one connection, or over one for each if a reject ends it (F5)."""
 
     def __init__(self, socket: Path, magic: int, revision: Revision) -> None:
         self._socket = socket
@@ -110,7 +110,7 @@ class _Signer:
         self._revision = revision
 
     async def submit_all(self, messages: Iterator[bytes], as_json: bool) -> int:
-        """Hand all in, and return how many were rejected."""
+        """Hand all messages in, and return how many were rejected."""
         rejected = 0
         async with AsyncExitStack() as stack:
             node: Connection | None = None
@@ -160,7 +160,7 @@ def _show_outcome(outcome: _Outcome, as_json: bool) -> None:
 async def _watch(
     socket: Path, magic: int, revision: Revision, count: int | None, timeout_s: float | None, as_json: bool
 ) -> int:
-    """Print messages until there were `count` or the time is over, and return how many."""
+    """Print messages until `count` have come or the time is over; return how many there were."""
     shown = 0
     with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
         async with connect(socket, magic, revision) as node, aclosing(_messages(node)) as messages:
@@ -174,7 +174,7 @@ async def _watch(
 
 
 async def _messages(node: Connection) -> AsyncGenerator[bytes, None]:
-    """Yield what the node gives, asking for more when all of a reply has been looked at."""
+    """Yield the node's messages, asking for more when all of a reply have been used."""
     while True:
         reply = await node.request(blocking=True)
         if reply.ended:
@@ -186,7 +186,7 @@ async def _messages(node: Connection) -> AsyncGenerator[bytes, None]:
 
 
 def _show_message(wire: bytes, revision: Revision, as_json: bool) -> bool:
-    """Print a message, or a note that it is none; return whether it is one."""
+    """Print a message, or a note that the bytes are none; return whether they are one."""
     try:
         message = revision.encoding.read_notified(wire)
     except Malformed as error:

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands of the DMQ node share, and how they are read."""
+"""Options and arguments that several commands of the DMQ node share."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def genesis_option(command: Function) -> Function:
 
 
 def chain_of(network: Terms, genesis: Path | None) -> ChainTime:
-    """Return the constants of the genesis file, or else of the network; of one that has no name, those of mainnet."""
+    """Return the constants of the genesis file, or else of the network; for a network without a name, those of
+    mainnet."""
     if genesis is None:
         return network.chain or MAINNET
     try:
@@ -84,7 +85,7 @@ def chain_of(network: Terms, genesis: Path | None) -> ChainTime:
 
 
 def read_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
-    """Return what the file holds, at most one byte more than `bytes_max`; `-` is standard input."""
+    """Return the file's content, at most one byte more than `bytes_max`; `-` is standard input."""
     try:
         with click.open_file(str(path), "rb") as file:
             data: bytes = file.read(bytes_max + 1)
@@ -94,9 +95,10 @@ def read_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
 
 
 def messages_of(arguments: Sequence[str]) -> Iterator[bytes]:
-    """Yield the messages that the arguments give: in hex, or as files of one message in bytes, or of one a line in hex.
+    """Yield the messages that the arguments give: in hex, as files of one message in bytes, or as files of one a line
+    in hex.
 
-    A message that is named and no file, and no hex either, ends the command.
+    An argument that is neither a file nor hex ends the command.
     """
     for argument in arguments:
         path = Path(argument)

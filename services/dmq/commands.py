@@ -1,4 +1,4 @@
-"""`router dmq`: run and use a node of the Decentralized Message Queue. Each command stands in a file of its own."""
+"""`router dmq`: run and use a node of the Decentralized Message Queue. Each command has a file of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router dmq conform`: whether a node, or a client, keeps to CIP-137 as it is deployed."""
+"""`router dmq conform`: check that a node, or a client, keeps to CIP-137 as it is deployed."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _read_keys(directory: Path) -> PoolKeys:
 
 
 def _stranger(chain: ChainTime, kes_period: int | None) -> Signer:
-    """Return a pool that no node knows."""
+    """Return the keys of a pool that no node knows."""
     period = chain.kes_period_at(time.time()) if kes_period is None else kes_period
     files = generate(token_bytes(32), token_bytes(32), period)
     return _signer(read_keys(files[KES_SECRET], files[CERTIFICATE]), chain, period)
@@ -136,7 +136,7 @@ def _signer(keys: PoolKeys, chain: ChainTime, kes_period: int | None) -> Signer:
 
 
 async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> int:
-    """Play a node for so many connections, and return how many outcomes are wrong."""
+    """Play a node for that many connections, and return how many outcomes are wrong."""
     async with listening(path) as listener:
         note(f"listening on {path}; Ctrl-C ends")
         return await _show_all(node.outcomes(listener, connections), as_json)

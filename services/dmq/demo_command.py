@@ -1,4 +1,4 @@
-"""`router dmq demo`: what a DMQ node holds to, shown on real processes that are killed."""
+"""`router dmq demo`: the promises of a DMQ node, shown on real processes that are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router dmq doctor`: what is wrong with a DMQ node and what is around it, each with its remedy."""
+"""`router dmq doctor`: the faults of a DMQ node and its surroundings, each with its remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from services.dmq.node_commands import name_option
 
 REPLIES_MAX = 1000
 ASKED_S = 30.0
-"""How long the node's messages are asked for, at most."""
+"""Most seconds for which the node is asked for messages."""
 _MARKS = {True: "ok", False: "WRONG", None: "-"}
 
 

@@ -1,4 +1,5 @@
-"""What a DMQ node writes to its router's log, under the message's id; of an id that has not 32 bytes, its digest."""
+"""The events that a DMQ node writes to its router's log, under the message's id, or its digest if that has not 32
+bytes."""
 
 EVENTS = {
     "dmq_accepted": "A message was taken: it is on disk, and its signer has been told so.",

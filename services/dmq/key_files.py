@@ -1,4 +1,4 @@
-"""The keys of a test pool in a directory: written so that only their owner may read them, and read only if it is so."""
+"""The keys of a test pool in a directory: written with access for their owner only, and read only if that is so."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def write(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def read(directory: Path) -> PoolKeys:
-    """Return what signs; raise `BadKeys` if the KES key is open to others, and `BadEnvelope` for other contents."""
+    """Return the signing keys; raise `BadKeys` if the KES key is open to others, and `BadEnvelope` for other
+    contents."""
     secret, certificate = directory / KES_SECRET, directory / CERTIFICATE
     try:
         with certificate.open("rb") as file:

@@ -1,4 +1,5 @@
-"""`router dmq status`, `mempool`, `again`: what a running node holds, has rejected, and how far its consumers are."""
+"""`router dmq status`, `mempool`, `again`: the messages and rejections of a running node, and the progress of its
+consumers."""
 
 from __future__ import annotations
 

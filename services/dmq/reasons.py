@@ -1,4 +1,4 @@
-"""Why a DMQ node rejects a message; the reference's name of each is in `core/fault.py`."""
+"""The reasons for which a DMQ node rejects a message; the reference's name of each is in `core/fault.py`."""
 
 from __future__ import annotations
 

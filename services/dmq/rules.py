@@ -1,10 +1,10 @@
-"""A DMQ node (CIP-137): signers hand messages in, consumers ask for them; what is answered `[1]` is on disk.
+"""A DMQ node (CIP-137): signers hand messages in, consumers ask for them; a message answered `[1]` is on disk.
 
-Talks          connections at the doors: who may be there, and for how long
-Admission      what becomes of a message: checks, signatures in batches elsewhere, the mempool
-Consumers      what each is given, and has acknowledged
-StakeSource    which pools may speak
-Holdings       what of all this is kept
+Talks          connections at the doors: their number and their duration
+Admission      the admission of a message: checks, signatures in batches elsewhere, the mempool
+Consumers      the messages that each gets, and has acknowledged
+StakeSource    the pools that may send
+Holdings       the kept state of all this
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class DmqNode:
             yield from self._admission.batches()
 
     def _go_on(self, talk: Talk, now: c.Now) -> Iterator[c.Deed]:
-        """Deal with what a client has said, also with what its own answers let it say."""
+        """Handle a client's messages, including those that waited for an answer."""
         while talk.heard:
             yield from self._said(talk, talk.heard.popleft(), now)
         yield from talk.written(now.mono_s)
@@ -149,7 +149,7 @@ class DmqNode:
             yield from self._admission.batches()
 
     def _decided(self, verdict: Verdict, now: c.Now) -> Iterator[c.Deed]:
-        """Say what became of a message whose signatures were verified."""
+        """Answer a message whose signatures were verified."""
         talk, message = verdict.talk, verdict.message
         if verdict.rejected is not None:
             yield from self._rejected(talk, message, verdict.rejected, now)
@@ -165,7 +165,7 @@ class DmqNode:
         talk.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))
 
     def _spread(self, now: c.Now) -> Iterator[c.Deed]:
-        """Give consumers that wait what was taken, and verify what has come meanwhile."""
+        """Give taken messages to waiting consumers, and verify those that have come meanwhile."""
         for talk in self._consumers.wake():
             yield from self._go_on(talk, now)
         yield from self._admission.batches()

@@ -1,4 +1,4 @@
-"""`router dmq serve`: run a DMQ node, alone or beside what the home's router does."""
+"""`router dmq serve`: run a DMQ node, alone or beside the services of the home's router."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
 
 
 def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str]) -> dict[str, object]:
-    """Return what a dmq-node's file and flags set here: without a file only what its flags name."""
+    """Return the settings in a dmq-node's file and flags; without a file, only those that the flags name."""
     found: dict[str, object] = {}
     if file is not None or "--local-socket" in typed:
         found["local_socket"] = _unix(config.local_socket)
@@ -91,7 +91,7 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str])
 
 
 def _unix(path: str) -> str:
-    """Return the URL of a socket: a path is relative to where the command was typed, as at a dmq-node."""
+    """Return the URL of a socket; a relative path begins at the working directory, as for a dmq-node."""
     return path if path.startswith("unix:") else f"unix:{Path(path).absolute()}"
 
 
@@ -104,7 +104,7 @@ def _consumer(text: str) -> str:
 
 
 def _stake(text: str) -> dict[str, object]:
-    """Return the setting: a file that exists, else a command."""
+    """Return the setting: a file if it exists, else a command."""
     path = Path(text)
     if path.is_file() and not os.access(path, os.X_OK):
         return {"stake_file": str(path.absolute())}

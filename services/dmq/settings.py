@@ -27,7 +27,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A DMQ node (CIP-137) for the signers and aggregators of this machine."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the settings that a form cannot judge, each with what is wrong."""
+        """Yield the settings that a form cannot check, each with its fault."""
         try:
             if network_of(self.network).chain is None and not self.genesis:
                 said = (
@@ -46,7 +46,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "stake_command", "both a stake file and a stake command are given; keep one"
 
     def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
-        """Yield what a node can run with and hardly is meant to."""
+        """Yield warnings about settings that are valid but probably not intended."""
         if not self.stake_file and not self.stake_command:
             said = f"services.{name} has neither stake_file nor stake_command: every message is refused, as no pool is "
             yield f"{said}known; give the output of cardano-cli query stake-snapshot --all-stake-pools"

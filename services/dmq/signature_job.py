@@ -1,4 +1,4 @@
-"""Signature checks in batches, for a process of its own: they are what costs most, and would hold up the node's loop.
+"""Signature checks in batches, for a process of their own: they cost most, and would hold up the node's loop.
 
     Compute("services.dmq.signature_job:verify_batch", encode_batch(checks), tag)   in the rules
     faults(result)                                                                  when `Computed` is heard
@@ -37,5 +37,5 @@ def verify_batch(argument: bytes) -> bytes:
 
 
 def faults(result: bytes) -> list[Fault | None]:
-    """Return what `verify_batch` has found, a fault or None for each check."""
+    """Return the findings of `verify_batch`: a fault or None for each check."""
     return [_FAULTS[one] for one in result]

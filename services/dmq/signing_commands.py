@@ -29,7 +29,7 @@ from services.dmq.core.revision import Revision
 from services.dmq.core.signed_message import SEEDS
 
 TTL_S = 1740
-"""A minute less than what nodes take at most, for clocks that differ."""
+"""A minute less than the most that nodes accept, to allow for clocks that differ."""
 
 
 @click.command(cls=Command)

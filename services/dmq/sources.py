@@ -1,5 +1,5 @@
-"""Reads what lies outside of the node, in a process of its own: the stake snapshot, from a file or a command, and the
-genesis. What comes back is small and judged; a fault is raised, and its text is what the operator reads."""
+"""Read the node's outside sources in a separate process: the stake snapshot, from a file or a command, and the genesis.
+The result is small and checked; a fault is raised, and the operator reads its text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _running: dict[tuple[str, ...], _Running] = {}
 
 
 def stake_file(argument: bytes) -> bytes:
-    """Return the stake that a file holds, b"" if it is that of `known_ns`; the argument: its path, and `known_ns`."""
+    """Return the stake in a file, b"" if the file is still that of `known_ns`. The argument holds its path and
+    `known_ns`."""
     path, known_ns = msgspec.msgpack.decode(argument, type=tuple[str, int])
     try:
         with Path(path).open("rb") as file:
@@ -45,7 +46,8 @@ def stake_file(argument: bytes) -> bytes:
 
 
 def stake_command(argument: bytes) -> bytes:
-    """Start the command, or look whether it has ended: b"" while it runs, then the stake that it has printed."""
+    """Start the command, or check whether it has ended: return b"" while it runs, then the stake that it has
+    printed."""
     words = tuple(msgspec.msgpack.decode(argument, type=list[str]))
     found = _running.get(words)
     if found is None:
@@ -87,6 +89,6 @@ def _begun(words: tuple[str, ...]) -> _Running:
 
 
 def encoded(stake: StakeSet, changed_ns: int) -> bytes:
-    """Return what the rules read: the stake of each pool, its time, and that of the file's change."""
+    """Return the bytes that the rules read: the stake of each pool, its time, and the time of the file's change."""
     pools = {bytes(pool): lovelace for pool, lovelace in stake.pools.items()}
     return msgspec.msgpack.encode((stake.at_s, changed_ns, pools))

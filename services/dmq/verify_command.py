@@ -1,4 +1,4 @@
-"""`router dmq verify`: what a DMQ node would say to messages, without a node."""
+"""`router dmq verify`: a node's verdict on messages, without a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pub/sub service writes to the node's log."""
+"""The events that the pub/sub service writes to the node's log."""
 
 EVENTS = {
     "pubsub_refused": "Another router brought something that does not count, so often in a minute.",

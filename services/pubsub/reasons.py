@@ -1,4 +1,4 @@
-"""Why the pub/sub service does not take in what it hears, or has given up."""
+"""The reasons for which the pub/sub service refuses input, or gives up."""
 
 from __future__ import annotations
 

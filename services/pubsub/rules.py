@@ -1,12 +1,12 @@
-"""Publish-subscribe: what is published at any node reaches every subscriber of every node.
+"""Publish-subscribe: a message published at any node reaches every subscriber at every node.
 
-The service is made of parts, each with a duty of its own; all of them share `Known`, and what is known of `Others`.
+The service consists of parts, each with a duty of its own; all of them share `Known` and `Others`.
 
     Partners       SUB and UNSUB; MEET and MET: with whom groups are shared
     Hints          HINT: routers that group links name; on a leaf they are the uplinks' business
-    Rings          RINGS: who stands next to this node in each topic
-    Interests      INTERESTS: who may want the same groups
-    Dissemination  messages of topics, HAVE: who they go to, and what was missed
+    Rings          RINGS: the nodes next to this one in each topic
+    Interests      INTERESTS: nodes that may want the same groups
+    Dissemination  messages of topics, HAVE: where they are sent, and the missed ones
     Comparing      COMPARE: what was missed in an absence is fetched, and sent on
     Shown          what operators are shown
 """
@@ -46,7 +46,8 @@ from services.pubsub.settings import Settings
 
 
 class PubSub:
-    """`known` and `others`: what its parts share; `readers`: which part reads messages of which type."""
+    """The rules of pub/sub. `known` and `others`: the state that its parts share; `readers`: the part that reads
+    messages of each type."""
 
     def __init__(self, setup: c.Setup) -> None:
         self._first = judge(setup.kept, setup.name, VERSION, FORMS)

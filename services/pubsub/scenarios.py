@@ -1,4 +1,4 @@
-"""The scenarios of `router simulate` that concern pub/sub: how far messages come, in how many copies, and how fast."""
+"""The scenarios of `router simulate` about pub/sub: how far messages spread, in how many copies, and how fast."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _command(name: str, scenario: Scenario, about: str) -> click.Command:
 
 
 def _in_a_folder(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
-    """Refuse a file that could not be written when the run is over."""
+    """Refuse a file that could not be written at the end of the run."""
     if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
         raise click.BadParameter(f"nothing can be written to the directory '{file.parent}'; make it, or name another")
     return file

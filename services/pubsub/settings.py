@@ -16,7 +16,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Publish-subscribe: groups beyond this node and its neighbours."""
 
     def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
-        """Yield what is wrong with who may send to the service: other cores must, and to a leaf nobody need."""
+        """Yield warnings about who may send to the service: other cores must be allowed to, and at a leaf nobody needs
+        it."""
         if self.mode == "overlay" and not is_public:
             said = f'services.{name}.mode is "overlay", but node.services_public does not name "{name}": other cores '
             yield f'{said}cannot send to it, so groups get nothing from them; add "{name}" to node.services_public'

@@ -1,4 +1,4 @@
-"""A rate limit: so much a second, of which some may be saved up."""
+"""A rate limit: so many a second, of which some may be saved up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Allowance:
         return True
 
     def charge(self, count: int, now: float) -> None:
-        """Take `count` tokens whether they are there or not: until they are made up for, none can be taken."""
+        """Take `count` tokens even if there are fewer; none can be taken until the debt is made up for."""
         if self.per_s:
             self.take(0, now)
             self._left -= count

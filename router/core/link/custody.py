@@ -24,7 +24,7 @@ ADDED_BYTES_MAX = 40
 
 @dataclass(slots=True)
 class Outgoing:
-    """The messages that we sent and the peer has not settled."""
+    """The messages that we sent and that the peer has not settled."""
 
     window_messages: int
     window_bytes: int
@@ -92,7 +92,7 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Incoming:
-    """The messages that the peer sent and we have not settled."""
+    """The messages that the peer sent and that we have not settled."""
 
     window_messages: int
     window_bytes: int

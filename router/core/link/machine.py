@@ -1,7 +1,8 @@
-"""Protocols as tables: who may speak, what, where it leads, within what time and bytes; and the machine that runs one.
+"""Protocols as tables: who may speak, which message leads where, within what time and bytes; and the machine that runs
+one.
 
-A new version of a protocol is a new table. A refused step raises and changes nothing. The machine returns the
-limits of its present state, so that each limit is written in the table and nowhere else.
+A new version of a protocol is a new table. A refused step raises and changes nothing. The machine returns the limits of
+its present state, so that each limit is written in the table and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from router.core.wire.reasons import Reason
 
 
 class LocalProtocolError(Exception):
-    """Raised if we are wrong: our own code spoke out of turn or sent what the table does not allow."""
+    """The fault is ours: our own code spoke out of turn or sent what the table does not allow."""
 
 
 class RemoteProtocolError(Exception):
-    """Raised if the peer is wrong: its session must be closed. `reason` goes over the wire and into the log.
+    """The fault is the peer's, and its session must be closed. `reason` goes over the wire and into the log.
 
     `before`: the valid events before the fault in the same read, to be handled first.
     """
@@ -96,12 +97,12 @@ class Machine:
 
     @property
     def timeout_s(self) -> float:
-        """Return how long the present state may last."""
+        """Return the seconds that the present state may last."""
         return self.table[self.state].timeout_s
 
     @property
     def bytes_max(self) -> float:
-        """Return how long a message in the present state may be."""
+        """Return the most bytes of a message in the present state."""
         return self.table[self.state].bytes_max
 
     def step(self, speaker: Agency, message: object) -> Enum:

@@ -47,7 +47,7 @@ class Messages(NamedTuple):
 
 
 class SettledUpTo(NamedTuple):
-    """The peer settled our first `n` messages; the owner of the outgoing window judges whether that is possible."""
+    """The peer settled our first `n` messages; the owner of the outgoing window checks whether that is possible."""
 
     n: int
 
@@ -93,8 +93,8 @@ class Offer:
 
 
 class Welcome(NamedTuple):
-    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced. `refused`: why
-    it is not let in, as it is told."""
+    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced. `refused`: the
+    reason, as told to a peer that is not let in."""
 
     is_stranger: bool = False
     frame_bytes_max: int | None = None

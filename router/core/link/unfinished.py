@@ -1,4 +1,4 @@
-"""The beginning of a frame whose rest has not arrived yet, and how long to wait for the rest.
+"""The beginning of a frame whose rest has not arrived yet, and the limit of waiting for it.
 
 However small the pieces of a frame, each byte is copied at most twice, and parsed only when the frame is complete.
 """
@@ -46,7 +46,7 @@ class Unfinished:
 
     @property
     def patience_s(self) -> float:
-        """Return how long to wait for more; infinite if no frame has begun."""
+        """Return the seconds to wait for more; infinite if no frame has begun."""
         return max(0.0, self._frame_s - self._waited_s) if self._bytes else inf
 
     def waited(self, seconds: float) -> None:
@@ -54,6 +54,6 @@ class Unfinished:
         self._waited_s += seconds
 
     def too_slow(self) -> RemoteProtocolError:
-        """Return the error that ends the session when patience is over."""
+        """Return the error that ends the session when the wait has been too long."""
         text = f"a frame was not complete after {self._frame_s:g} s of waiting for it"
         return RemoteProtocolError(Reason.CONNECT_TIMEOUT, text)

@@ -1,1 +1,1 @@
-"""The message router's decisions: what is accepted, to whom it is owed, and how its delivery ends."""
+"""The message router's decisions: which messages are accepted, to whom they are owed, and how their delivery ends."""

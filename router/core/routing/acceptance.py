@@ -46,7 +46,8 @@ LeftOut = tuple[tuple[bytes, Reason], ...]
 
 
 class Room(NamedTuple):
-    """The recipients of a plan that have room, the least room of any, and the recipients left out, with reasons."""
+    """The recipients of a plan that have room, the smallest room among them, and the recipients left out, with
+    reasons."""
 
     recipients: tuple[bytes, ...]
     messages: int
@@ -55,10 +56,10 @@ class Room(NamedTuple):
 
 
 class Acceptance:
-    """Owns the arrival numbers and the sources' rates.
+    """Decides about acceptance; owns the arrival numbers and the sources' rates.
 
-    `for_us` handles unicasts to this router itself, and returns why one is refused, or None; `uplinks` returns those
-    configured; `is_met`: whether a router was only met.
+    `for_us` handles unicasts to this router itself, and returns why one is refused, or None; `uplinks` returns the
+    configured uplinks; `is_met`: whether a key is that of a router known by a meeting alone.
     """
 
     def __init__(
@@ -90,10 +91,10 @@ class Acceptance:
         self.disk_full = False
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
-        """Accept or refuse every message of these reads and settle them. `on_disk`: the ids that the index on disk has.
+        """Accept or refuse every message of these reads, and settle them. `on_disk`: the ids in the index on disk.
 
-        Copies are judged last: the first copy may have come over any of the links. While it is undecided, they and all
-        later messages of their link wait for it. Returns the links that have now exceeded their limit of false
+        Copies are judged last, because the first copy may have come over any of the links; until it is decided, they
+        and all later messages of their link wait. Returns the links that have now exceeded their limit of false
         signatures.
         """
         self._plans.current()
@@ -160,7 +161,7 @@ class Acceptance:
         self._accept(batch, run, now)
 
     def _decide_copies(self, batch: Batch) -> None:
-        """Give copies the first copy's verdict; a carried copy adds no second refusal for the k of its carrier."""
+        """Give copies the first copy's verdict; a carried copy adds no second refusal for its carrier's number."""
         refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
             for row in job.copies:
@@ -181,7 +182,7 @@ class Acceptance:
                     batch.refusals.append(refusal)
 
     def _may_send(self, source: bytes, now: Now) -> bool:
-        """Whether the source's rate allows one more message; charged only for messages it has signed."""
+        """Whether the source's rate allows one more message; it is charged only for messages that it has signed."""
         allowance = self._sources.get(source)
         if allowance is None:
             if len(self._sources) >= self._limits.sources_metered_max:
@@ -369,7 +370,7 @@ class Acceptance:
 
 
 def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
-    """Whether the link is responsible for this row, which it is not if another key's valid unicast carries the row."""
+    """Whether the link is responsible for this row; it is not if a valid unicast of another key carries the row."""
     return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)
 
 

@@ -1,8 +1,8 @@
 """Messages to this router itself, judged before a signature is checked and before anything is decoded.
 
 A unicast to a router is a question or an answer between two linked neighbours: its signer, its first two bytes and its
-length decide whether anything else of it is read (R-C4). In the group of a service's own key the router hears what that
-service alone says: its requests, and of the discovery service advertisements (R-C26).
+length decide whether anything else of it is read (R-C4). In the group of a service's own key the router hears only that
+service: its requests, and from the discovery service advertisements (R-C26).
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def body_of(row: Row, data: bytes) -> tuple[int, int]:
 
 
 def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> bytes | None:
-    """Return the first two bytes of what a service of this node says to this router in the group of its own key.
-
-    None: it says nothing to the router there."""
+    """Return the first two bytes of a service's message to this router in the group of the service's own key; None if
+    it is no such message."""
     if link.key not in directory.services or row.signer != link.key:
         return None
     start, _ = body_of(row, data)
@@ -45,7 +44,7 @@ def out_of_place(
 ) -> tuple[Reason, str] | None:
     """Return why a message to this router is refused undecoded, or None.
 
-    `is_awaited`: its neighbour owes an answer; `ask_bytes_max`: the most bytes of a question.
+    `is_awaited`: we await an answer of this neighbour; `ask_bytes_max`: the most bytes of a question.
     """
     start, end = body_of(row, data)
     kind, size = data[start : min(start + 2, end)], end - start

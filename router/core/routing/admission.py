@@ -1,8 +1,8 @@
 """Which connections become links, and the limits of a link besides its rights.
 
-These are a place, messages a second, a number of false signatures. Strangers have few of each, and all of them together
-not many more. A link that brings too many false signatures is closed, and its key is barred for a while; for a
-stranger's link, strangers from its whole address prefix are.
+The limits are a place, messages a second, and a number of false signatures. Strangers have few of each, and all
+strangers together not many more. A link that brings too many false signatures is closed, and its key is barred for a
+while; for a stranger's link, strangers from its whole address prefix are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ FORGED = "too many messages with a false signature"
 
 
 def no_place(strangers_max: int) -> tuple[Reason, str]:
-    """Return the refusal of a stranger without a place: it may come again, unless strangers have no places at all."""
+    """Return the refusal of a stranger for which there is no place: it may try again, unless strangers have no places
+    at all."""
     return (Reason.RATE_LIMITED, TAKEN) if strangers_max else (Reason.NOT_AUTHORISED, "")
 
 
@@ -71,9 +72,10 @@ class Admission:
     def admit(
         self, number: int, key: bytes, owner: bool, hello: Hello, now: Now, *, dialled: bool, place: str
     ) -> Link | None:
-        """Add the link of a neighbour that has proven `key`, in place of an earlier one; None if a `Close` rejects it.
+        """Add the link of a neighbour that has proven `key`, replacing an earlier one; return None if a `Close` rejects
+        it.
 
-        A key that is to be kept is recorded as local."""
+        A key that asks to be kept is recorded as local."""
         standing = self._directory.standing(key, owner)
         if standing is None or key == self._directory.me:
             self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
@@ -109,7 +111,7 @@ class Admission:
         return link
 
     def _too_many_kept(self, key: bytes) -> str:
-        """Return why no queue is kept for a further local key, or "" if there is room or it has one."""
+        """Return why no queue is kept for a further local key; "" if there is room, or the key has one."""
         most, kept = self._limits.locals_max, self._directory.locals
         if key in kept or len(kept) < most:
             return ""
@@ -123,7 +125,7 @@ class Admission:
         return both and (me > earlier.key if dialled else earlier.key > me)
 
     def measure(self, link: Link) -> None:
-        """Give the link the allowances of its standing."""
+        """Give the link the allowances that belong to its standing."""
         limits = self._limits
         if link.standing is Standing.STRANGER:
             link.allowance = _Both(_at_pace(limits.messages_per_s_stranger), self._strangers_rate)
@@ -136,9 +138,9 @@ class Admission:
     def _lets_in(
         self, number: int, key: bytes, place: str, standing: Standing, now: Now, *, dialled: bool
     ) -> bool:  # fmt: skip
-        """Whether a key may connect now; if all places of strangers are taken, the one longest silent gives way.
+        """Whether a key may connect now. If all places of strangers are taken, the one silent for longest is closed.
 
-        Whom we dialled needs none of them."""
+        Connections that we dialled need no such place."""
         if text := self._barred_until(key, place, standing, now):
             self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))
             return False
@@ -158,7 +160,7 @@ class Admission:
         return True
 
     def _is_crowded(self, key: bytes, place: str) -> bool:
-        """Whether enough other routers that were met are connected from that public address prefix."""
+        """Whether enough routers known by meetings alone are connected from that public address prefix."""
         if not place or not ip_network(place).is_global:
             return False
         met = (link for link in self._links if link.standing is Standing.MET and link.place == place)
@@ -175,8 +177,8 @@ class Admission:
             self.close(link, Reason.BAD_SIGNATURE, FORGED, Reason.BAD_SIGNATURE.word, now)
 
     def end_silent(self, now: Now) -> None:
-        """Close links of strangers, and of routers that were met and share no group, without a message accepted or
-        taken for too long, except those of group members (R-C24)."""
+        """Close links without an accepted or settled message for too long, of strangers and of routers known by
+        meetings that share no group, except those of group members (R-C24)."""
         for link in self._strangers():
             idle_s = self._limits.strangers_idle_s if link.standing is Standing.STRANGER else self._limits.met_idle_s
             if link.active_s < now.mono_s - idle_s and not self._groups.joined_by(link.key):

@@ -1,4 +1,4 @@
-"""The address book: what other routers say of themselves, as the discovery service of this node announces it (R-C26).
+"""The address book: advertisements of other routers, as this node's discovery service announces them (R-C26).
 
 The body `[1, PEER_ADVERTISEMENT]` of a multicast in the group of that service's own key reaches this router as the
 value `Advertised`, and is settled when everything decided about it is committed. A unicast that begins alike is a JOIN.
@@ -53,8 +53,8 @@ class Entry(NamedTuple):
 
 
 class Advertisements:
-    """The newest advertisement of each router, at most `most`: of those that are not connected, the one that was heard
-    least lately gives way. Signatures and times are the service's to judge."""
+    """The newest advertisement of each router, at most `most`: of those not connected, the one heard least recently is
+    replaced. The discovery service checks signatures and times."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -75,7 +75,7 @@ class Advertisements:
         return None if found is None else found.advert
 
     def router_of(self, service: bytes) -> bytes | None:
-        """Return the router that names this service as its own: of several, the one that was the first."""
+        """Return the router that names this service as its own; if there are several, the first one."""
         return next(iter(self._by_service.get(service, ())), None)
 
     def load(self, by: bytes, value: bytes) -> None:
@@ -95,11 +95,11 @@ class Advertisements:
         return Entry(said.service, heard, heard.deadline_s(now_s))
 
     def is_news(self, entry: Entry) -> bool:
-        """Whether it is another than the known one, which may only have been heard again."""
+        """Whether an advertisement differs from the known one, which may only have been heard again."""
         return self.get(entry.router) != entry.advert
 
     def hear(self, entry: Entry, is_connected: Callable[[bytes], bool]) -> list[Entry]:
-        """Enter what was heard, as the latest; return the entries that give way."""
+        """Enter an advertisement as the latest; return the entries that it replaces."""
         self._forget(entry.router, stays=entry.advert.services.values())
         gone = []
         while len(self._by_router) >= self._most:
@@ -122,7 +122,7 @@ class Advertisements:
             self._by_service.setdefault(service, {})[entry.router] = None
 
     def _forget(self, router: bytes, stays: Collection[bytes] = ()) -> None:
-        """Forget a router, but for its place among those who name the services in `stays`."""
+        """Forget a router, except its place among the routers that name the services in `stays`."""
         entry = self._by_router.pop(router, None)
         for service in entry.advert.services.values() if entry is not None else ():
             if service not in stays:

@@ -1,6 +1,6 @@
 """Groups that services of this node have agreed on with other routers (R-C24), and LAN neighbours among these (R-C25).
 
-An agreement holds for two hours at most. What was agreed with a LAN neighbour also holds while it is away, and outlives
+An agreement holds for two hours at most. An agreement with a LAN neighbour also holds while that is away, and survives
 a restart: it is kept as rows of the store, and ends when the neighbour has been away for too long.
 """
 
@@ -17,11 +17,11 @@ AGREED = b"m"
 KEY_BYTES = 32
 
 Row = tuple[bytes, bytes | None]
-"""Key and value of a row in the store; value None: the row is deleted."""
+"""Key and value of a row in the store; the value None deletes the row."""
 
 
 class Agreed(NamedTuple):
-    """What one service has agreed on with one router, and the Unix second at which it lapses.
+    """The groups that one service has agreed on with one router, and the Unix second at which they lapse.
 
     `lan`: the router is a neighbour on a LAN."""
 
@@ -38,10 +38,10 @@ class Shared(NamedTuple):
 
 
 class Agreements:
-    """The groups that each router may bring and be answered for, by the service that agreed on them.
+    """The groups that each router may bring and get, by the service that agreed on them.
 
-    Of more than `most` routers the one that lapses first is forgotten. `revision` changes with what may be brought.
-    `lan`: the groups agreed on with each LAN neighbour."""
+    Of more than `most` routers the one that lapses first is forgotten. `revision` changes with the groups that may be
+    brought. `lan`: the groups agreed on with each LAN neighbour."""
 
     def __init__(self, most: int = MET_MAX) -> None:
         self._most = most
@@ -65,24 +65,24 @@ class Agreements:
         return any(group in one.groups for one in self._by_router.get(router, {}).values())
 
     def shared(self, router: bytes) -> Shared:
-        """Return all that is agreed on with a router."""
+        """Return all groups agreed on with a router."""
         theirs = self._by_router.get(router, {}).values()
         return Shared(
             frozenset(group for one in theirs for group in one.groups), self.lan.get(router, frozenset())
         )  # fmt: skip
 
     def news(self) -> list[tuple[bytes, Shared]]:
-        """Return the routers with which something else is shared than when this was last asked, and what."""
+        """Return the routers whose shared groups have changed since the last call, with these groups."""
         before, self._before = self._before, {}
         return [(router, now) for router, was in before.items() if (now := self.shared(router)) != was]
 
     def agree(
         self, by: bytes, router: bytes, groups: Iterable[bytes], until_s: int, now_s: int, *, lan: bool = False
     ) -> list[bytes]:
-        """Note what a service has agreed on with a router, in place of what it had before.
+        """Record the groups that a service has agreed on with a router, in place of the earlier ones.
 
-        No groups, or a time that has passed, end the agreement. Return the routers that are forgotten for lack of
-        room."""
+        No groups, or a time that has passed, end the agreement. Return the routers that are forgotten for lack of room.
+        """
         found = frozenset(groups) if until_s > now_s else frozenset()
         self._set(by, router, Agreed(found, min(until_s, now_s + AGREED_S_MAX), lan) if found else None)
         forgotten = sorted(self._by_router, key=self._lapses_s)[: max(0, len(self._by_router) - self._most)]
@@ -91,7 +91,7 @@ class Agreements:
         return forgotten
 
     def lapse(self, now_s: int, is_away: Callable[[bytes], bool]) -> list[bytes]:
-        """End what has lapsed, except with LAN neighbours that are away; return the routers it was agreed on with."""
+        """End the agreements that have lapsed, except with LAN neighbours that are away; return their routers."""
         lapsed = [
             (router, by) for router, theirs in self._by_router.items()
             for by, one in theirs.items() if one.until_s <= now_s and not (one.lan and is_away(router))
@@ -101,18 +101,18 @@ class Agreements:
         return [router for router, _ in lapsed]
 
     def renew(self, router: bytes, now_s: int) -> None:
-        """Let what was agreed with a LAN neighbour that is back count for two hours from now."""
+        """Let the agreements with a LAN neighbour that is back last for two hours from now."""
         for by, one in list(self._by_router[router].items()):
             if one.lan:
                 self._set(by, router, one._replace(until_s=now_s + AGREED_S_MAX))
 
     def end(self, router: bytes) -> None:
-        """End all that was agreed on with a router."""
+        """End all agreements with a router."""
         for by in list(self._by_router.get(router, ())):
             self._set(by, router, None)
 
     def load(self, rows: Iterable[tuple[bytes, bytes]], services: Iterable[bytes]) -> None:
-        """Take in the rows of the store whose services are still configured."""
+        """Load the rows of the store whose services are still configured."""
         for key, value in rows:
             by, router = key[1 : 1 + KEY_BYTES], key[1 + KEY_BYTES :]
             if key[:1] == AGREED and by in services:
@@ -123,7 +123,7 @@ class Agreements:
         self._before.clear()
 
     def rows(self) -> Mapping[bytes, bytes | None]:
-        """Return the rows to be written since this was last asked."""
+        """Return the rows that have changed since the last call."""
         changed, self._changed = self._changed, {}
         return {AGREED + by + router: self._row(by, router) for by, router in changed}
 

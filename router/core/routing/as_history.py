@@ -1,4 +1,5 @@
-"""Messages that the pub/sub service asked for as history: they are kept for others, and go to no subscriber here."""
+"""Messages that the pub/sub service asked for as history: they are kept for other nodes, and go to no subscriber
+here."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from .directory import PUBSUB, Directory
 from .intake import Row
 
 OPEN_MAX = 4096
-"""Messages that were asked for as history and have not come; beyond that the oldest goes to all, like any other."""
+"""Most messages asked for as history that have not come yet; beyond it the oldest is treated like any other message."""
 
 
 class AsHistory:
-    """Which messages these are, by their ids. What was said before this node wanted a group is none of the news that
-    its subscribers wait for (R-C35)."""
+    """The ids of messages asked for as history: published before this node wanted their group, they are no news to its
+    subscribers (R-C35)."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -23,7 +24,7 @@ class AsHistory:
         return f"<{len(self._ids)} messages asked for as history>"
 
     def asked(self, by: bytes, id: bytes, is_history: bool) -> None:
-        """Note how a message was asked for last; only the pub/sub service asks for history."""
+        """Record how a message was asked for last; only the pub/sub service asks for history."""
         if not self._directory.has_role(by, PUBSUB):
             return
         self._ids.pop(id, None)
@@ -33,11 +34,11 @@ class AsHistory:
                 del self._ids[next(iter(self._ids))]
 
     def has(self, row: Row) -> bool:
-        """Whether a message is one of them."""
+        """Whether a message was asked for as history."""
         return bool(self._ids) and row.kind == MULTICAST and row.id in self._ids
 
     def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Return to whom such messages go that have come: the service alone; to all, if it is not in the group."""
+        """Return the recipients of such messages: the pub/sub service alone, or everybody if it is not in the group."""
         for row in rows:
             self._ids.pop(row.id, None)
         service = self._directory.service_called(PUBSUB)

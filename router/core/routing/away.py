@@ -1,4 +1,4 @@
-"""How long the subscribers and apps that keep a queue here have been away, and which of them lapse."""
+"""The absence of subscribers and apps that keep a queue here: how long it has lasted, and which of them lapse."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .effects import Now, Pending
 
 
 class Away:
-    """The keys that are away, with the Unix second since which; changes commit with the transaction.
+    """The keys that are away, with the Unix second at which each left; changes commit with the transaction.
 
-    `since`: what an earlier run left, by key; a LAN neighbour may be away for `lan_keep_s`, others for `s_max`."""
+    `since`: the entries of an earlier run, by key. A LAN neighbour may be away for `lan_keep_s`, others for `s_max`."""
 
     def __init__(
         self, pending: Pending, since: Mapping[bytes, int], directory: Directory, s_max: int, lan_keep_s: int
@@ -38,7 +38,7 @@ class Away:
             self._pending.changes.away.append((key, 0))
 
     def count_anew(self, now: Now) -> None:
-        """Count every absence from now on: times by the clock before a correction mean nothing."""
+        """Count every absence from now on, because times before a correction of the clock mean nothing."""
         for key in self._since:
             self.went(key, now)
 

@@ -1,7 +1,7 @@
 """Back-off of single streams of a queue, after the next router or an app refused one of their messages for now.
 
 A refusal holds back only the messages of the same signer and, for unicasts, the same destination, within which alone
-order matters. A reason that concerns the whole node there (`OF_THE_NODE`) holds back its whole queue instead.
+order matters. A reason that concerns the whole node (`OF_THE_NODE`) holds back the whole queue instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Stream = tuple[bytes, bytes | None]
 
 @dataclass(slots=True)
 class Hold:
-    """A stream held back from arrival `first` on until `retry_at` (monotonic seconds; 0: it is being tried again)."""
+    """A stream held back from the arrival number `first` on until `retry_at` (monotonic seconds; 0: it is being
+    retried)."""
 
     first: int
     retry_at: float
@@ -45,7 +46,7 @@ class StreamBackoff:
         return hold is not None and hold.retry_at > 0
 
     def retry_at(self, stream: Stream) -> float:
-        """Return the monotonic second from which the stream is tried again; 0 if it is not held back."""
+        """Return the monotonic second from which the stream is retried; 0 if it is not held back."""
         hold = self._holds.get(stream)
         return hold.retry_at if hold is not None else 0.0
 
@@ -92,7 +93,7 @@ class StreamBackoff:
                 del self._holds[stream]
 
     def forget(self, stream: Stream) -> None:
-        """Forget a stream of which nothing is owed any more."""
+        """Forget a stream with nothing owed any more."""
         self._holds.pop(stream, None)
 
     def clear(self) -> None:
@@ -100,5 +101,5 @@ class StreamBackoff:
 
 
 def longer(pause_s: float, least_s: float, most_s: float) -> float:
-    """Return the pause after one of `pause_s`: twice as long, within the limits."""
+    """Return the pause that follows one of `pause_s`: twice as long, within the limits."""
     return min(max(pause_s * 2, least_s), most_s)

@@ -1,8 +1,8 @@
 """Entries by services of this node: neighbours they learned or announced, and rights they granted, each with an end.
 
-The book is kept besides the configuration, which takes precedence and which a reload replaces. Each entry is a row of
-the store, so it survives a restart; it ends at once when it is withdrawn, its time is over, or its uses are used up.
-Here are also the invitations: a grant counts from the book until the configuration has it.
+The book exists beside the configuration, which takes precedence and which a reload replaces. Each entry is a row of the
+store, so it survives a restart; it ends at once when it is withdrawn, its time is over, or its uses are used up.
+Invitations are here as well: their grants are in force by the book until the configuration has them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ENTRIES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`. `how`: the word
-    that the service has for this way."""
+    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`. `how`: that service's word
+    for the way it was learned."""
 
     by: bytes
     key: bytes
@@ -39,7 +39,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Rights that the service `by` has granted to a key. `left`: how often it may still sign on; None: no limit."""
+    """Rights that the service `by` has granted to a key. `left`: how many more times the key may sign on with them;
+    None: no limit."""
 
     by: bytes
     key: bytes
@@ -49,7 +50,7 @@ class Granted:
 
 
 Row = tuple[bytes, bytes | None]
-"""Key and value of a row in the store; value None: the row is deleted."""
+"""Key and value of a row in the store; the value None deletes the row."""
 
 
 class Book:
@@ -107,14 +108,14 @@ class Book:
         return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s, one.how])
 
     def hear(self, one: Entry, is_connected: Callable[[bytes], bool]) -> tuple[list[Entry], list[Row]]:
-        """Enter an advertisement; return those that give way, and the rows."""
+        """Enter an advertisement; return the entries that it replaces, and the rows."""
         is_news = self.advertisements.is_news(one)
         gone = self.advertisements.hear(one, is_connected)
         own: list[Row] = [(ADVERTISED + one.by + one.router, one.encoded())] if is_news else []
         return gone, [*own, *map(_deleted, gone)]
 
     def adverts_over(self, now_s: int) -> tuple[list[Entry], list[Row]]:
-        """Forget the advertisements whose time has passed; return them, and the rows."""
+        """Forget the advertisements whose time has passed; return these, and the rows."""
         gone = self.advertisements.take_over(now_s)
         return gone, list(map(_deleted, gone))
 
@@ -128,12 +129,12 @@ class Book:
         return GRANTED + one.by + one.key, cbor2.dumps([sorted(one.rights), one.until_s, one.left])
 
     def note(self, by: bytes, epoch: bytes, last: int) -> Row:
-        """Note that the log holds the events of a service up to number `last` of its state `epoch`."""
+        """Record that the log holds the events of a service up to number `last` of its state `epoch`."""
         self.noted[by] = epoch, last
         return NOTED + by, cbor2.dumps([epoch, last])
 
     def last_noted(self, by: bytes, epoch: bytes) -> int:
-        """Return the number of the last event of a service's state `epoch` that the log holds; 0: none."""
+        """Return the number of the last event of a service's state `epoch` that the log holds; 0 if there is none."""
         known, last = self.noted.get(by, (epoch, 0))
         return last if known == epoch else 0
 
@@ -145,22 +146,23 @@ class Book:
         return self.advert_rev, (REVISION, cbor2.dumps(self.advert_rev))
 
     def takes_learned(self, by: bytes, key: bytes) -> bool:
-        """Whether a service may enter this neighbour: it has already, or there are less than `learned_max`."""
+        """Whether a service may enter this neighbour: it has it already, or fewer than `learned_max`."""
         return (by, key) in self.learned or len(self.learned) < self.learned_max
 
     def takes_grant(self, by: bytes, key: bytes) -> bool:
-        """Whether a service may enter rights of this key: it has already, or it has less than `ENTRIES_MAX`."""
+        """Whether a service may grant rights to this key: it has done so already, or for fewer than `ENTRIES_MAX`
+        keys."""
         return (by, key) in self.granted or sum(place[0] == by for place in self.granted) < ENTRIES_MAX
 
     def signed_on(self, key: bytes, now_s: int) -> list[Row]:
-        """Take one use of each of a key's limited grants, as it has signed on."""
+        """Take one use of each of a key's limited grants when it signs on."""
         return [
             self.grant(replace(one, left=one.left - 1), now_s)
             for one in self._grants_of(key) if one.left is not None
         ]  # fmt: skip
 
     def signed_off(self, key: bytes, now_s: int) -> list[Row]:
-        """End a key's grants without a use left, as it has signed off."""
+        """End a key's grants without a use left when it signs off."""
         return [self.grant(replace(one, left=-1), now_s) for one in self._grants_of(key) if one.left == 0]
 
     def over(self, now_s: int) -> list[Row]:
@@ -173,13 +175,13 @@ class Book:
         ]  # fmt: skip
 
     def ends_s(self) -> Iterator[int]:
-        """Yield the Unix second at which each entry that has an end ends."""
+        """Yield the Unix second at which each entry with an end ends."""
         yield from (one.until_s for one in self.learned.values())
         yield from (one.until_s for one in self.granted.values())
         yield from (one.grant_until_s for _, _, one in self.invitations.owed() if one.grant_until_s)
 
     def used_up(self) -> list[Row]:
-        """End, at a start, the grants without a use left: no key is signed on."""
+        """End the grants without a use left at a start, when no key is signed on."""
         return [self.grant(replace(one, left=-1), 0) for one in [*self.granted.values()] if one.left == 0]
 
     def _grants_of(self, key: bytes) -> list[Granted]:
@@ -190,10 +192,11 @@ class Book:
     def neighbours(
         self, configured: Mapping[bytes, Neighbour], now_s: int, *, on_loopback: bool = False
     ) -> dict[bytes, Neighbour]:
-        """Return all neighbours: the configured, with rights granted in addition, guests, and those added by services.
+        """Return all neighbours: the configured ones, with rights granted in addition, guests, and those added by
+        services.
 
-        A configured one whose time is over is none, unless it is blocked. `on_loopback`: this node is reached on its
-        own machine only, so that addresses there count (R-D12)."""
+        A configured one whose time is over is left out, unless it is blocked. `on_loopback`: this node is reached on
+        its own machine only, so loopback addresses count (R-D12)."""
         found = {key: one for key, one in configured.items() if one.blocked or not 0 < one.until_s <= now_s}
         for key, more in self._entries(on_loopback):
             known = found.get(key)

@@ -1,4 +1,4 @@
-"""What the pub/sub service of this node hears of messages that were missed, and what its apps hear of it (R-C35)."""
+"""News about missed messages: for the pub/sub service of this node, and from it for the apps (R-C35)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DROPPED_MAX = 1_000
 FIGURES_MAX = 1_000
 KEPT_S = 7 * 86_400
 JOINED_LATER_S = 86_400
-"""So long an app that was not in a group is still told, when it joins, how that group was caught up with."""
+"""Seconds for which an app that joins a group later is still told how the group caught up."""
 
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 
@@ -39,7 +39,8 @@ class _CaughtUp(Struct, forbid_unknown_fields=True):
 
 
 class _Figure:
-    """What apps are told of one catching up: those that are `owed` it were in the group then, and `heard` have it."""
+    """The result of one catching up: `owed` are the apps that were in the group and are to be told, `heard` those that
+    were told."""
 
     __slots__ = ("argument", "at_s", "heard", "owed")
 
@@ -51,11 +52,11 @@ class _Figure:
 
 
 class CatchUps:
-    """`say(link, inquiry, now)` sends, and returns whether there was room.
+    """Passes on news about missed messages; `say(link, inquiry, now)` sends, and returns whether there was room.
 
-    What neighbours have dropped is remembered until the service is told, of at most `DROPPED_MAX` neighbours and
-    groups. What that service tells of messages that were missed waits here for apps that are away, up to `FIGURES_MAX`
-    figures; the service keeps it, and tells it again after a restart."""
+    Messages that neighbours have dropped are remembered until the service is told, for at most `DROPPED_MAX` neighbours
+    and groups. The service's results wait here for apps that are away, up to `FIGURES_MAX`; the service keeps them, and
+    repeats them after a restart."""
 
     def __init__(
         self, directory: Directory, links: Links, groups: Groups, say: Callable[[Link, Inquiry, Now], bool]
@@ -80,7 +81,7 @@ class CatchUps:
         self.tell(now)
 
     def tell(self, now: Now) -> None:
-        """Tell the service and the apps, as soon as they are connected and have room."""
+        """Tell the service and the apps as soon as they are connected and have room."""
         for place, figure in list(self._figures.items()):
             if figure.at_s < now.wall_s - KEPT_S:
                 del self._figures[place]
@@ -94,7 +95,7 @@ class CatchUps:
             del self._dropped[router, group]
 
     def caught_up(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
-        """Tell the apps that are in a group what the pub/sub service says of it."""
+        """Tell the apps in a group the pub/sub service's result about it."""
         if not self._directory.has_role(by, PUBSUB):
             return {"error": f'only the service called "{PUBSUB}" catches up'}
         said = msgspec.json.decode(argument, type=_CaughtUp)
@@ -109,7 +110,8 @@ class CatchUps:
         return {"told": self._tell_apps(group, figure, now, is_kept=bool(said.of))}
 
     def _tell_apps(self, group: bytes, figure: _Figure, now: Now, *, is_kept: bool = True) -> int:
-        """Tell the apps in a group that have not heard this; let the service keep who has. Return how many."""
+        """Tell the apps in a group that have not heard this, and have the service record which ones have. Return their
+        number."""
         service, told = self._directory.service_called(PUBSUB), 0
         to = None if service is None else self._links.to(service)
         is_late = now.wall_s - figure.at_s > JOINED_LATER_S

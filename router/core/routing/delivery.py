@@ -29,7 +29,7 @@ from .queues import Queue, Queues
 
 
 class Delivery:
-    """Owns the queues' positions and the flights; shares the links with the inward half."""
+    """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half."""
 
     def __init__(
         self, links: Links, queues: Queues, pending: Pending, door: DoorLog, limits: DeliveryLimits, purges: Purges,
@@ -97,10 +97,10 @@ class Delivery:
         self._outward("forwarded", link.key, link.id, parcel.first, ((parcel.first + start, stop - start),), None, now)
 
     def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
-        """Hand over what fits of the messages that the store read for a `Fetch`; `more`: these were not all.
+        """Hand over the messages that the store read for a `Fetch` and that fit; `more`: there are others.
 
-        Messages past their deadline or being purged are passed over: `expire` and `drop` will end them. So are those
-        held back, and those in flight: the position may have been set back for a stream that was held.
+        Messages past their deadline or being purged are passed over, as `expire` and `drop` will end them. So are those
+        held back, and those in flight, because the position may have been set back for a stream that was held.
         """
         link = self._links.to(recipient)
         queue = self._queues.of(recipient)
@@ -156,11 +156,11 @@ class Delivery:
         return unbroken(index for index in indexes if index in short)
 
     def want(self, recipient: bytes) -> None:
-        """Have a recipient fetched for at the end of this cycle, if something waits for it and it has room."""
+        """Schedule a fetch for a recipient at the end of this cycle, if something waits for it and it has room."""
         self._wanting[recipient] = None
 
     def fetch_what_is_wanted(self) -> None:
-        """Turn the recipients that have room and a backlog into `Fetch` effects, one each."""
+        """Turn the recipients with room and a backlog into `Fetch` effects, one each."""
         for recipient in self._wanting:
             link = self._links.to(recipient)
             queue = self._queues.by_recipient.get(recipient)
@@ -185,7 +185,7 @@ class Delivery:
             self._pending.effects.append(Dial(recipient))
 
     def link_up(self, link: Link) -> None:
-        """Begin to hand over to a new link; send an app first how many messages may be repeated, even if none.
+        """Begin to hand over to a new link; first tell an app how many messages may be repeated, even if none.
 
         This also tells the app that it is admitted."""
         queue = self._queues.by_recipient.get(link.key)
@@ -213,7 +213,8 @@ class Delivery:
     # -- settling -------------------------------------------------------------------------------------------
 
     def settled(self, link: Link, n: int, now: Now) -> None:
-        """Note that the neighbour settled our first `n`: those it did not refuse are in its custody, or delivered."""
+        """Handle the neighbour's settling of our first `n` messages: those it did not refuse are in its custody, or
+        delivered."""
         link.outgoing.settle(n)
         flights = link.flights
         while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
@@ -249,7 +250,7 @@ class Delivery:
                 self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
 
     def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
-        """Keep a message queued that was refused for now, and hold back only what the refusal concerns."""
+        """Keep a message queued that was refused for now, and hold back only the messages that the refusal concerns."""
         queue = self._queues.of(link.key)
         pause_s = self._limits.retry_s_min, self._limits.retry_s_max
         arrival = parcel.first + index
@@ -284,7 +285,7 @@ class Delivery:
                 self.want(queue.recipient)
 
     def clock_judged(self) -> None:
-        """Start every queue again from its oldest message: those passed over may not be expired by the present time."""
+        """Start every queue again from its oldest message, since messages passed over may not be expired after all."""
         for queue in self._queues.by_recipient.values():
             if queue.total.messages:
                 queue.position, queue.behind = 0, True
@@ -292,7 +293,8 @@ class Delivery:
                 self._mark_passed(queue, self._links.to(queue.recipient))
 
     def _mark_passed(self, queue: Queue, link: Link | None) -> None:
-        """Tell an app that messages come now which were passed over, and which an earlier link may have brought."""
+        """Tell an app how many of the messages that come now were passed over and may have been brought by an earlier
+        link."""
         if queue.repeats.passed and link is not None and link.app:
             repeats = queue.repeats.begin(queue.total.messages, link.outgoing.window_messages)
             self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))

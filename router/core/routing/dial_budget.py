@@ -1,8 +1,9 @@
-"""How often an address may be dialled that only an advertisement names: it may name a victim (R-D22).
+"""Limit how often an address is dialled that only an advertisement names, since it may be a victim's (R-D22).
 
-At most a few connections, and a few keys expected there, in ten minutes, over all keys together; a few more for each
-public network. After a failure, or if another key is found there, the address rests, each time for twice as long. Only
-a connection that found the expected key costs nothing: that address belongs to who named it.
+Within ten minutes it gets at most a few connections, for at most a few expected keys, over all keys together; a few
+more are allowed for each public network. After a failure, or if another key is found there, the address rests, each
+time for twice as long. A connection that found the expected key costs nothing, because the address belongs to that
+router.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class DialLimits:
-    """The numbers of D22. `places_max`: addresses that are remembered; while all of them count, no other is dialled."""
+    """The numbers of D22. `places_max`: addresses that are remembered; while all of them count, no further one is
+    dialled."""
 
     keys: int = 3
     connections: int = 3
@@ -42,8 +44,8 @@ class _Place:
 
 
 class DialBudget:
-    """Decides whether an address may be dialled now. `end` follows a `begin` that returned None, unless dialling
-    was given up. `refusals` counts by network how often one may not: keys are free for who names a victim."""
+    """Decides whether an address may be dialled now. `end` follows a `begin` that returned None, unless dialling was
+    given up. `refusals` counts refused dials by network, because keys cost an attacker nothing."""
 
     def __init__(self, limits: DialLimits, refusals: Refusals) -> None:
         self._limits = limits
@@ -69,7 +71,7 @@ class DialBudget:
         return None
 
     def end(self, key: bytes, at: IpAddress, now_s: float, *, found: bool) -> None:
-        """Note how a connection began: `found`, the expected key is there. Else the address rests."""
+        """Record how a connection began. `found`: the expected key is there; if it is not, the address rests."""
         place = self._places.get(at)
         if place is None:
             return
@@ -104,7 +106,7 @@ class DialBudget:
         return ""
 
     def _sweep(self, now_s: float) -> None:
-        """Forget now and then what no longer counts; how long an address rests is remembered for a day."""
+        """Forget old entries now and then; the length of an address's rest is remembered for a day."""
         if now_s - self._swept_s < MINUTE_S:
             return
         self._swept_s, since_s = now_s, now_s - self._limits.window_s

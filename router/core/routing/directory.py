@@ -18,7 +18,7 @@ CONFIG: Literal["config"] = "config"
 INVITED: Literal["invited"] = "invited"
 HINT = "hint"
 DISCOVERY, PUBSUB = "discovery", "pubsub"
-"""The names that make services of this node its discovery and its pub/sub service (R-C26, R-C27)."""
+"""The names of the services of this node that are its discovery and its pub/sub service (R-C26, R-C27)."""
 TAG_BYTES = 8  # of a key, where queues and the duplicate index count by it
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
@@ -34,7 +34,7 @@ class Standing(Enum):
 
 
 UNKNOWN = frozenset((Standing.MET, Standing.STRANGER))
-"""Standings that reach public services only, ask nothing, and are charged to the share of strangers."""
+"""The standings of keys that reach public services only, may ask nothing, and are charged to the share of strangers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,10 @@ class Neighbour:
     until_s: int = 0
     """The Unix second at which the entry ends; 0: it has no end."""
     doubted: bool = False
-    """Whether only an advertisement or hint names its addresses, maybe a victim's: dialling has a budget (R-D22)."""
+    """Whether only an advertisement or hint names its addresses, which may be a victim's: dialling has a budget
+    (R-D22)."""
     by: bytes = b""
-    """The key of the service that made it a neighbour, and is told if it cannot be connected to; empty: none did."""
+    """The key of the service that made it a neighbour, which is told if connecting fails; empty: none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,10 @@ class ServiceFacts:
 
 @dataclass(slots=True)
 class Directory:
-    """All keys that this node knows by configuration or by its services, and the local ones it has recorded.
+    """All keys that this node knows by configuration or through its services, and the local ones it has recorded.
 
-    `configured` are the neighbours of the configuration alone, `neighbours` all of them; `addresses`: where
-    others reach this node. `is_inviting`: strangers are let in to redeem an invitation, if for nothing else.
+    `configured` are the neighbours of the configuration alone, `neighbours` all of them; `addresses`: where others
+    reach this node. `is_inviting`: strangers are let in to redeem an invitation, if for nothing else.
     """
 
     me: bytes
@@ -87,7 +88,7 @@ class Directory:
     agreements: Agreements = field(default_factory=Agreements)
     addresses: tuple[TransportAddress, ...] = ()
     met: set[bytes] = field(default_factory=set)
-    """The first bytes of the keys of routers that were met and with which groups are agreed."""
+    """The first bytes of the keys of routers known by meetings, with which groups are agreed."""
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
@@ -95,14 +96,14 @@ class Directory:
         self.merge(dict(self.configured))
 
     def merge(self, neighbours: dict[bytes, Neighbour]) -> None:
-        """Replace all neighbours, those of the configuration and those of services alike."""
+        """Replace all neighbours, those of the configuration and those of services."""
         self.neighbours = neighbours
         self.uplinks = tuple(key for key, one in neighbours.items() if one.uplink and not one.blocked)
         self.count_met()
         self.revision += 1
 
     def count_met(self) -> None:
-        """Find out anew who has the share of a router that was met: whoever is nothing more by the configuration."""
+        """Determine again which keys get the share of a router known by meetings: those with no other standing."""
         keys = self.agreements.routers
         self.met.clear()
         self.met.update(key[:TAG_BYTES] for key in keys if self.standing(key, owner=False) is Standing.MET)
@@ -116,7 +117,7 @@ class Directory:
         return True
 
     def has_role(self, key: bytes, role: str) -> bool:
-        """Whether a key is that of the service of this node with this name, which gives it its role."""
+        """Whether a key is that of this node's service with this name."""
         service = self.services.get(key)
         return service is not None and service.name == role
 
@@ -125,7 +126,7 @@ class Directory:
         return next((key for key, one in self.services.items() if one.name == name), None)
 
     def is_node_local(self, group: bytes) -> bool:
-        """Whether a group never leaves this node, whoever joins it: the discovery service's own (R-C26, R-D8)."""
+        """Whether a group never leaves this node, whoever joins it: the discovery service's own group (R-C26, R-D8)."""
         return self.has_role(group, DISCOVERY)
 
     def forget_local(self, key: bytes) -> bool:
@@ -137,7 +138,7 @@ class Directory:
         return True
 
     def standing(self, key: bytes, owner: bool) -> Standing | None:
-        """Return the standing of a proven key, None if it is rejected; `owner`: it came by the owner-only socket."""
+        """Return the standing of a proven key, None if it is rejected. `owner`: it came by the owner-only socket."""
         known = self.neighbours.get(key)
         if self.is_blocked(key):
             return None
@@ -150,7 +151,8 @@ class Directory:
         return Standing.STRANGER if self.accept_strangers or self.is_inviting else None
 
     def is_met(self, key: bytes) -> bool:
-        """Whether a router was only met: nothing that its operator or ours has said makes it more (R-C24)."""
+        """Whether a router is known by meetings alone: nothing that its operator or ours configured makes it more
+        (R-C24)."""
         return self.standing(key, owner=False) is Standing.MET
 
     def rank(self, key: bytes) -> int:
@@ -163,7 +165,8 @@ class Directory:
         return known is not None and known.blocked
 
     def ended_s(self, key: bytes) -> int:
-        """Return the Unix second at which a key's time in the configuration ended; 0: it did not, or it is blocked."""
+        """Return the Unix second at which a key's time in the configuration ended; 0: it has not ended, or the key is
+        blocked."""
         known = self.configured.get(key)
         is_over = known is not None and key not in self.neighbours and not known.blocked
         return known.until_s if is_over and known is not None else 0
@@ -181,12 +184,13 @@ class Directory:
         return known and not self.is_blocked(key)
 
     def is_shut_out(self, key: bytes, standing: Standing) -> bool:
-        """Whether a key's messages are refused: it was blocked or removed after its link took this `standing`."""
+        """Whether a key's messages are refused, because it was blocked or removed after its link got this
+        `standing`."""
         was_known = standing is Standing.CLIENT or standing is Standing.PEER
         return self.is_blocked(key) or (was_known and not self.is_known(key))
 
     def may_join(self, key: bytes, standing: Standing | None) -> bool:
-        """Whether a key may join groups here; `standing`: of its open link, None while it is away."""
+        """Whether a key may join groups here. `standing`: that of its open link, None while it is away."""
         if standing is Standing.LOCAL or key in self.locals or JOIN in self.grants(key):
             return not self.is_blocked(key)
         if standing is Standing.STRANGER and not self.accept_strangers:
@@ -203,7 +207,7 @@ class Directory:
         return group in self.agreements.lan.get(key, ()) and not self._has_more(key)
 
     def lan_groups(self, key: bytes) -> frozenset[bytes]:
-        """Return the groups that are shared with a router as a LAN neighbour."""
+        """Return the groups shared with a router as a LAN neighbour."""
         return frozenset() if self._has_more(key) else self.agreements.lan.get(key, frozenset())
 
     def lan_sharing(self, group: bytes) -> list[bytes]:
@@ -211,16 +215,17 @@ class Directory:
         return [key for key in self.agreements.lan if self.is_lan(key, group)]
 
     def _has_more(self, key: bytes) -> bool:
-        """Whether the configuration or a grant says of a key what beats an agreement: uplink, client, or blocked."""
+        """Whether the configuration or a grant gives a key a standing above an agreement: uplink, client, or
+        blocked."""
         known = self.neighbours.get(key)
         return known is not None and (known.blocked or known.uplink or JOIN in known.grants)
 
     def may_subscribe(self, key: bytes, standing: Standing | None, group: bytes) -> bool:
-        """Whether a key may join a group here: any, or as a LAN neighbour one that was agreed on."""
+        """Whether a key may join a group here: any group, or as a LAN neighbour one that was agreed on."""
         return self.may_join(key, standing) or self.is_lan(key, group)
 
     def may_bring(self, key: bytes, standing: Standing, group: bytes) -> bool:
-        """Whether a key may bring multicasts of a group: a router that was met only those of groups agreed on."""
+        """Whether a key may bring multicasts of a group; a router known by meetings may only for agreed groups."""
         return standing not in UNKNOWN or (standing is Standing.MET and self.agreements.has(key, group))
 
     def may_publish(self, key: bytes, standing: Standing) -> bool:
@@ -228,18 +233,18 @@ class Directory:
         return standing is Standing.LOCAL or JOIN in self.grants(key)
 
     def may_relay(self, key: bytes) -> bool:
-        """Whether a key, and those behind it, may send to third parties through us and be reached by them."""
+        """Whether a key, and the keys behind it, may send to third parties through us and be reached by them."""
         return RELAY in self.grants(key)
 
     def may_store(self, key: bytes) -> bool:
-        """Whether messages from anyone are kept for a key while it is away."""
+        """Whether anyone's messages are kept for a key while it is away."""
         return (key in self.locals and not self.is_blocked(key)) or STORE in self.grants(key)
 
     def keeps_queue(self, key: bytes) -> bool:
         """Whether a key has a queue while it is away.
 
-        It has by the right `store`, or as a router that we send to: an uplink, a LAN neighbour, or a neighbour without
-        a client's rights."""
+        It has one by the right `store`, or as a router that we send to: an uplink, a LAN neighbour, or a neighbour
+        without a client's rights."""
         known = self.neighbours.get(key)
         if key in self.agreements.lan and not self.is_blocked(key):
             return True
@@ -258,7 +263,7 @@ class Directory:
 
     @property
     def is_on_loopback(self) -> bool:
-        """Whether this node is reached on its own machine only, so that such addresses of others count (R-D12)."""
+        """Whether this node is reached on its own machine only, so that loopback addresses of others count (R-D12)."""
         return any(reach_of(one.host) is Reach.LOOPBACK for one in self.addresses)
 
     def name_of(self, key: bytes) -> str:

@@ -36,7 +36,7 @@ STRANGERS_PART = 8
 PATIENCE_S = 60.0
 APART_MAX = 256
 STRANGERS_APART_MAX = 8
-"""The most neighbours of one standing with separate sums at a time; further ones share one."""
+"""Most neighbours of one standing with separate sums at a time; further ones share one."""
 
 
 class Purse:
@@ -79,13 +79,13 @@ class Which(NamedTuple):
 
     @property
     def names(self) -> tuple[Standing, bytes | None]:
-        """Return whose limit of named ids the sum uses: strangers share one."""
+        """Return the key whose limit of named ids the sum uses: strangers share one."""
         return self.standing, None if self.standing in UNKNOWN else self.neighbour
 
 
 @dataclass(slots=True)
 class Sum:
-    """One sum of messages turned away; `link`: the number of the link that brought them all, 0 if several did."""
+    """A sum of messages turned away. `link`: the number of the link that brought them all, 0 if there were several."""
 
     since: Now
     link: int
@@ -161,7 +161,7 @@ class DoorLog:
             self._count(link.standing, "link_up", "", now)
 
     def name(self, link: Link, now: Now) -> None:
-        """Log a link by name, so that the log shows from when until when messages handed to it were in flight."""
+        """Log a link by name, so that the log shows during which time messages handed to it were in flight."""
         link.is_named = True
         self._state(link, "link_up", now)
 
@@ -231,7 +231,7 @@ class DoorLog:
     def write_naming(self, is_wanted: Callable[[bytes], bool], asker: bytes | None, now: Now) -> bool:
         """Write the sums that name an id for which `is_wanted` is true; return whether there were any.
 
-        For an `asker` (None: the owner), only its own sums are written, and only while the budget is ample."""
+        For an `asker` (None: the owner) only its own sums are written, and only while the budget is ample."""
         found = [
             which
             for which, one in self._sums.items()

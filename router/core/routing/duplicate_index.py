@@ -1,8 +1,8 @@
-"""How full the duplicate index is, by holder, and so how far ahead a message may expire (R-A12, R-C5).
+"""The fill of the duplicate index, by holder, which limits how far ahead a message may expire (R-A12, R-C5).
 
 The ids are on disk. Each counts for a holder: the neighbour that brought its message, all strangers together, or this
-node's own apps together. Once a holder has used half of its room, its messages may live ever shorter, so that its ids
-cost no other holder any lifetime. A message refused because a share fills may come again later; only the configured
+node's own apps together. Once a holder has used half of its room, its messages get ever shorter lives, so that its ids
+cost no other holder any lifetime. A message refused because a share is full may come again later; only the configured
 lifetime refuses for good.
 """
 

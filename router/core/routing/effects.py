@@ -40,12 +40,12 @@ class Now(NamedTuple):
 
     @property
     def shown_ns(self) -> int:
-        """Return what the wall clock shows."""
+        """Return the time that the wall clock shows."""
         return self.wall_ns + min(0, self.ahead_ns)
 
     @property
     def earliest_ns(self) -> int:
-        """Return the earlier of both times: a deadline past by this one is past by either."""
+        """Return the earlier of both times: a deadline that has passed by it has passed by both."""
         return self.wall_ns - abs(self.ahead_ns)
 
     @property
@@ -137,14 +137,14 @@ class Dial(NamedTuple):
 
 
 class ListenFor(NamedTuple):
-    """Listen at a URL for a service of this node, in place of where it was; "": nowhere."""
+    """Listen at a URL for a service of this node, in place of the earlier one; "": nowhere."""
 
     service: bytes
     url: str
 
 
 class Reconcile(NamedTuple):
-    """Dial these neighbours, which are all there are now, at their addresses, and no others."""
+    """Replace the neighbours to dial by these, each at its addresses."""
 
     neighbours: tuple[Neighbour, ...]
 
@@ -197,8 +197,8 @@ class NeighbourAnswered(NamedTuple):
 
 
 class InvitationAnswered(NamedTuple):
-    """Keep the answer to an invitation that this node was given: the number of the reason why not, or None and the
-    rights until minute `expiry_min` (0: without end). `had`: it had these before, and took no use."""
+    """Keep the answer to an invitation that this node was given: the number of the reason for a refusal, or None and
+    the rights until minute `expiry_min` (0: without end). `had`: this node had them before, and no use was counted."""
 
     id: bytes
     reason: int | None
@@ -208,8 +208,8 @@ class InvitationAnswered(NamedTuple):
 
 
 class TermsHeard(NamedTuple):
-    """Keep what an inviter says that this node may do there now: rights and until minute `expiry_min` (0: without end),
-    or the number of the reason why nothing, and since when (0: not known)."""
+    """Keep an inviter's statement of this node's rights there: rights until minute `expiry_min` (0: without end), or
+    the number of the reason why there are none, and since when (0: not known)."""
 
     inviter: bytes
     reason: int | None
@@ -218,7 +218,7 @@ class TermsHeard(NamedTuple):
 
 
 class LookAtFile(NamedTuple):
-    """Look at the configuration file, and pass what was found to `Guests.looked`."""
+    """Read the configuration file, and pass its digest or fault to `Guests.looked`."""
 
 
 class GrantToWrite(NamedTuple):
@@ -231,8 +231,8 @@ class GrantToWrite(NamedTuple):
 
 
 class WriteGuests(NamedTuple):
-    """Write these grants into the configuration file if it is the one with this digest, and pass what became of that
-    to `Guests.file_written`."""
+    """Write these grants into the configuration file if it has this digest, and pass the outcome to
+    `Guests.file_written`."""
 
     file: bytes
     grants: tuple[GrantToWrite, ...]
@@ -247,9 +247,9 @@ class Close(NamedTuple):
 
 
 Outside = Dial | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
-"""What the caller of a cycle does, as it may take time."""
+"""The effects that the caller of a cycle carries out outside of it, because they may take time."""
 Asking = Fetch | Pulled | PullFrom | Inquire | NeighbourAnswered | ServiceAnswered
-"""What the router is given an answer to at once, on which it decides more."""
+"""The effects whose answer the router gets at once, and decides upon in the same cycle."""
 Effect = Settle | SendParcel | SendOwn | SendItem | Close | Asking | Outside
 
 
@@ -272,7 +272,7 @@ class Pending:
         return bool(self.effects) or bool(self.changes)
 
     def take_effects(self) -> list[Effect]:
-        """Return and clear the effects alone, for those of changes that are already committed."""
+        """Return and clear the effects alone, if their changes are already committed."""
         effects, self.effects = self.effects, []
         return effects
 

@@ -31,7 +31,8 @@ OVERTAKEN = (
 
 
 class Examination:
-    """Judges reads before verification; ids sent to the verifiers begin in `seen`, so that copies wait for the first.
+    """Judges reads before verification; ids sent to the verifiers begin in `seen`, so that copies wait for the first
+    one.
 
     `judge` returns why a unicast for this router itself is refused undecoded, or None.
     """
@@ -46,7 +47,7 @@ class Examination:
         self._judge = judge
 
     def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:
-        """Refuse messages that fail without cryptography, and set known ones apart; the job holds all of them."""
+        """Refuse messages that fail without cryptography, and set known ones apart; return a job with all of them."""
         job = Job(link, arrived, [], array(U32), refusals=list(arrived.refusals))
         wall_s, holder = now.judged_s, link.holder
         earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
@@ -155,13 +156,14 @@ class Examination:
 
 
 def may_be_overtaken(link: Link, row: Row, refusal: Refusal) -> bool:
-    """Whether a message with this refusal may have been accepted before, and then is settled as a duplicate."""
+    """Whether a message with this refusal may have been accepted before, and is then settled as a duplicate."""
     return refusal[1] in OVERTAKEN and link.standing is not Standing.STRANGER and not is_source_routed(link, row)
 
 
 def is_source_routed(link: Link, row: Row) -> bool:
-    """Whether a local service sends this multicast on through a router it names (multicast algorithm, step 2; R-C6).
+    """Whether a local service sends this multicast on through a router that it names (multicast algorithm, step 2;
+    R-C6).
 
-    The algorithm ends there, before the duplicate check: the same message goes to one router after the other.
+    The algorithm ends there, before the duplicate check, because the same message goes to one router after the other.
     """
     return row.via is not None and row.kind == MULTICAST and link.standing is Standing.LOCAL

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One key's membership of one group; `local`: it asks for no join upstream; `durable`: outlives the connection."""
+    """One key's membership of one group. `local`: it asks for no join upstream; `durable`: it outlives the
+    connection."""
 
     group: bytes
     subscriber: bytes
@@ -83,13 +84,14 @@ class Groups:
         return any(not one.local for one in self._counted(group))
 
     def awaited(self, group: bytes) -> bytes | None:
-        """Return the pub/sub service if it is told that the group is wanted and has neither joined nor declined yet."""
+        """Return the pub/sub service if it was told that the group is wanted and has neither joined nor declined
+        yet."""
         if self._pubsub is None or group in self._declined or self._pubsub in self._members.get(group, ()):
             return None
         return self._pubsub if self.is_wanted(group) else None
 
     def decline(self, group: bytes) -> None:
-        """Note that the pub/sub service takes no part in a group, until nobody subscribes to it."""
+        """Record that the pub/sub service takes no part in a group, until nobody subscribes to it."""
         if group in self._members:
             self._declined.add(group)
             self.revision += 1
@@ -101,5 +103,5 @@ class Groups:
         return not self.is_wanted(group) and any(may_say(one.subscriber) for one in self._counted(group))
 
     def _counted(self, group: bytes) -> Iterator[Subscription]:
-        """Yield the subscriptions other than the pub/sub service's."""
+        """Yield the subscriptions except the pub/sub service's."""
         return (one for one in self._members.get(group, {}).values() if one.subscriber != self._pubsub)

@@ -1,7 +1,7 @@
 """Letting guests in: invitations are made, redeemed and revoked here (R-D14, R-D15).
 
-Use, grant and event commit in one transaction before a guest hears that it is let in. The grant counts from that
-moment; if the guest may join only now it signs on again, as its link still has the narrow limits of strangers.
+Use, grant and event commit in one transaction before a guest is told that it is let in. The grant is in force from that
+moment; a guest that gets the right to join signs on again, as its link still has the narrow limits of strangers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ORDERS = frozenset((INVITE, INVITES, UNINVITE, EXPEL))
 WITH_GUESTS = "guests"
 WRITE_AGAIN_S = 60.0
 UNKNOWN_MAX = 3
-"""How many secrets that this router does not know end a link."""
+"""Number of unknown secrets after which a link is closed."""
 GUESSED = "three secrets of invitations that this router has not made; ask its operator for another link"
 
 Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -60,7 +60,7 @@ class _Invite(Struct, forbid_unknown_fields=True):
 
 
 class FileLooked(NamedTuple):
-    """What was found: the digest of the configuration file, or why it cannot be changed."""
+    """The result of reading the configuration file: its digest, or why it cannot be changed."""
 
     digest: bytes
     problem: str = ""
@@ -68,7 +68,7 @@ class FileLooked(NamedTuple):
 
 class FileWritten(NamedTuple):
     """The outcome of `WriteGuests`: the keys whose grants the file holds, those whose grants do not fit their blocks,
-    and the neighbours that it now names; or why nothing was written. `is_other`: it was another file by then."""
+    and the neighbours that it now names; or why nothing was written. `is_other`: the file had changed by then."""
 
     keys: tuple[PublicKey, ...] = ()
     left: tuple[PublicKey, ...] = ()
@@ -78,14 +78,13 @@ class FileWritten(NamedTuple):
 
 
 class Guests:
-    """Carries out the operator's orders about invitations, and hears the secrets of guests.
+    """Carries out the operator's orders about invitations, and handles the secrets of guests.
 
-    At most `most` neighbours are known here before nobody new is let in. `rewrite(rows, now)` changes the book and
-    applies the consequences, `configured(neighbours, now, written)` takes in a configuration that holds the grants of
-    the keys `written`, `met(keys, now)` looks at the links of these keys, `say(link, words, now)` sends, and
-    `close(link, reason, text, because, now)` ends a link. `problem`: why the file cannot be written.
-    `turned_away`: how many requests were refused since the start, by the word of the reason, but for unknown secrets,
-    which count as refused messages."""
+    At `most` known neighbours nobody new is let in. `rewrite(rows, now)` changes the book and applies the consequences;
+    `configured(neighbours, now, written)` takes a configuration that holds the grants of the keys `written`; `met(keys,
+    now)` updates the links of these keys; `say(link, words, now)` sends; `close(link, reason, text, because, now)` ends
+    a link. `problem`: why the file cannot be written. `turned_away`: number of requests refused since the start, by the
+    word of the reason; unknown secrets count as refused messages instead."""
 
     def __init__(
         self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
@@ -141,7 +140,8 @@ class Guests:
         return {"invited": said.id}
 
     def _revoke(self, argument: str, now: Now) -> dict[str, Any]:
-        """Revoke an invitation; with its guests, their grants end here, and the operator's command sees to the file."""
+        """Revoke an invitation. If its guests go as well, their grants end here; the operator's command changes the
+        file."""
         prefix, _, more = argument.partition(" ")
         one, removed = self._one(prefix), list[PublicKey]()
         if more == WITH_GUESTS:
@@ -154,7 +154,8 @@ class Guests:
         return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": [key.hex() for key in removed]}
 
     def _expel(self, argument: str, now: Now) -> dict[str, Any]:
-        """End the rights that a guest has by invitations and not by the file, which its operator's command sees to."""
+        """End the rights that a guest has by invitations and not by the file; the operator's command changes the
+        file."""
         key = PublicKey(bytes.fromhex(argument))
         rights = [right for guest, _, one in self._invitations.owed() if guest == key for right in one.rights]
         self._check_not_writing([key])
@@ -162,7 +163,7 @@ class Guests:
         return {"expelled": key.hex(), "rights": _ordered(rights)}
 
     def _check_not_writing(self, guests: Sequence[PublicKey]) -> None:
-        """Raise `ValueError` if one of the guests is being written into the file, as its removal would be lost."""
+        """Raise `ValueError` if one of the guests is being written into the file, because its removal would be lost."""
         if self._is_writing and any(key in guests for key, _, _ in self._invitations.to_write()):
             raise ValueError("the guest is just being written into router.toml; run the command again")
 
@@ -221,7 +222,7 @@ class Guests:
         return None
 
     def _taken_back(self, one: Invitation, key: PublicKey, now: Now) -> Reason | None:
-        """Return why a guest that was let in before is so no more; None if it is."""
+        """Return why a guest that was let in before has lost its rights; None if it has not."""
         guest = one.guests.get(key)
         if guest is None or guest.state != WRITTEN or one.rights <= self._directory.grants(key):
             return None
@@ -230,7 +231,7 @@ class Guests:
         return INVITE_REVOKED if one.revoked else INVITE_REMOVED
 
     def terms_changed(self, link: Link, now: Now) -> None:
-        """Tell a neighbour that has asked for its terms what they are now, if they are others."""
+        """Tell a neighbour that has asked for its terms the present ones if they have changed."""
         if link.terms is not None:
             link.terms = self._tell(link, now)
 
@@ -264,21 +265,21 @@ class Guests:
     # -- the configuration file ----------------------------------------------------------------------------------
 
     def started(self, file: bytes, now: Now) -> None:
-        """Note at a start which grants are in the file with this digest, or were removed from it."""
+        """Determine at a start which grants the file with this digest holds, and which were removed from it."""
         self._rewrite(lambda: self._invitations.started(file, self._directory.configured), now)
 
     def _write_file(self, now: Now) -> None:
-        """Begin to write owed grants, all at once, if none are being written."""
+        """Begin to write all owed grants at once, if none are being written."""
         if not self._is_writing and now.mono_s >= self._again_s and any(self._invitations.to_write()):
             self._is_writing = True
             self._pending.effects.append(LookAtFile())
 
     def try_again(self) -> None:
-        """Try to write at the next tick, as the operator has just changed the file."""
+        """Write again at the next tick, because the operator has just changed the file."""
         self._again_s = 0.0
 
     def looked(self, found: FileLooked, now: Now) -> None:
-        """Note on which file the writing begins; the file changes once that is committed."""
+        """Record the digest of the file to be changed; the file is changed once that is committed."""
         grants = tuple(
             GrantToWrite(key, guest.name, one.rights, one.grant_until_s)
             for key, guest, one in self._invitations.to_write()
@@ -291,7 +292,7 @@ class Guests:
         self._pending.effects.append(WriteGuests(found.digest, grants))
 
     def file_written(self, found: FileWritten, now: Now) -> None:
-        """Let the file decide about the grants that it holds now."""
+        """Let the file alone decide about the grants that it holds now."""
         if found.problem or found.is_other:
             self._not_written(found.problem, now)
             return
@@ -309,8 +310,8 @@ class Guests:
         self._write(self._invitations.not_written())
 
     def facts(self) -> dict[str, Any]:
-        """Return for `router status` how many grants are not in the file yet, and why; how many never will be, as they
-        end at another time than their block (`beside`); and the limit of neighbours if it is reached (`full`)."""
+        """Return for `router status`: how many grants are not in the file yet, and why; how many never will be, because
+        they end at another time than their block (`beside`); and the limit of neighbours if it is reached (`full`)."""
         unwritten, owed = sum(1 for _ in self._invitations.to_write()), sum(1 for _ in self._invitations.owed())
         full = self._most if len(self._held()) >= self._most else None
         return {"unwritten": unwritten, "problem": self.problem, "beside": owed - unwritten, "full": full}
@@ -322,7 +323,8 @@ class Guests:
         self._directory.is_inviting = self._invitations.admits(now.judged_s)
 
     def tick(self, now: Now) -> None:
-        """Forget invitations that were over long ago, and close to strangers when none admits them any more."""
+        """Forget invitations that ended long ago, and stop letting strangers in when no invitation admits them any
+        more."""
         self._write(self._invitations.forget(now.judged_s))
         self._write_file(now)
         self._look_at_door(now)

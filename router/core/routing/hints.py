@@ -1,8 +1,8 @@
 """Hints: routers that serve a group, as apps of this node and its clients name them (R-C28).
 
-They go on with SUB to the pub/sub service of this node, and after JOIN to its uplinks. Of each group the latest hint of
-an app and the latest of a client are kept, as long as the group is wanted, and as rows of the store: whoever joined may
-be away when the node starts again.
+They are passed on with SUB to the pub/sub service of this node, and after JOIN to its uplinks. For each group the
+latest hint of an app and the latest of a client are kept while the group is wanted, as rows of the store, because the
+member that gave them may be away when the node starts again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HINTS = b"h"
 
 
 class Hints:
-    """The hints of each group; what is forgotten and learned is a change of the store's book."""
+    """The hints of each group; hints forgotten and learned are changes of the store's book."""
 
     def __init__(self, directory: Directory, groups: Groups, pending: Pending) -> None:
         self._directory = directory
@@ -36,12 +36,12 @@ class Hints:
         return f"<hints about {len(self._by_group)} groups>"
 
     def of(self, group: bytes) -> Iterator[Hinted]:
-        """Yield what is said of a group, that of apps first."""
+        """Yield the hints of the group, those of apps first."""
         found = self._by_group.get(group, {})
         yield from (found[source] for source in (AddressSource.HINT, AddressSource.ANYBODY) if source in found)
 
     def heard(self, link: Link, said: Hinted) -> bool:
-        """Take a HINT of an app or client that has joined the group; return whether it says anything new."""
+        """Handle a HINT of an app or client that has joined the group; return whether it says anything new."""
         joined = self._groups.get(said.group, link.key) is not None and self._groups.is_wanted(said.group)
         if not joined or link.standing not in (Standing.LOCAL, Standing.CLIENT):
             return False
@@ -55,12 +55,12 @@ class Hints:
         return True
 
     def forget(self, group: bytes) -> None:
-        """Forget what was said of a group that is not wanted any more."""
+        """Forget the hints of a group that is not wanted any more."""
         if self._by_group.pop(group, None) is not None:
             self._write(group)
 
     def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take in the rows of the store."""
+        """Load the rows of the store."""
         for key, value in rows:
             if key[:1] == HINTS:
                 found = {AddressSource[name]: decode_hint(body) for name, body in cbor2.loads(value).items()}
@@ -69,7 +69,8 @@ class Hints:
     def _that_count(self, hints: Iterable[Hint], source: AddressSource) -> Iterator[Hint]:
         """Yield the routers other than this one that may be dialled, with the addresses that may be named (R-D12).
 
-        An app of this machine may name loopback, since its uplink may be on this machine too; whoever dials judges."""
+        An app of this machine may name loopback, since its uplink may be on this machine too; the node that dials
+        judges this."""
         on_loopback = source is AddressSource.HINT or self._directory.is_on_loopback
         for router, addresses in hints:
             named = [one for one in addresses if refusal_of(one, source, on_loopback=on_loopback) is None]

@@ -1,14 +1,15 @@
-"""Invitations of this node: who may come in by which secret, who has, and which grants are not in the file yet (R-D15).
+"""Invitations of this node: their secrets, the guests let in by them, and the grants that are not in the file yet
+(R-D15).
 
-A secret stays with the links that hold it; here an invitation is named by the secret's digest. Each use binds one key:
-the same key again gets the same answer and takes no use. Use and grant are one row of the store, so there is never one
-without the other. A grant counts from here until its `[[peers]]` block is written; after that the file alone decides,
-and a block that the operator removes stays removed.
+A secret stays in the links that contain it; here an invitation is named by the secret's digest. Each use binds one key:
+the same key gets the same answer again and takes no further use. Use and grant are one row of the store, so there is
+never one without the other. A grant is in force from here until its `[[peers]]` block is written; after that the file
+alone decides, and a block that the operator removes stays removed.
 
-A block is written in two steps, so that a crash between them is told apart from a removal: the row first names the
-digest of the file as it was (`begun`), then the file changes. At the next start a file with that digest lacks the
-block, and it is written; any other file has had it. A grant that does not fit its key's block, because the two end at
-different times, counts from here until its end (`LEFT`), or until that block is removed.
+A block is written in two steps, so that a crash between them can be told apart from a removal: the row first names the
+digest of the old file (`begun`), then the file changes. At the next start a file with that digest lacks the block,
+which is then written; any other file has had it. A grant that does not fit its key's block, because they end at
+different times, is in force from here until its end (`LEFT`), or until that block is removed.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ INVITED = b"i"
 INVITATIONS_MAX = 1_000
 USES_MAX = 1_000
 KEEP_S = 30 * 86_400
-"""How long an invitation that is over is still known, to say precisely why it no longer holds."""
+"""Seconds for which an ended invitation is still known, so that its end can be explained."""
 HEARD_S = 86_400
-"""How long after the end of an invitation strangers are still let in to hear that."""
+"""Seconds after the end of an invitation during which strangers are still let in to be told of it."""
 OWED, BEGUN, WRITTEN, LEFT = range(4)
 
 Row = tuple[bytes, bytes | None]
@@ -36,7 +37,8 @@ Row = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A key that an invitation let in. `state`: whether the file has its grant; `begun`: digest of the file before."""
+    """A key that an invitation let in. `state`: whether the file has its grant; `begun`: digest of the file before the
+    change."""
 
     name: str = ""
     state: int = OWED
@@ -59,7 +61,7 @@ class Invitation:
 
     @property
     def left(self) -> int:
-        """How many more keys it lets in."""
+        """Return the number of keys that it may still let in."""
         return self.uses - len(self.guests)
 
     def over(self, now_s: int) -> Reason | None:
@@ -73,7 +75,7 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True)
 class Redeemed:
-    """The answer to a secret: the reason it does not hold, or the invitation and what the store is to keep."""
+    """The answer to a secret: the reason why it is not valid, or the invitation and the rows for the store."""
 
     refused: Reason | None
     invitation: Invitation | None = None
@@ -100,7 +102,7 @@ class Invitations:
         return [one for one in self if one.id.hex().startswith(prefix)]
 
     def admits(self, now_s: int) -> bool:
-        """Whether strangers are let in far enough to redeem, and so hear precisely why an invitation is over."""
+        """Whether strangers are let in far enough to redeem, or to be told why an invitation is over."""
         return any(one.until_s + HEARD_S > now_s for one in self)
 
     # -- changes -------------------------------------------------------------------------------------------
@@ -119,8 +121,8 @@ class Invitations:
         self, secret: bytes, key: PublicKey, name: str, now_s: int, full: Reason | None = None,
         has_all: Callable[[Invitation], bool] = lambda one: False,
     ) -> Redeemed:  # fmt: skip
-        """Let in the key that holds the secret, or return why not. `full`: why nobody new has room; `has_all`: whether
-        the key has the rights of an invitation already, and so takes no use of it."""
+        """Let in the key that holds the secret, or return why not. `full`: why there is no room for a new guest;
+        `has_all`: whether the key has an invitation's rights already, so that it takes no use."""
         one = self._all.get(digest(secret))
         if one is None:
             return Redeemed(INVITE_UNKNOWN)
@@ -135,31 +137,31 @@ class Invitations:
         return Redeemed(None, more, self._put(more))
 
     def revoke(self, id: bytes, now_s: int) -> list[Row]:
-        """Let in nobody new by it; the grants it gave stay."""
+        """Let in nobody new by it; its grants stay."""
         one = self._all.get(id)
         if one is None or one.revoked:
             return []
         return [self._put(replace(one, revoked=True, until_s=min(one.until_s, now_s)))]
 
     def begin(self, key: PublicKey, file: bytes) -> list[Row]:
-        """Note, before the key's block is written, the digest of the file that is about to change."""
+        """Record, before the key's block is written, the digest of the file that is about to change."""
         return [self._mark(one, key, BEGUN, file) for one in [*self] if key in one.guests and not self._is_in(one, key)]
 
     def written(self, key: PublicKey) -> list[Row]:
-        """Note that the file has the key's block, or that it was removed: from now on the file alone decides."""
+        """Record that the file has the key's block, or that it was removed: from now on the file alone decides."""
         return [self._mark(one, key, WRITTEN) for one in [*self] if key in one.guests and not self._is_in(one, key)]
 
     def left(self, key: PublicKey) -> list[Row]:
-        """Note that the key's grants do not fit its block: they count from here to their end."""
+        """Record that the key's grants do not fit its block: they are in force from here to their end."""
         return [self._mark(one, key, LEFT) for one in [*self] if key in one.guests and not self._is_in(one, key)]
 
     def not_written(self) -> list[Row]:
-        """Note that the file did not change: what was begun is owed again."""
+        """Record that the file did not change: blocks that were begun are owed again."""
         return [self._mark(self._all[one.id], key, OWED) for key, guest, one in [*self.owed()] if guest.state == BEGUN]
 
     def started(self, file: bytes, configured: Container[bytes] = ()) -> list[Row]:
-        """Note at a start which begun blocks were written, those begun on another file than the present one, and which
-        keys whose grants did not fit their blocks have none any more."""
+        """Determine at a start which begun blocks were written, which were begun on another file than the present one,
+        and which keys whose grants did not fit their blocks have none any more."""
         found = []
         for key, guest, one in [*self.owed()]:
             if guest.state == BEGUN:
@@ -197,7 +199,7 @@ class Invitations:
     # -- reading -------------------------------------------------------------------------------------------
 
     def owed(self) -> Iterator[tuple[PublicKey, Guest, Invitation]]:
-        """Yield each grant that is not in the file yet: it counts from here."""
+        """Yield each grant that is in force from here because the file does not have it yet."""
         for one in self:
             for key, guest in one.guests.items():
                 if guest.state != WRITTEN:

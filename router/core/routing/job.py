@@ -16,10 +16,9 @@ class Job:
     """One read on its way through verification.
 
     `fresh` need their signature checked; `copies` are copies of messages in flight; `known` were accepted before.
-    `vouched` were accepted before too, and a local service sends them on: their ids are known, so their bytes are those
-    once checked (R-C29).
-    `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken` are refused unless
-    the index on disk has them as accepted; `carried` likewise, for messages carried by others.
+    `vouched` were accepted before too, and a local service sends them on: as their ids are known, their bytes were
+    checked then (R-C29). `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken`
+    are refused unless the index on disk has them as accepted; `carried` likewise, for messages carried by others.
     """
 
     link: Link
@@ -52,7 +51,7 @@ class Job:
         return 0 <= at < len(self.fresh) - 1 and self.fresh[at + 1].k == self.fresh[at].k
 
     def look_up(self, on_disk: Collection[bytes]) -> None:
-        """Sort out `overtaken`: a message accepted before is a duplicate, any other is refused."""
+        """Resolve `overtaken`: a message accepted before is a duplicate, any other is refused."""
         for row, refusal in self.overtaken:
             if row.id in on_disk:
                 self.known.append(row)

@@ -1,7 +1,7 @@
-"""Fair scheduling of tasks from many sources: deficit round robin over lanes, with the order of each lane kept.
+"""Fair scheduling of tasks from many sources: deficit round robin over lanes, each of which keeps its order.
 
-A lane gets its share of the work in each round, whatever the others bring, and saves up for tasks larger than that. A
-narrow lane gets a part of a share, and only one of its tasks is under way at a time.
+A lane gets its share of the work in each round, whatever the others bring, and saves up for larger tasks. A narrow lane
+gets a part of a share, and only one of its tasks is under way at a time.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class Lanes(Generic[T]):
         return lane
 
     def holds(self, bringer: Hashable, is_meant: Callable[[T], bool]) -> bool:
-        """Whether the lane of a source has such a task that is not released."""
+        """Whether the lane of a source has an unreleased task of that kind."""
         lane = self._lanes.get(bringer)
         return lane is not None and any(map(is_meant, lane.order))
 
     def take(self) -> tuple[Lane[T], T] | None:
-        """Take the next task to be worked on, with its lane; None if no lane may go on."""
+        """Take the next task to work on, with its lane; return None if no lane may go on."""
         passed = 0
         while passed < len(self._turns):
             lane = self._turns[0]
@@ -106,7 +106,7 @@ class Lanes(Generic[T]):
         return self._share // NARROW_PART if lane.is_narrow else self._share
 
     def finish(self, lane: Lane[T]) -> bool:
-        """Note that a task taken from the lane is done; return whether another of the lane may now be taken."""
+        """Record that a task taken from the lane is done; return whether another of the lane may now be taken."""
         lane.under_way -= 1
         return lane.is_narrow and bool(lane.waiting)
 

@@ -17,7 +17,7 @@ REFUSED_STRANGERS_PERCENT = 5
 class AcceptanceLimits:
     """Limits of acceptance: the greatest ttl in seconds, and a source's rate in messages a second (0: no limit).
 
-    `copy_s_max`: how long a copy that a local service sends on waits for a router that was met (R-C29)."""
+    `copy_s_max`: seconds that a copy sent on by a local service waits for a router known by meetings (R-C29)."""
 
     ttl_s_max: int = 7 * DAY_S
     copy_s_max: int = 60
@@ -31,9 +31,9 @@ class AdmissionLimits:
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
     link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`; the link of a
-    router that was met and shares no group is closed after `met_idle_s`. Of one public address prefix at
-    most `met_per_prefix_max` routers that were met have a link. `locals_max`: keys recorded as local; `pulls_per_s`:
-    PULLs answered for one neighbour, `pulls_routers_per_s`: for one client or peer, or router with which the group is
+    router known by meetings that shares no group is closed after `met_idle_s`. At most `met_per_prefix_max` such
+    routers of one public address prefix have a link. `locals_max`: keys recorded as local; `pulls_per_s`: PULLs
+    answered for one neighbour; `pulls_routers_per_s`: those for a client, a peer, or a router with which the group is
     agreed."""
 
     messages_per_s_neighbour: int = 0
@@ -70,7 +70,7 @@ class DoorLimits:
     """Budgets of the door log, in bytes of log in any `keep_s` seconds, for apps, known neighbours and strangers.
 
     Each pays for messages turned away and for joins and leaves, and the latter two for their links. `ids_max`: ids
-    named by the sums of one neighbour; by those of all strangers together an eighth of it."""
+    named by the sums of one neighbour; the sums of all strangers together name an eighth as many."""
 
     ids_max: int = 256
     apps_bytes_max: int = LOG_KEEP_BYTES * REFUSED_PERCENT // 200
@@ -104,7 +104,7 @@ class IndexLimits:
 
 @dataclass(frozen=True, slots=True)
 class MembershipLimits:
-    """The most groups of one subscriber, and of all together; a JOIN of a further one fails."""
+    """Most groups of one subscriber, and of all together; a JOIN of a further one fails."""
 
     groups_per_client_max: int = 1000
     groups_max: int = 100_000
@@ -125,7 +125,8 @@ class OutcomeLimits:
 
 @dataclass(frozen=True, slots=True)
 class PullLimits:
-    """Limits of the PULLs of this router, for each service or app that names what is missing: in a second, and open.
+    """Limits of the PULLs of this router, for each service or app that names missing messages: in a second, and open at
+    a time.
 
     A PULL is open until its message has come, for `open_s` at most (R-C18, R-C30)."""
 
@@ -142,8 +143,8 @@ class QueueLimits:
     One group, source or neighbour holds at most `share_percent` of a recipient's queue, except that a larger single
     message fits an empty share. All strangers together hold at most `strangers_percent` of the node's store.
     `neighbour_node_percent` is the share of one client or peer in it while nobody else has anything there
-    (`core/routing/duplicate_index.py`, `fair_room`). `met_percent`: the share in a recipient's queue and in the node's
-    store of one router that was met and with which groups are agreed (R-C24)."""
+    (`core/routing/duplicate_index.py`, `fair_room`). `met_percent`: the share, in a recipient's queue and in the node's
+    store, of one router known by meetings (R-C24)."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = GIB

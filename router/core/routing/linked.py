@@ -1,7 +1,7 @@
-"""Which routers with a pub/sub service are connected, as the pub/sub service of this node is told.
+"""Connected routers that have a pub/sub service, as reported to the pub/sub service of this node.
 
-A router names its own in the hello of each link, if strangers may send to it. So services find each other on links that
-came about for other reasons: those of uplinks, of clients, and of routers that a hint names (R-C27, R-C28).
+A router names its pub/sub service in the hello of each link, if strangers may send to that. So services find each other
+on links that were made for other reasons: to uplinks, clients, and routers that a hint names (R-C27, R-C28).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .links import Link, Links
 
 
 class LinkedServices:
-    """Tells the pub/sub service of this node of each link that comes up or goes down, in any order; `say` sends.
+    """Tells the pub/sub service of this node of each link that comes up or goes down, in any order.
 
-    It returns whether there was room."""
+    `say` sends, and returns whether there was room."""
 
     def __init__(self, directory: Directory, links: Links, say: Callable[[Link, Inquiry, Now], bool]) -> None:
         self._directory = directory
@@ -39,14 +39,14 @@ class LinkedServices:
         self.tell(now)
 
     def link_down(self, link: Link) -> None:
-        """Note that a link is gone; the service is told with what is new next."""
+        """Record that a link is gone; the service is told with the next news."""
         if link.key == self._directory.service_called(PUBSUB):
             self._news.clear()
         elif link.pubsub is not None and self._links.to(link.key) is None:
             self._news[link.key] = None
 
     def tell(self, now: Now) -> None:
-        """Tell what is new as far as the service's window allows; the rest next time."""
+        """Tell the news as far as the service's window allows; the rest next time."""
         key = self._directory.service_called(PUBSUB)
         link = None if key is None else self._links.to(key)
         if link is None:

@@ -41,14 +41,13 @@ class Link:
 
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
     `asks_outcomes` are the peer's own claims, and give it no right; `takes_outcome_runs`: it understands an outcome of
-    several messages. `place`: the prefix of its address, if any.
-    `active_s`: when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it
-    accepts. `pubsub`: the public pub/sub service of that router, as it says. `allowance` meters its messages,
-    `forgeries` those with a false signature, `pulls` and `pulls_as_router` what it asks for. `lane`: the lane in which
-    its messages wait for verification; it follows `charged` when none of them waits, to keep their order. `charged`:
-    the neighbour whose share of queues its messages use, one for all that are not known and have agreed on nothing;
-    `holder`: for which the ids of its messages count in the duplicate index. `shut`: it has not answered our invitation
-    yet, and until it does only this router's own messages go there.
+    several messages. `place`: the prefix of its address, if any. `active_s`: when a message was last accepted from it
+    or settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub`: the public pub/sub service of that
+    router, as it says. `allowance` meters its messages, `forgeries` those with a false signature, `pulls` and
+    `pulls_as_router` its PULLs. `lane`: the lane in which its messages wait for verification; it changes with `charged`
+    only when none of them waits, to keep their order. `charged`: the neighbour whose share of queues its messages use,
+    a common one for all unknown keys without agreements; `holder`: the holder of its messages' ids in the duplicate
+    index. `shut`: it has not answered our invitation yet, and until it does only this router's own messages go there.
     """
 
     id: int
@@ -112,7 +111,8 @@ class Link:
         return len(parcel.blob) <= self.frame_bytes_max or parcel.longest() <= self.frame_bytes_max
 
     def admit(self, standing: Standing, directory: Directory) -> None:
-        """Set what the configuration decides about the link, when it comes up and when the neighbours change."""
+        """Set everything that the configuration decides about the link, when it comes up and when the neighbours
+        change."""
         self.standing = standing
         self._charge(standing not in UNKNOWN or (standing is Standing.MET and directory.agreements.is_met(self.key)))
         self.uplink = self.key in directory.uplinks

@@ -70,7 +70,7 @@ class Membership:
 
     `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
     `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service, `orders` the
-    operator's orders about invitations, `redeems` what is said about invitations, `pulls` what a neighbour asks for.
+    operator's orders about invitations, `redeems` bodies about invitations, `pulls` the PULLs of neighbours.
     """
 
     def __init__(
@@ -111,14 +111,15 @@ class Membership:
         return out_of_place(link, row, data, is_awaited=link.key in self._awaited, ask_bytes_max=most)
 
     def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None:
-        """Hear a multicast as a subscriber of the groups of this node's services; others hear it as well."""
+        """Handle a multicast as a subscriber of the groups of this node's services; other subscribers get it as
+        well."""
         if self.judge(link, row, data) is None:
             self.hear(link, row, data, now)
 
     def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
         """Handle a message for this router that passed `judge`; return why it is refused, or None.
 
-        A request that is not granted is answered by a failure to known keys, and not at all to strangers (R-C15)."""
+        A known key is answered with a failure if its request is not granted, a stranger not at all (R-C15)."""
         start, end = body_of(row, data)
         if row.kind == MULTICAST:
             kind = kind_in_group(self._directory, link, row, data)
@@ -170,7 +171,7 @@ class Membership:
                 pass
 
     def _hear_hint(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
-        """Take a HINT, which is not answered; return why it is refused, or None."""
+        """Handle a HINT, which is not answered; return why it is refused, or None."""
         try:
             said = decode_hint(body)
         except Malformed as error:
@@ -183,8 +184,8 @@ class Membership:
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer, now: Now) -> tuple[Reason, str] | None:
         """Pass on an inquiry or a neighbour's answer; return why it is refused, or None.
 
-        On the owner's socket any inquiry is allowed. Elsewhere only `why` is, from local services about their own
-        messages and from known neighbours' routers."""
+        On the owner's socket any inquiry is allowed. Elsewhere only `why` is allowed, from local services about their
+        own messages and from known neighbours' routers."""
         if isinstance(inquiry, Inquiry) and link.owner and link.standing is Standing.LOCAL:
             if inquiry.ask in ORDERS:
                 self._orders(link, inquiry, now)
@@ -207,7 +208,7 @@ class Membership:
         return None
 
     def ask(self, link: Link, inquiry: Inquiry, now: Now) -> None:
-        """Ask a neighbour's router; for each question it may answer once, on this link."""
+        """Ask a neighbour's router, which may answer each question once, on this link."""
         self._awaited[link.key] = self._awaited.get(link.key, 0) + 1
         self.say(link, inquiry, now)
 
@@ -300,7 +301,7 @@ class Membership:
     def revoke(self, subscriber: bytes, now: Now, *, drains: bool = False) -> bool:
         """Remove a subscriber from all groups that it has no right to join any more; return whether it was in any.
 
-        If it is connected, it is sent a JOIN_ACK with failure for each. `drains`: what waits for it stays."""
+        If it is connected, it is sent a JOIN_ACK with failure for each. `drains`: its queued messages stay."""
         link = self._links.to(subscriber)
         standing, may = None if link is None else link.standing, self._directory.may_subscribe
         groups = sorted(one for one in self._groups.joined_by(subscriber) if not may(subscriber, standing, one))
@@ -335,7 +336,8 @@ class Membership:
     # -- this node's own JOINs -------------------------------------------------------------------------------
 
     def link_up(self, link: Link, now: Now) -> None:
-        """Tell a service that came up what is wanted, and join at a neighbour what is to be joined there."""
+        """Tell a service that came up which groups are wanted, or join the groups that are to be joined at a
+        neighbour."""
         self._wanted.link_up(link, now)
         self._linked.link_up(link, now)
         self.upstream.link_up(link, now)

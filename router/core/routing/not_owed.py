@@ -1,4 +1,4 @@
-"""Why a message was not owed to LAN neighbours that share its group, as `router why` tells (R-C25)."""
+"""Reasons why a message was not owed to LAN neighbours that share its group, for `router why` (R-C25)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOT_THEN = "it had not joined the group when the message was accepted"
 def lan_not_owed(
     directory: Directory, groups: Groups, group: bytes, brought_by: bytes, recipients: Collection[bytes]
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield each LAN neighbour that shares the group now and was not owed the message, and why.
+    """Yield each LAN neighbour that shares the group now and was not owed the message, with the reason.
 
-    Who shared it when the message was accepted, and does not now, is left out."""
+    Neighbours that shared the group when the message was accepted, but do not now, are left out."""
     if brought_by in directory.uplinks:
         cause = OF_AN_UPLINK
     elif directory.is_lan(brought_by, group):

@@ -41,7 +41,8 @@ class Outcomes:
     # -- to publishers --------------------------------------------------------------------------------------
 
     def accepted(self, parcel: Parcel, origin: Link, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
-        """Send an app that asked each message's recipients and those left out; follow the parcel if it is stored."""
+        """Send an app that asked for it each message's recipients and those left out; follow the parcel if it is
+        stored."""
         if not origin.outcomes:
             return
         if not (parcel.is_copy and parcel.stored):  # a service that names the one recipient hears when it has ended
@@ -66,7 +67,7 @@ class Outcomes:
         self, origin: Link, parcel: Parcel, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
     ) -> tuple[RecipientOutcome, ...]:
         """Return the outcome by recipient key for a local app, if the configuration allows it or the app has named the
-        recipient itself, else as a count."""
+        recipient itself; else as a count."""
         if (self._limits.named or parcel.is_copy) and origin.standing is Standing.LOCAL:
             return tuple(RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
         return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
@@ -82,7 +83,7 @@ class Outcomes:
     def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
         """Note that a recipient will never get messages start..stop-1, to tell it when it is connected.
 
-        Beyond `missed_max` recipients, this is only in the log; so it is for copies, whose message others pass on."""
+        Beyond `missed_max` recipients this is only in the log; so are copies, whose message others pass on."""
         if parcel.is_copy:
             return
         if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
@@ -103,11 +104,11 @@ class Outcomes:
         return sum(one.count for (_, why), one in self._missed.get(recipient, {}).items() if why == reason)
 
     def link_up(self, recipient: bytes) -> None:
-        """Note that a recipient is connected; the end of the cycle sends it what it has missed."""
+        """Record that a recipient is connected; at the end of the cycle it is told what it has missed."""
         self._to_tell[recipient] = None
 
     def tell_missed(self) -> None:
-        """Send the connected recipients what they have missed, at the end of a cycle."""
+        """Tell the connected recipients what they have missed, at the end of a cycle."""
         for recipient in self._to_tell:
             link = self._links.to(recipient)
             if link is not None:
@@ -115,7 +116,7 @@ class Outcomes:
         self._to_tell.clear()
 
     def forget(self, recipient: bytes) -> Iterable[Missed]:
-        """Remove and return what a recipient has missed: it is being sent, or the key is gone for good."""
+        """Remove and return what a recipient has missed: it is being told, or the key is gone for good."""
         gone = self._missed.pop(recipient, {})
         self._pending.changes.missed |= {(recipient, *kind): None for kind in gone}
         return gone.values()

@@ -1,4 +1,4 @@
-"""Queue contents that the store reads for the deciding core: to hand over, to expire, to give up."""
+"""Contents of queues that the store reads for the deciding core: to hand over, to expire, to give up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Due(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """Runs of messages owed to `recipient`, of `size` bytes in all, whose bytes on disk are not those once written.
+    """Runs of messages owed to `recipient`, of `size` bytes in all, whose bytes on disk have changed since they were
+    written.
 
     `parcel` is None if not even its row can be read; then these fields are all that is known.
     """

@@ -1,7 +1,7 @@
-"""What this router says of itself: signed with its key for the discovery service of its node (R-D24).
+"""This router's own advertisement: signed with its key for the discovery service of its node (R-D24).
 
-The service says which groups are public and how long the advertisement lives; the router knows its public services and
-the addresses at which others reach it, and lets no revision go back.
+The service decides which groups are public and how long the advertisement lives; the router knows its public services
+and the addresses at which others reach it, and lets no revision go back.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NOWHERE = "others cannot reach this node: name an address they reach it at in no
 
 
 class CannotAdvertise(ValueError):
-    """Raised if there is nothing that others could use; the text says why and what to do."""
+    """An advertisement would contain nothing useful to others; the text says why and what to do."""
 
 
 class Wish(Struct, forbid_unknown_fields=True):
-    """What the discovery service wants to be said; without addresses they are the node's own."""
+    """The discovery service's wish for an advertisement; without addresses the node's own are used."""
 
     addresses: Annotated[
         tuple[Annotated[str, Meta(max_length=HOST_BYTES_MAX)], ...], Meta(max_length=ADDRESSES_MAX)
@@ -49,7 +49,8 @@ class OwnAdvertisement:
         self._book = book
 
     def sign(self, argument: str, now: Now) -> tuple[Advertisement, Sequence[Row]]:
-        """Return an advertisement and what must be in the store before anybody sees it; raise `CannotAdvertise`."""
+        """Return an advertisement and the rows that must be in the store before anybody sees it; raise
+        `CannotAdvertise`."""
         wish = msgspec.json.decode(argument, type=Wish)
         try:
             addresses = tuple(map(parse_address, wish.addresses)) or self._directory.addresses
@@ -69,7 +70,7 @@ class OwnAdvertisement:
         return made, (row,)
 
     def _services(self) -> dict[str, PublicKey]:
-        """Return the public services whose names an advertisement may carry."""
+        """Return the public services that an advertisement may name."""
         directory = self._directory
         found = {one.name: key for key, one in directory.services.items() if key in directory.public}
         return {name: PublicKey(key) for name, key in found.items() if name in SERVICES}

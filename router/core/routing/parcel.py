@@ -1,7 +1,7 @@
 """Parcels: consecutive messages that share their fate, the unit of storing, queueing and handing over.
 
-Messages from one link with the same signer and destination that are owed to the same recipients form one parcel
-when they are accepted. Its bytes are the received frames, unchanged; its arrival numbers are contiguous.
+Messages from one link with the same signer and destination that are owed to the same recipients form one parcel when
+they are accepted. Its bytes are the received frames, unchanged; its arrival numbers are contiguous.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Parcel:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this is a copy for one router that a local service names (R-C29): its message is known by another."""
+        """Whether this is a copy for one router that a local service names (R-C29); the message itself is in another
+        parcel."""
         return not self.indexed
 
     @property
@@ -88,7 +89,7 @@ class Parcel:
         return max(map(self.item_size, range(self.count)))
 
     def why_expired(self, index: int) -> Reason:
-        """Return what ends message `index` first: its ttl, its expiry, or the time that a copy waits at most."""
+        """Return what ends message `index` first: its ttl, its expiry, or the longest time that a copy waits."""
         if self.deadlines[index] >= expiry_s(self.expiries[index]):
             return Reason.EXPIRY_PASSED
         cut = self.is_copy and self.deadlines[index] < self.at_s + self.ttls[index]
@@ -152,7 +153,7 @@ def unbroken(indexes: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def words(column: array[int], *, native: bool = _IS_LITTLE_ENDIAN) -> bytes:
-    """Return a column as written to disk, little-endian; `native`: that is the machine's own byte order."""
+    """Return a column as written to disk, little-endian. `native`: the machine's own byte order is the same."""
     if not native:
         column = array(U32, column)
         column.byteswap()

@@ -39,7 +39,8 @@ class ParcelDraft:
         return [row for _, rows in self.pieces for row in rows]
 
     def no_smaller_than_first(self) -> list[Row]:
-        """Return the first row and those following it that are at least as large: if it finds no room, nor do they."""
+        """Return the first row and the following ones that are at least as large: if the first finds no room, neither
+        do they."""
         size = self.first.end - self.first.frame_at
         return list(takewhile(lambda row: row.end - row.frame_at >= size, self.rows()))
 

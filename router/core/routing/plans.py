@@ -1,4 +1,5 @@
-"""The two algorithms of the specification: to whom a message is owed (sections "Unicast routing", "Multicast routing").
+"""The two algorithms of the specification, which decide to whom a message is owed (sections "Unicast routing",
+"Multicast routing").
 
 Signatures, duplicates and expiry are judged elsewhere; plans decide recipients only.
 """
@@ -24,7 +25,8 @@ class ForUs:
 FOR_US: Final = ForUs()
 Plan = tuple[bytes, ...] | Reason | ForUs
 PlanKey = tuple[int, bytes, bytes | None, bytes | None, int]
-"""Kind, signer, destination, VIA, and the number of the link that brought the message: all that a plan depends on."""
+"""Kind, signer, destination, VIA, and the number of the link that brought the message: everything on which a plan
+depends."""
 PLANS_MAX = 10_000
 
 
@@ -32,7 +34,7 @@ class Routing:
     """Decides the recipients of a message, a reason for refusing it, or `FOR_US`; stateless.
 
     `connected(key)` returns the standing of a key's open link, `advertised_by(service)` the router that names this
-    service as its own; or None.
+    service as its own; each may return None.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Routing:
         return key in self._directory.locals or self._connected(key) is Standing.LOCAL
 
     def _served(self, destination: bytes, now_s: int) -> bytes | None:
-        """Return the client that `destination` is, or that it was learned from, or None.
+        """Return the client that `destination` is, or from which it was learned; None if there is none.
 
         The client needs the right to relay and, while it is away, the right to a queue."""
         directory, neighbour = self._directory, destination
@@ -108,7 +110,7 @@ class Routing:
         return self._directory.may_be_next(key, self._connected(key))
 
     def _leads_on(self, key: bytes) -> bool:
-        """Whether a route through `key` may be used: not if it has become a stranger."""
+        """Whether a route through `key` may be used: not if the key has become a stranger's."""
         return self._directory.rank(key) > 0 and self._is_neighbour(key)
 
     def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
@@ -165,8 +167,8 @@ class Routing:
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
         """Whether the message stays on this node (R-C14).
 
-        It does by local subscriptions of its apps, or of the publisher itself, while there are no others. In the group
-        of each service's own key this router is such a subscriber, by configuration."""
+        It does if its apps, or the publisher itself, have local subscriptions and there are no others. In the group of
+        each service's own key this router is such a subscriber, by configuration."""
         if group in self._directory.services:
             return self._directory.is_node_local(group) or not self._groups.is_wanted(group)
         return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
@@ -193,7 +195,7 @@ class Plans:
         self._not_kept: dict[tuple[bytes, bytes], tuple[bytes, ...]] = {}
 
     def current(self) -> Mapping[PlanKey, Plan]:
-        """Return the plans that still hold; must be called before each read and each decision."""
+        """Return the plans that are still valid; must be called before each read and each decision."""
         if (revision := self._revision()) != self._made_at:
             self._plans, self._not_kept, self._made_at = {}, {}, revision
         return self._plans

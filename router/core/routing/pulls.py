@@ -1,7 +1,7 @@
-"""PULL in both directions: asked in this router's own name for its services and apps, and answered to neighbours.
+"""PULL in both directions: sent in this router's own name for its services and apps, and answered for neighbours.
 
-An app or service that lacks a message names its id and a router to its own router, which asks nobody for an id that it
-knows. The message comes as a carried multicast, or not at all (R-C17, R-C30).
+An app or service that lacks a message gives its own router the id and the router to ask; no id is asked for that this
+router knows. The message comes as a carried multicast, or not at all (R-C17, R-C30).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .seen import Seen
 PULL = "pull"
 IDS_MAX = 64
 MINUTES_MAX = 16
-"""In so many minutes an id is looked up one by one; where more are possible, in all that the index has."""
+"""Most minutes in which an id is looked up one by one; if more are possible, the whole index is searched."""
 MISS_COST = 50
-"""A PULL for what is not here counts as so many: it is looked for in every minute."""
+"""Number of PULLs that one for a missing message counts as, because it is looked for in every minute."""
 ASKERS_MAX = 1024
-"""Askers whose rates and open PULLs are remembered; beyond that all are forgotten."""
+"""Most askers whose rates and open PULLs are remembered; beyond it all are forgotten."""
 
 Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
@@ -54,7 +54,7 @@ class _Pull(Struct, forbid_unknown_fields=True):
 
 
 class Queued(Protocol):
-    """The part of a store that tells what waits for whom (`router.disk.store.store.Store`)."""
+    """The part of a store that knows which messages wait for whom (`router.disk.store.store.Store`)."""
 
     def message(self, identity: bytes, /) -> tuple[Parcel, int] | None: ...
     def owes(self, recipient: bytes, first: int, index: int) -> bool: ...
@@ -92,9 +92,9 @@ class Pulls:
     # -- asked for services and apps of this node ------------------------------------------------------------
 
     def ask(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
-        """Hear the word `pull` of a service or an app of this node; return why it is refused, or None.
+        """Handle the word `pull` of a service or an app of this node; return why it is refused, or None.
 
-        What is in the duplicate index is looked up first; then `look_up` decides and answers."""
+        The duplicate index is searched first; then `asked` decides and answers."""
         if link.standing is not Standing.LOCAL:
             return Reason.NOT_AUTHORISED, "only services and apps of this node say what they miss"
         try:
@@ -116,7 +116,7 @@ class Pulls:
         return None
 
     def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:
-        """Return the ids that are to be looked up on disk, with each minute of expiry that was named, or 0."""
+        """Return the ids to look up on disk, with each minute of expiry that was named, or 0."""
         return [
             (minute, id) for minutes, id in asked.messages if id not in self._seen
             for minute in (minutes if minutes.start else (0,))
@@ -125,9 +125,10 @@ class Pulls:
     def asked(
         self, asked: PullFrom, on_disk: Collection[bytes], now: Now, queues: Queued
     ) -> None:  # fmt: skip
-        """Ask the named router for those messages that this router does not know, and answer what was done for each.
+        """Ask the named router for the messages that this router does not know, and answer for each what was done.
 
-        An app is told what is in its queue: it need not guess whether what this router has will come to it as well."""
+        An app is told which messages are in its queue, so it need not guess whether a known message will come to it as
+        well."""
         link, to = self._links.get(asked.asker), self._links.to(asked.router)
         if link is None:
             return
@@ -175,7 +176,7 @@ class Pulls:
     # -- answered to neighbours ------------------------------------------------------------------------------
 
     def heard(self, link: Link, group: bytes, message: bytes, now: Now, may_join: bool) -> None:
-        """Hear a PULL: have the message looked up if it may be answered, at the rate of who asks."""
+        """Handle a PULL: have the message looked up if it may be answered, at the asker's rate."""
         agreed = link.up and self._directory.agreements.has(link.key, group)
         if not (agreed or may_join or (link.uplink and self._groups.is_wanted(group))):
             return
@@ -183,13 +184,14 @@ class Pulls:
             self._pending.effects.append(Pulled(link.id, group, message))
 
     def _meter(self, link: Link, group: bytes) -> Allowance:
-        """Return what limits the PULLs of a link: fast are routers, apps that read history, services that send it."""
+        """Return the meter for PULLs of a link: routers, apps that read history and services that send it have a high
+        rate."""
         agreed = self._directory.agreements.has(link.key, group)
         is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
         return link.pulls_as_router if is_router or link.standing is Standing.LOCAL else link.pulls
 
     def looked_up(self, asked: Pulled, found: tuple[Parcel, int] | None, now: Now) -> None:
-        """Answer a PULL with what the store has found; what is not there costs the asker more."""
+        """Answer a PULL with the message that the store has found; a missing one costs the asker more."""
         link = self._links.get(asked.link)
         if link is None:
             return
@@ -199,8 +201,8 @@ class Pulls:
             self._meter(link, asked.group).charge(MISS_COST - 1, now.mono_s)
 
     def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
-        """Carry the message, if it is of that group and still valid; a stranger's, only if the door log can afford a
-        line. What does not fit the free window is not carried."""
+        """Carry the message if it is of that group and still valid, and fits the free window; for a stranger only if
+        the door log can afford a line."""
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return

@@ -1,4 +1,4 @@
-"""Queues that have ended: their messages are dropped in steps, and after a crash from where it stopped."""
+"""Queues that have ended: their messages are dropped in steps, which continue after a crash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parcel import Parcel
 class Purge(NamedTuple):
     """An ended queue, or one group's part of it, whose messages are to be read and passed to `Router.drop`.
 
-    Messages with the arrival number `before` or a later one came after the end, and stay.
+    Messages from the arrival number `before` on came after the end, and stay.
     """
 
     recipient: bytes

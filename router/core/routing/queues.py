@@ -1,7 +1,7 @@
 """Room, shares and counters of every recipient's queue.
 
-The queues themselves are on disk; here is what deciding needs. Room is reserved when a message is accepted and freed
-when its delivery ends, so an accepted message is never refused later for lack of room.
+The queues themselves are on disk; only data for decisions is here. Room is reserved when a message is accepted and
+freed when its delivery ends, so an accepted message is never refused later for lack of room.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Tally:
 class Queue:
     """One recipient's queue.
 
-    `position`: the first arrival not yet handed to the present link; `behind`: some of what is owed has not been
-    handed to it; `repeats`: the messages that were handed to an earlier link and may arrive twice; `retry_at`: the
-    monotonic second until which the whole queue backs off; `held`: the streams that back off; `handed`: no message
-    from this arrival number on has been handed to the present link.
+    `position`: the first arrival not yet handed to the present link; `behind`: some messages owed have not been handed
+    to it; `repeats`: the messages that were handed to an earlier link and may arrive twice; `retry_at`: the monotonic
+    second until which the whole queue backs off; `held`: the streams that back off; `handed`: no message from this
+    arrival number on has been handed to the present link.
     """
 
     recipient: bytes
@@ -61,7 +61,7 @@ class Queue:
         return f"<queue of {self.recipient.hex()[:8]}: {self.total.messages} messages, {self.total.bytes} bytes>"
 
     def recovered(self) -> None:
-        """Begin, after a restart, with what is owed: nothing of it has been handed to the present link."""
+        """Begin, after a restart, with the messages owed, none of which has been handed to the present link."""
         self.behind = True
         self.repeats.recovered(self.total.messages)
 
@@ -74,7 +74,7 @@ class Queues:
     """All recipients' queues, and the tallies of groups, neighbours and the node; empty ones are forgotten.
 
     `held`: messages and bytes in the store, each message counted once, by the first `TAG_BYTES` of the key of the
-    neighbour that brought them. `met`: the first bytes of the keys of routers that were met."""
+    neighbour that brought them. `met`: the first bytes of the keys of routers known by meetings."""
 
     def __init__(self, limits: QueueLimits, met: Collection[bytes] = ()) -> None:
         self.limits = limits
@@ -127,7 +127,7 @@ class Queues:
     def node_room(self, neighbour: bytes | None, size: int = 0) -> tuple[int, int, Reason]:
         """Return the messages and bytes that the node still accepts of a neighbour, and the reason to refuse more.
 
-        `neighbour` is None for an app of this node. The next message has `size` bytes: an empty share has room for it,
+        `neighbour` is None for an app of this node. The next message has `size` bytes; an empty share has room for it,
         however large."""
         messages, most = self.node.room()
         if neighbour is not None:

@@ -1,4 +1,4 @@
-"""The state that the deciding core reads from the store at a start, to go on where it stopped."""
+"""The state that the deciding core reads from the store at a start, to continue where it stopped."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Holding(NamedTuple):
 class Belief(NamedTuple):
     """The judgement of the wall clock when the store was last written.
 
-    `judged_ns`: the time used for verdicts; `shown_ns`: what the clock showed, both in Unix nanoseconds; `state`: a
-    word of `router.node.wall_clock.State`."""
+    `judged_ns`: the time used for verdicts; `shown_ns`: the time that the clock showed, both in Unix nanoseconds;
+    `state`: a word of `router.node.wall_clock.State`."""
 
     judged_ns: int
     shown_ns: int

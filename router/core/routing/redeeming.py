@@ -1,9 +1,9 @@
-"""Redeeming the invitations that this node was given: it asks their routers to let it in until they answer (R-D16).
+"""Redeem the invitations that this node was given: ask their routers to let it in until they answer (R-D16).
 
-An offer is asked for at each link-up to its inviter, and again until the answer comes. Meanwhile the link is `shut`:
+An offer is sent at each link-up to its inviter, and repeated until the answer comes. Meanwhile the link is `shut`:
 nothing but this router's own messages goes to a neighbour that would still refuse the rest as a stranger's. The secrets
-are files of the home, which forgets one after the effect `InvitationAnswered`; a crash before that asks again, and the
-inviter answers the same.
+are files of the home, which forgets one after the effect `InvitationAnswered`; after a crash before that the offer is
+sent again, and the inviter answers the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_CLOCKS = frozenset((Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOC
 class Offer:
     """An invitation that this node was given and that its inviter has not answered; it ends at Unix second `until_s`.
 
-    `name`: what this node calls itself there."""
+    `name`: this node's name for itself there."""
 
     id: bytes
     inviter: bytes
@@ -51,7 +51,7 @@ class _Open:
 
 class Redeeming:
     """Owns the offers that are not answered. `say(link, redeem, now)` sends; `admitted(link, now)` is called when a
-    link's neighbour may be told everything, as it has answered."""
+    link's neighbour has answered, and may be told everything."""
 
     def __init__(
         self, links: Links, pending: Pending, say: Callable[[Link, Redeem | AskTerms, Now], object],
@@ -68,15 +68,15 @@ class Redeeming:
         return f"<{len(self._open)} invitations to redeem>"
 
     def is_open(self, inviter: bytes) -> bool:
-        """Whether an invitation by this key is to be redeemed, so that it is to be dialled."""
+        """Whether an invitation by this key is to be redeemed, so that the key is to be dialled."""
         return any(one.offer.inviter == inviter for one in self._open.values())
 
     def problem_of(self, id: bytes) -> str:
-        """Return why the last request for an offer was not answered, "" if nothing is known against it."""
+        """Return why the last request for an offer was not answered, "" if there is no known problem."""
         return self._open[id].problem if id in self._open else ""
 
     def given(self, offers: Iterable[Offer], now: Now, inviters: Iterable[bytes] = ()) -> None:
-        """Replace the offers by those that the home holds now; ask for new ones at once. `inviters`: the keys that have
+        """Replace the offers by those that the home holds now; send new ones at once. `inviters`: the keys that have
         answered an invitation before."""
         self._inviters = set(inviters)
         before, self._open = self._open, {one.id: _Open(one) for one in offers}
@@ -95,14 +95,14 @@ class Redeeming:
             self._ask_terms(key, now)
 
     def link_up(self, link: Link, now: Now) -> None:
-        """Shut a link to an inviter, and ask it to be let in."""
+        """Shut a link to an inviter, and ask the inviter to let this node in."""
         for one in self._of(link):
             link.shut = True
             self._ask(one, link, now)
         self._ask_terms(link.key, now)
 
     def _ask_terms(self, inviter: bytes, now: Now) -> None:
-        """Ask a router that has answered an invitation what this node may do there: once on each link, and after each
+        """Ask a router that has answered an invitation for this node's rights there: once on each link, and after each
         answer."""
         link = self._links.to(inviter)
         if link is not None and inviter in self._inviters and not (link.terms_asked or self.is_open(inviter)):
@@ -118,7 +118,7 @@ class Redeeming:
                 self._ask(one, link, now)
 
     def hear(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
-        """Take in a body about invitations; return why it is refused, or None. An unasked answer is ignored."""
+        """Handle a body about invitations; return why it is refused, or None. An unexpected answer is ignored."""
         try:
             said = decode_redemption(body)
         except Malformed as error:

@@ -1,4 +1,5 @@
-"""How many messages of a queue an app may see twice, so that it is told before they come again ([11, n])."""
+"""The number of messages in a queue that an app may see twice, of which it is warned before they come again ([11,
+n])."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Repeats:
-    """The messages that were handed to an earlier link and not settled, counted; they are the oldest of their queue.
+    """Counts the messages that were handed to an earlier link and not settled; they are the oldest of their queue.
 
     `ahead`: those that the present link has not come to. `passed`: those that it passed over because they seem to be
     expired, or because their stream was held back; they come behind newer ones if the clock turns out to be wrong, or
@@ -46,5 +47,5 @@ class Repeats:
         self.passed += count
 
     def lost(self, in_flight: int) -> None:
-        """Note that the link has ended, with so many messages in flight."""
+        """Record that the link has ended, with that many messages in flight."""
         self.ahead += in_flight

@@ -1,6 +1,6 @@
 """Revoked rights: everything that depends on them ends at once, and is logged (R-C10, R-C11).
 
-This happens on a running node when its neighbours are reconfigured, and at a start for what the disk still holds.
+This happens on a running node when its neighbours are reconfigured, and at a start for the state on disk.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NEW_TERMS = "its operator has changed who this node is there; sign on again"
 class Revocation:
     """Decides what a new configuration of neighbours ends.
 
-    `gone(key, now)` ends all that a key has here; `queue_ends(recipient, group)` begins to drop queued messages;
-    `terms_changed(link, now)` tells a guest what it may do now;
-    `limits`: the present ones, repeated in each `config` event because readers of a log use the last such event.
+    `gone(key, now)` ends everything that a key has here; `queue_ends(recipient, group)` begins to drop queued messages;
+    `terms_changed(link, now)` tells a guest its present rights; `limits`: the present ones, repeated in each `config`
+    event because readers of a log use the last such event.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class Revocation:
     def change(self, act: Callable[[], None], now: Now) -> None:
         """Let `act` change the neighbours, and apply the consequences for the keys whose entry has changed.
 
-        Recipients of these that are owed something and not connected are dialled: they may have an address now."""
+        Recipients among these keys that are owed something and not connected are dialled: they may have an address now.
+        """
         before = self._directory.neighbours
         act()
         after = self._directory.neighbours
@@ -74,7 +75,8 @@ class Revocation:
                     self._delivery.dial_if_owed(key)
 
     def recovered(self, fleeting: Collection[bytes], now: Now) -> None:
-        """End, at a start, all that `fleeting` (throwaway) keys had, and what others have no right to any more."""
+        """End, at a start, everything of the `fleeting` (throwaway) keys, and everything that others have no right to
+        any more."""
         for key in dict.fromkeys([*(one.subscriber for one in self._groups), *self._queues.by_recipient]):
             if key in fleeting:
                 self._gone(key, now)
@@ -94,9 +96,9 @@ class Revocation:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
 
     def met(self, keys: Iterable[bytes], now: Now) -> None:
-        """Apply what has changed in the agreements with these routers.
+        """Apply the changes in the agreements with these routers.
 
-        What waits for one that is connected still goes to it."""
+        Messages that wait for a connected one still go to it."""
         self._directory.count_met()
         for key in keys:
             self._look_at_link(key, False, now)
@@ -106,9 +108,10 @@ class Revocation:
                 self._gone(key, now)
 
     def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
-        """Give an open link its new standing, or close it if it must sign on again.
+        """Give an open link its new standing, or close it if its key must sign on again.
 
-        It must if it has become a stranger's, or may join only now: a router sends its JOINs when the link comes up."""
+        It must if it has become a stranger's, or may join only now, because a router sends its JOINs when the link
+        comes up."""
         link = self._links.to(key)
         if link is None:
             return
@@ -130,7 +133,7 @@ class Revocation:
                 self._membership.upstream.uplink_ends(link, now)
 
     def _end(self, key: bytes, lost: frozenset[str], now: Now) -> None:
-        """End everything that the key has here without the right to it. `lost`: the rights it had until now."""
+        """End everything that the key has here without the right to it. `lost`: the rights that it had until now."""
         directory, link = self._directory, self._links.to(key)
         if not directory.is_known(key) and link is None:
             self._gone(key, now)
@@ -159,5 +162,6 @@ def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
 
 
 def _terms(one: Neighbour | None) -> tuple[frozenset[str], bool, bool] | None:
-    """Return the part of a neighbour's configuration that is logged; of an advertised one the event `advert` tells."""
+    """Return the part of a neighbour's configuration that is logged; for an advertised one, the event `advert` has
+    it."""
     return None if one is None or one.learned == SAMPLED else (one.grants, one.uplink, one.blocked)

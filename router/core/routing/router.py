@@ -367,8 +367,8 @@ class Router:
         return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
-        """Note that the wall clock stepped by `by_s` s, or (0) that it is now doubted, or believed again. While it is
-        doubted nothing expires. Else absences count from now: earlier times were by another clock."""
+        """Record that the wall clock stepped by `by_s` s, or (0) that it is now doubted, or trusted again. While it is
+        doubted nothing expires. Otherwise absences count from now, as earlier times are by another clock."""
         self.witness.clock_judged(by_s, doubted, now)
         self._delivery.clock_judged()
         if not doubted:

@@ -19,7 +19,7 @@ class Route:
 
 
 class Routes:
-    """The learned routes; `rank` of a neighbour's key decides which give way when the table is full.
+    """The learned routes; `rank` of a neighbour's key decides which routes give way when the table is full.
 
     A peer's route gives way to a client's, not the other way round; between equals, a full table learns none."""
 

@@ -74,7 +74,7 @@ class _Dial(Struct, forbid_unknown_fields=True):
 
 
 class NotedEvent(Struct, forbid_unknown_fields=True):
-    """An event as a service writes it down; its host judges each by this form before it is kept."""
+    """An event as a service writes it; its host checks each event by this form before it is kept."""
 
     event: str
     message: Hex | None = None
@@ -94,10 +94,10 @@ class _Answer(Struct, forbid_unknown_fields=True):
 
 
 class ServiceWords:
-    """Carries out the requests of services; `pulls`: those for a message that is missing, which apps may make too.
+    """Carries out the requests of services; `pulls` handles requests for missing messages, which apps may make too.
 
-    `change(act, now)` changes the directory and ends what depended on rights that are gone; `met(keys, now)` applies
-    what has changed in agreements; `say` sends the answer."""
+    `change(act, now)` changes the directory and ends everything that depended on lost rights; `met(keys, now)` applies
+    changes of agreements; `say` sends the answer."""
 
     def __init__(
         self, directory: Directory, book: Book, links: Links, pulls: Pulls, catch_ups: CatchUps, pending: Pending,
@@ -189,7 +189,7 @@ class ServiceWords:
         return {"agreed": self._directory.agreements.is_met(key)}
 
     def _agreed(self, routers: Iterable[bytes], now: Now) -> None:
-        """Keep and log what has changed in the agreements with these routers, and apply it."""
+        """Keep and log the changes in the agreements with these routers, and apply them."""
         agreements = self._directory.agreements
         self._pending.changes.book.update(agreements.rows())
         for router, shared in agreements.news():
@@ -255,7 +255,7 @@ class ServiceWords:
     def advertised(self, said: Advertised, now: Now) -> tuple[Reason, str] | None:
         """Take an advertisement that the discovery service announces into the address book; return why not, or None.
 
-        What is known already only counts as heard again. Its own router, and a key of this node, are no neighbours."""
+        A known one only counts as heard again. This router itself, and keys of this node, do not become neighbours."""
         entry = self._book.advertisements.read(said, now.judged_s)
         if not isinstance(entry, Entry):
             return entry
@@ -277,10 +277,11 @@ class ServiceWords:
             self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
 
     def configured(self, neighbours: Iterable[Neighbour], now: Now, written: Iterable[PublicKey] = ()) -> None:
-        """Apply a new configuration of neighbours; the entries of services stay in addition, and the grants of guests
+        """Apply a new configuration of neighbours; the entries of services stay in addition, and so do grants of guests
         that it does not hold yet.
 
-        It holds those of the keys in `written`; a key that it held and holds no more, or blocks, has none any more."""
+        It holds the grants of the keys in `written`; a key that it held before, and no longer holds or blocks, has none
+        any more."""
 
         def act() -> None:
             before, invitations = self._directory.configured, self._book.invitations
@@ -319,13 +320,13 @@ class ServiceWords:
             self.rewrite(lambda: self._book.signed_off(key, now.judged_s), now)
 
     def lan_is_back(self, key: bytes, now: Now) -> None:
-        """Let what was agreed with a LAN neighbour count anew from its return."""
+        """Let the agreements with a LAN neighbour last anew from its return."""
         if key in self._directory.agreements.lan:
             self._directory.agreements.renew(key, now.judged_s)
             self._pending.changes.book.update(self._directory.agreements.rows())
 
     def lan_ends(self, key: bytes, now: Now) -> None:
-        """End what was agreed with a LAN neighbour that has been away for too long."""
+        """End the agreements with a LAN neighbour that has been away for too long."""
         if key in self._directory.agreements.lan:
             self._directory.agreements.end(key)
             self._agreed((key,), now)

@@ -1,4 +1,4 @@
-"""Which rights a key has at this router by the configuration and by invitations, and until when."""
+"""The rights that a key has at this router by the configuration and by invitations, and their ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def has_all(
 
 
 def why_none(key: bytes, directory: Directory, invitations: Invitations, now_s: int) -> tuple[Reason, int]:
-    """Return why a key has no rights any more, and the Unix second since when (0: that is not known)."""
+    """Return why a key has no rights any more, and the Unix second since when (0: not known)."""
     if directory.is_blocked(key):
         return Reason.BLOCKED, 0
     of_guest = [one for one in invitations if key in one.guests]

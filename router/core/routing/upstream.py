@@ -1,7 +1,7 @@
 """JOINs of this router at its neighbours: at uplinks, and at LAN neighbours (R-C23, R-C25).
 
-At an uplink it joins every group that is wanted here, at a LAN neighbour those of them that were agreed on with it, and
-there with `local = true`: what it brings is for this node alone.
+At an uplink it joins every group that is wanted here; at a LAN neighbour those of them that were agreed on with it,
+with `local = true`, because its messages are for this node alone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Upstream:
             self._forget(link.key)
 
     def admitted(self, link: Link, now: Now) -> None:
-        """Ask a neighbour, which may let us in only now, for every group that it has not let us join."""
+        """Ask a neighbour, which may have admitted us only now, for every group that it has not let us join."""
         for group in self._of(link):
             if (link.key, group) not in self._member:
                 self._asked[link.key, group] = 0
@@ -63,7 +63,8 @@ class Upstream:
         self._leave(link, (group for key, group in (*self._asked, *self._member) if key == link.key), now)
 
     def agreed(self, router: bytes, now: Now) -> None:
-        """Join at a connected LAN neighbour what has been agreed on, and leave there what is not agreed on any more."""
+        """Join the groups agreed on at a connected LAN neighbour, and leave there those that are not agreed on any
+        more."""
         link = self._links.to(router)
         if link is None or link.uplink:
             return
@@ -74,7 +75,7 @@ class Upstream:
             self.admitted(link, now)
 
     def joined(self, link: Link, group: bytes, now: Now) -> None:
-        """Repeat our own JOIN at once where a LAN neighbour has joined: it has agreed by now, too."""
+        """Repeat our own JOIN at once at a LAN neighbour that has joined, since it has agreed by now, too."""
         if (link.key, group) in self._asked and self._directory.is_lan(link.key, group):
             self._ask(link, group, now)
 
@@ -91,7 +92,7 @@ class Upstream:
                 self._ask(link, group, now)
 
     def changed(self, group: bytes, wanted: bool, now: Now) -> None:
-        """Join a group that is wanted from now on, or leave one that is wanted no more."""
+        """Join a group that is wanted from now on, or leave one that is not wanted any more."""
         for key in (*self._directory.uplinks, *self._directory.lan_sharing(group)):
             link = self._links.to(key)
             if link is None:
@@ -102,7 +103,7 @@ class Upstream:
                 self._leave(link, (group,), now)
 
     def hinted(self, group: bytes, now: Now) -> None:
-        """Tell the uplinks where the group is joined of new hints; the others hear them with the JOIN."""
+        """Tell new hints to the uplinks at which the group is joined; other uplinks get them with the JOIN."""
         for key in self._directory.uplinks:
             link = self._links.to(key)
             if link is not None and (key, group) in (self._asked.keys() | self._member):
@@ -114,7 +115,7 @@ class Upstream:
             self._leave(link, (group,), now)
 
     def heard_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
-        """Take in a JOIN_ACK. A LAN neighbour that refuses is asked again: it may not have agreed yet."""
+        """Handle a JOIN_ACK. A LAN neighbour that refuses is asked again, because it may not have agreed yet."""
         place = link.key, group
         if self._asked.pop(place, None) is None and (success or place not in self._member):
             return  # never asked, or no longer wanted

@@ -1,4 +1,4 @@
-"""Which groups are wanted, as the pub/sub and the discovery service of this node are told: SUB and UNSUB.
+"""The wanted groups, as reported to the pub/sub and the discovery service of this node by SUB and UNSUB.
 
 R-C12, R-C13, R-C14, R-C27; the discovery service compares them with those of LAN neighbours (R-D20)."""
 
@@ -23,10 +23,11 @@ ROLES = (PUBSUB, DISCOVERY)
 
 
 class WantedGroups:
-    """Tells these services when a group becomes wanted, or is not any more, each until it acknowledges.
+    """Tells these services when a group becomes wanted or is not wanted any more, and repeats each message until it is
+    acknowledged.
 
-    Each time one connects it is told of all wanted groups, and of those it has joined or not yet let go of that are
-    not. The pub/sub service hears with each SUB what hints there are (R-C28). `say(link, wanted, now)` sends."""
+    A service that connects is told of all wanted groups, and of the unwanted ones that it has joined or not yet let go.
+    The pub/sub service gets the hints with each SUB (R-C28). `say(link, wanted, now)` sends."""
 
     def __init__(
         self, directory: Directory, groups: Groups, hints: Hints, links: Links,
@@ -38,7 +39,7 @@ class WantedGroups:
         self._links = links
         self._say = say
         self._open: dict[tuple[bytes, bytes], tuple[bool, float]] = {}
-        """By service and group: SUB or UNSUB, when it was sent, 0: not yet."""
+        """By service and group: SUB or UNSUB, and when it was sent (0: not yet)."""
 
     def __repr__(self) -> str:
         return f"<{len(self._open)} groups that services have not acknowledged>"
@@ -71,7 +72,7 @@ class WantedGroups:
         self.ask_again(now)
 
     def link_down(self, link: Link) -> None:
-        """Keep what the service is still to let go of; all that is wanted is told again."""
+        """Keep the groups that the service must still let go of; all wanted groups are told again."""
         if self.is_service(link.key):
             self._open = {
                 place: (False, 0) if place[0] == link.key else one for place, one in self._open.items()
@@ -79,7 +80,7 @@ class WantedGroups:
             }  # fmt: skip
 
     def acknowledged(self, service: bytes, group: bytes, wanted: bool) -> bool:
-        """Take in SUB_ACK (`wanted`) or UNSUB_ACK of a service; return whether it was awaited."""
+        """Handle SUB_ACK (`wanted`) or UNSUB_ACK of a service; return whether it was awaited."""
         awaited = self._open.get((service, group))
         if awaited is None or awaited[0] is not wanted or not awaited[1]:
             return False
@@ -87,7 +88,7 @@ class WantedGroups:
         return True
 
     def ask_again(self, now: Now) -> None:
-        """Repeat what was not acknowledged, as far as the windows allow; the rest next time."""
+        """Repeat the messages that were not acknowledged, as far as the windows allow; the rest next time."""
         for (service, group), (_, asked_s) in list(self._open.items()):
             link = self._links.to(service)
             if link is not None and (not asked_s or now.mono_s - asked_s >= AGAIN_S):

@@ -1,7 +1,7 @@
 """Witness of neighbours: the clock and log head in a neighbour's pong become an event of our own log.
 
-A tail that a neighbour cut off its log can be detected only from what others logged about it. Only neighbours that the
-operator knows are logged, by the key that they proved, and each at most once a minute.
+If a neighbour cuts off the tail of its log, only the logs of others can show it. Only neighbours that the operator
+knows are logged, by the key that they proved, each at most once a minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Witness:
         self._written_s: dict[bytes, float] = {}
 
     def heard(self, number: int, rtt_ns: int, offset_ns: int, head: LogHead | None, now: Now) -> None:
-        """Note a pong, and log it if it is due.
+        """Record a pong, and log it if it is due.
 
         `offset_ns`: the neighbour's clock minus ours, accurate to half a round trip; `head` is None if nothing of the
         neighbour's log is sealed yet."""

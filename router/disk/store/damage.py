@@ -1,4 +1,4 @@
-"""Damage that reads of the store find: each message of each queue once, until it is taken."""
+"""Damage found by reads of the store: each message of each queue once, until it is taken."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Damage:
         return found
 
     def note_row(self, recipient: bytes, first: int, row: QueueRow) -> None:
-        """Note that nothing of a queued parcel can be read."""
+        """Record that nothing of a queued parcel can be read."""
         self._note(recipient, first, row, row.owed(), row.left, None)
 
     def spare(self, recipient: bytes, row: QueueRow, runs: Runs, parcel: Parcel, damaged: Runs) -> Runs:
-        """Return the undamaged part of `runs`, and note the rest."""
+        """Return the undamaged part of `runs`, and record the rest."""
         if not damaged:
             return runs
         wrong = {index for run in damaged for index in range(*run)}

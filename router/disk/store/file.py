@@ -1,4 +1,4 @@
-"""The store's file: opened at a fitting size, with the errors for one that cannot be used."""
+"""The store's file: opened at a fitting size; and the errors for a file that cannot be used."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
 
 
 def unusable(path: Path, what: str, error: Exception) -> StoreError:
-    """Return an error for the operator that says what could not be done, why, and what to do."""
+    """Return an error for the operator that says what failed, why, and what to do."""
     if full := lack_of_room(path, error):
         cause, remedy = full[0], f"{full[1]} and start again: nothing that was settled is lost"
     elif isinstance(error, struct.error) and "format requires" in str(error):
@@ -129,7 +129,8 @@ def _map_bytes(path: Path, limits: StoreLimits) -> int:
 
 
 def _make_readable(environment: Any, path: Path) -> None:
-    """Extend a file that was cut short by empty pages, which LMDB reports; a read past the end would be a bus error.
+    """Extend a file that was cut short by empty pages, which LMDB then reports; a read past the end would be a bus
+    error.
 
     A good file may be short too: pages at the end that one transaction took and freed again are never written."""
     data = path / DATA

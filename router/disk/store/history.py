@@ -1,9 +1,9 @@
 """History: parcels of the groups that the pub/sub service takes part in, kept until they expire (R-C31).
 
-A parcel that is owed to that service is noted when it is stored, and its bytes stay when it is owed to nobody any more,
-until its last message expires, for `history_s` at most; of more than `history_bytes_max` the oldest go first. Without a
-pub/sub service nothing is noted. A message is found by its group's parcels, in the order of arrival, or by (expiry
-minute, id) in the duplicate index, which names the parcel.
+A parcel that is owed to that service is recorded when it is stored. Once it is owed to nobody, its bytes stay until its
+last message expires, for `history_s` at most; beyond `history_bytes_max` the oldest go first. Without a pub/sub service
+nothing is recorded. A message is found by its group's parcels, in the order of arrival, or by (expiry minute, id) in
+the duplicate index, which names the parcel.
 
     history  group(32) first        -> empty
     carried  first                  -> _CARRIED: end, bytes, whether it is owed to nobody, group
@@ -24,15 +24,15 @@ from router.disk.store.rows import KEY_BYTES, NUMBER, TIMED, WORD
 _CARRIED = struct.Struct(">II?32s")  # Unix second of its end, bytes, whether it is owed to nobody, group
 SECOND_MAX = (1 << 32) - 1
 PAGE_ROWS_MAX = 512
-"""Parcels that one page reads at most."""
+"""Most parcels that one page reads."""
 
 
 class Page(NamedTuple):
     """Messages of a group that the store holds: expiry minute (4 bytes, big endian) and id of each, joined.
 
-    `upto`: the arrival number to ask after for the next page; `more`: whether there is one. `gone`: how many parcels
-    of the group were let go before their expiry since this node started. `times`: Unix seconds, each with how many of
-    the messages arrived then."""
+    `upto`: the arrival number to ask after for the next page; `more`: whether there is one. `gone`: number of parcels
+    of the group deleted before their expiry since this node started. `times`: Unix seconds, each with how many of the
+    messages arrived then."""
 
     keys: bytes
     upto: int
@@ -44,8 +44,8 @@ class Page(NamedTuple):
 class History:
     """Works inside the store's transactions on its databases `history`, `carried` and `ends`.
 
-    `service`: the key of the pub/sub service, None: nothing is noted. `bytes`: the size of all noted parcels; aborting
-    a transaction must restore it."""
+    `service`: the key of the pub/sub service, None: nothing is recorded. `bytes`: the size of all recorded parcels;
+    aborting a transaction must restore it."""
 
     def __init__(self, databases: Any, parcels: Parcels, history_s: int, bytes_max: int) -> None:
         self._by_group = databases["history"]
@@ -62,11 +62,11 @@ class History:
         return f"<history of {self.bytes} bytes>"
 
     def load(self, txn: Any) -> None:
-        """Add up the bytes of the noted parcels, at the start."""
+        """Add up the bytes of the recorded parcels, at the start."""
         self.bytes = sum(_CARRIED.unpack(row)[1] for _, row in txn.cursor(self._carried))
 
     def note(self, txn: Any, parcel: Parcel) -> None:
-        """Note a parcel that is being stored, if the pub/sub service is among its recipients."""
+        """Record a parcel that is being stored, if the pub/sub service is among its recipients."""
         if self.service is None or self.service not in parcel.recipients or parcel.destination is not None:
             return
         if not (self._history_s and self._bytes_max):
@@ -79,7 +79,7 @@ class History:
         self.bytes += size
 
     def keeps(self, txn: Any, first: int) -> bool:
-        """Note that a parcel is owed to nobody any more; return whether it stays as history."""
+        """Record that a parcel is owed to nobody any more; return whether it stays as history."""
         if not self.bytes:
             return False
         row = txn.get(NUMBER.pack(first), db=self._carried)
@@ -90,9 +90,9 @@ class History:
         return True
 
     def sweep(self, txn: Any, wall_s: int, rows_max: int) -> int:
-        """Let at most `rows_max` parcels go that have ended or exceed the limit; return how many.
+        """Delete at most `rows_max` parcels that have ended or exceed the limit; return how many.
 
-        One that is still owed to somebody stays for that, and is history no more."""
+        A parcel that is still owed to somebody stays for that, but is no longer history."""
         rows = 0
         while rows < rows_max and (dead := self._dead(txn, wall_s)) is not None:
             first, is_over = dead
@@ -112,7 +112,7 @@ class History:
         return self._dead(txn, wall_s) is not None
 
     def _dead(self, txn: Any, wall_s: int) -> tuple[int, bool] | None:
-        """Return a parcel that must go, and whether it goes before its messages expire; None if none must."""
+        """Return a parcel that must be deleted, and whether before its messages expire; None if there is none."""
         if not self.bytes:
             return None
         cursor = txn.cursor(self._ends)
@@ -122,7 +122,7 @@ class History:
         return (NUMBER.unpack(cursor.key())[0], True) if self.bytes > self._bytes_max and cursor.first() else None
 
     def page(self, txn: Any, group: bytes, after: int, most: int, since_s: int) -> Page:
-        """See `Records.held`."""
+        """Return a page of held messages; see `Records.held`."""
         cursor, keys, count, rows, upto = txn.cursor(self._by_group), list[bytes](), 0, 0, after
         times = list[tuple[int, int]]()
         found = cursor.set_range(group + NUMBER.pack(after + 1))

@@ -3,7 +3,7 @@
 The message's header names the expiry, so a look-up needs no second index; expired ids come first, so ageing deletes a
 range; and a prefix of an id is found by jumping from minute to minute.
 
-Ids are random, so inserting each at its place would rewrite a page of the tree for every message. New ids are therefore
+Ids are random, so inserting each at its place would rewrite a page of the tree for each message. New ids are therefore
 appended to the database `late` first, and held in memory by their first byte. When there are more than `LATE_MAX`, the
 first bytes are visited in turn like the floors of a lift: the ids of one go to their places in one sorted sweep over
 neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
@@ -65,8 +65,8 @@ class IdIndex:
         self._near = bytes(WORD.size)  # the minute of the id that was found last
 
     def load(self, txn: Any, next_arrival: int) -> tuple[int, dict[bytes, int]]:
-        """Take the late ids into memory, at the start; return the count of all ids, and of each holder's but the
-        apps'."""
+        """Load the late ids into memory at the start; return the count of all ids, and that of each holder except the
+        apps."""
         get = txn.get
         self._late, self._late_count = [{} for _ in range(FLOORS)], 0
         self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
@@ -110,8 +110,8 @@ class IdIndex:
                     txn.delete(holder, db=self._shares_db)
 
     def committed(self) -> None:
-        """Note that the transaction of the last `put` is committed. The committing thread may call this: the loop does
-        the work later."""
+        """Record that the transaction of the last `put` is committed. The committing thread may call this: the loop
+        does the work later."""
         self._is_committed = True
 
     def abort(self) -> None:
@@ -245,7 +245,7 @@ class IdIndex:
                 found = cursor.next()
 
     def _whole(self, txn: Any, identity: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield a whole id where it stands in `ids`: first looked for in the minute of the one before and some that
+        """Yield a whole id with its place in `ids`, which is searched in the minute of the previous one and some that
         follow, since ids are asked for in order."""
         if not self._minutes or len(self._minutes) > MINUTES_MAX:
             self._minutes = dict.fromkeys(self._minutes_in(txn))
@@ -274,7 +274,7 @@ def _dead(wall_s: int) -> bytes:
 
 
 def _ids_stop(row: Sized) -> int:
-    """Return where the ids of a row of `late` end; after them comes the holder, unless it is the apps."""
+    """Return where the ids end in a row of `late`; a holder follows, unless it is the apps."""
     return len(row) - len(row) % KEY_BYTES
 
 

@@ -8,7 +8,7 @@ from router.core.routing.parcel import Parcel
 from router.core.wire.crypto import ID_BYTES
 
 PARCEL_BYTES = 1280
-"""Memory of a parcel of one message besides its frame: objects, columns and keys, as measured."""
+"""Bytes of memory for a parcel of one message besides its frame: objects, columns and keys, as measured."""
 MESSAGE_BYTES = ID_BYTES + 5 * 4
 RECIPIENT_BYTES = 80
 

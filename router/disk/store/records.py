@@ -1,4 +1,4 @@
-"""Messages that the store still holds, for questions about those that the log no longer covers."""
+"""Messages that the store still holds, for questions that the log does not answer any more."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Records:
     def held(self, group: bytes, after: int, most: int, since_s: int = 0) -> Page:
         """Return messages of a group that the store holds, queued ones and history, in the order of arrival.
 
-        They arrived after the number `after` and at second `since_s` or later; at most `most` and what their last
-        parcel has more."""
+        They arrived after the number `after`, and at second `since_s` or later; only whole parcels are returned, so
+        there may be a few more than `most`."""
         with self._env.begin() as txn:
             return self._history.page(txn, group, after, most, since_s)
 
     @in_words
     def known(self, asked: Sequence[tuple[int, bytes]]) -> set[bytes]:
-        """Return which of these ids the duplicate index holds, by (expiry minute, id); minute 0: it is not known, and
-        looked for in each."""
+        """Return which of these ids the duplicate index holds, by (expiry minute, id); with minute 0 (unknown) every
+        minute is searched."""
         with self._env.begin() as txn:
             found = self._ids.known(txn, [one for one in asked if one[0]])
             for minute, identity in asked:
@@ -100,7 +100,7 @@ class Records:
 
 
 def _line(parcel: Parcel, router: bytes) -> Line:
-    """Return the acceptance as the log had it, as far as the store keeps it: the time is in whole seconds."""
+    """Return the acceptance as it was logged, as far as the store has its values: the time is in whole seconds."""
     signer, destination = parcel.signer.hex(), parcel.destination
     source, group = (None, signer) if parcel.kind else (signer, None)
     return Line(

@@ -27,7 +27,7 @@ class Retained:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Return the bytes kept here and as history, for `restore` after a transaction that was aborted."""
+        """Return the bytes kept here and as history, for `restore` if the transaction is aborted."""
         return self.bytes, self._history.bytes
 
     def restore(self, sizes: tuple[int, int]) -> None:

@@ -25,7 +25,7 @@ _ROW = struct.Struct(">III8s8s")
 _RUN = struct.Struct(">II")
 KEY_BYTES = 32
 ALIKE_MAX = 4096
-"""The number of different queue rows that are counted before they are added up."""
+"""Number of different queue rows that are counted before they are added up."""
 
 
 class QueueRow(NamedTuple):
@@ -114,7 +114,7 @@ def read_subscription(key: bytes, flags: bytes) -> Subscription:
 
 
 def ascending(before: Any, after: Any) -> None:
-    """Raise `CorruptedError` unless the key `after` is greater: on keys out of order a walk by seeks would never
+    """Raise `CorruptedError` unless the key is greater than `after`: on keys out of order a walk by seeks would never
     end."""
     if after <= before:
         raise lmdb.CorruptedError("keys are out of order")
@@ -162,7 +162,7 @@ def _add_up(
     alike: Mapping[tuple[bytes, bytes, bytes | None], int], sums: dict[tuple[bytes, bytes, bytes], list[int]],
     parts: dict[tuple[bytes, int], list[int]],
 ) -> None:  # fmt: skip
-    """Add up counted rows. Rows of small parcels are mostly alike, so each different row is decoded once."""
+    """Add up counted rows. Rows of small parcels are mostly equal, so each different row is decoded once."""
     for (recipient, raw, several), times in alike.items():
         messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
         owed, left, *_ = totals(raw)

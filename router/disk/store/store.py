@@ -89,7 +89,7 @@ class Store:
         self._env.close()
 
     def keep_history_for(self, service: bytes | None) -> None:
-        """Keep what is owed to that service, the pub/sub service, as history from now on; None: nothing."""
+        """Keep messages owed to that service, the pub/sub service, as history from now on; None: keep nothing."""
         self._history.service = service
 
     # -- starting --------------------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ class Store:
 
     @in_words
     def has_room_for(self, size: int) -> bool:
-        """Whether messages of `size` bytes may be accepted: a quarter of `map_bytes_max` is left for settling and
-        events, which may even exceed it. Pages that are free again count as room."""
+        """Whether messages of `size` bytes may be accepted: a quarter of `map_bytes_max` is reserved for settling and
+        events, which may even exceed it. Free pages count as room."""
         most = self._limits.map_bytes_max
         if not most:
             return True
@@ -250,7 +250,7 @@ class Store:
 
     @in_words
     def has_dead_rows(self, wall_s: int) -> bool:
-        """Whether an empty transaction now would delete sealed events, or parcels and ids that are kept long enough."""
+        """Whether an empty transaction now would delete sealed events, or parcels and ids whose time is over."""
         with self._env.begin() as txn:
             return self._sealed_seq > 0 or self._kept.has_dead(txn, wall_s) or self._ids.has_dead(txn, wall_s)
 
@@ -267,9 +267,9 @@ class Store:
         self, recipient: bytes, position: int, messages: int, size: int,
         group: bytes | None = None, before: int | None = None,
     ) -> tuple[list[Owed], bool]:  # fmt: skip
-        """Return what `recipient` is owed from arrival `position` on, and whether there is more; the last parcel may
-        exceed `messages` or `size`. `before`: only what arrived before that number, and only multicasts of `group` if
-        that is given, without frames, because they are to be dropped.
+        """Return the messages owed to `recipient` from arrival `position` on, and whether there are more; the last
+        parcel may exceed `messages` or `size`. `before`: only messages that arrived before that number, and only
+        multicasts of `group` if that is given, without frames, because they are to be dropped.
         """
         owed: list[Owed] = []
         with self._env.begin() as txn:
@@ -390,7 +390,7 @@ class Store:
         return self._state[1]
 
     def take_damaged(self) -> list[Damaged]:
-        """Return what reads found damaged since the last call; it is still in the queues."""
+        """Return the damage that reads have found since the last call; the messages are still in the queues."""
         return self._damage.take()
 
     def _row(self, txn: Any, recipient: bytes, first: int, row: QueueRow) -> Parcel | None:

@@ -1,5 +1,5 @@
-"""The small tables of the store: subscriptions, routes, recorded keys, absent subscribers, queues to clear, what
-recipients have missed, and the judgement of the clock."""
+"""The small tables of the store: subscriptions, routes, recorded keys, absent subscribers, queues to clear, missed
+messages, and the judgement of the clock."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The decisions of discovery, without sockets, clock or randomness of their own."""
+"""The decisions of discovery, without sockets, clock or random numbers."""

@@ -1,4 +1,4 @@
-"""The parts of an advertisement that sampling reads, and an entry of a view."""
+"""The parts of an advertisement that sampling needs, and an entry of a view."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from router.core.wire.crypto import PublicKey
 class Advertised(Protocol):
     """A node's signed advertisement, verified before sampling sees it; it is passed on unchanged (D11).
 
-    The wire's `Advertisement` has neither deadline nor public network: what hears it adds both."""
+    The wire's `Advertisement` has neither deadline nor public network: the receiving part adds both."""
 
     @property
     def key(self) -> PublicKey:
-        """The address of the node's router."""
+        """Return the address of the node's router."""
 
     @property
     def rev(self) -> int:
-        """The revision: only a greater one replaces."""
+        """Return the revision: only a greater one replaces."""
 
     @property
     def exp(self) -> int:
-        """The Unix second from which it no longer counts."""
+        """Return the Unix second from which it no longer counts."""
 
     @property
     def prefix(self) -> bytes | None:
-        """The public network of its address; None where the address is private or a name."""
+        """Return the public network of its address; None if the address is private or a name."""
 
 
 class ViewEntry(NamedTuple):

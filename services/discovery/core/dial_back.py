@@ -1,8 +1,8 @@
 """DIAL_ME and DIALLED: whether other nodes reach this one from outside (D23).
 
 `router doctor` asks `reach PORT ROUTER…`; the discovery services of those routers are asked to dial back. A node that
-is asked dials the address that the asker's own link comes from, and no other, expects the asker's router there, and
-does so once a minute for each asker: nobody lets it knock at a third party's door.
+is asked dials only the address that the asker's own link comes from, expects the asker's router there, and does so once
+a minute for each asker, so nobody can make it connect to a third party.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SILENT = "its discovery service has not answered; it may be older, or was asked 
 
 @dataclass(slots=True)
 class Question:
-    """An operator's question: by nonce the routers that have not answered yet, and the rows of those that have."""
+    """An operator's question, with its nonce, the routers that have not answered yet, and the rows of those that
+    have."""
 
     number: int
     until_s: float
@@ -43,7 +44,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """A dial that an asker's discovery service asked for at `at_s` of the steady clock, and what it found."""
+    """A dial requested by an asker's discovery service at `at_s` of the steady clock, and its result."""
 
     service: PublicKey
     nonce: bytes
@@ -53,7 +54,7 @@ class Dial:
 
 
 class DialBacks:
-    """Asks others to dial back, and dials back where others ask."""
+    """Asks others to dial back, and dials back on request."""
 
     def __init__(self, setup: c.Setup, known: Known) -> None:
         self._known = known
@@ -128,7 +129,7 @@ class DialBacks:
     # -- dialling back -------------------------------------------------------------------------------------------------
 
     def _asked(self, router: PublicKey, dial: Dial) -> list[c.Deed]:
-        """Dial an asker, or tell it again what the dial of the last minute found."""
+        """Dial an asker, or repeat the result of the last minute's dial."""
         self._dialled = {key: one for key, one in self._dialled.items() if dial.at_s - one.at_s < EVERY_S}
         last = self._dialled.get(router)
         if last is None and len(self._dialled) < ASKERS_MAX:
@@ -146,7 +147,7 @@ class DialBacks:
 
 
 def _tell(router: PublicKey, dial: Dial) -> Iterator[c.Deed]:
-    """Tell the asker what was found; without an address there is nothing to tell, as its link is gone."""
+    """Send the asker the result; without an address there is none, as its link is gone."""
     found = dial.found
     if found is not None and found.ip:
         said = Dialled(dial.nonce, IpAddress(ip_address(found.ip), dial.port), found.reason, found.text)

@@ -1,8 +1,8 @@
-"""SAMPLE and SAMPLED between discovery services: how each core comes to know of all (D21).
+"""SAMPLE and SAMPLED between discovery services, by which each core gets to know all others (D21).
 
-`Sampling` decides whom to ask and what to keep; here its questions become messages, and what comes is judged before it
-counts. Partners are asked through their routers, which this node's router is told of first, so no route is needed: the
-answer takes the link that the question came by.
+`Sampling` decides whom to ask and which entries to keep; here its questions become messages, and received entries are
+checked before they count. Partners are asked through their routers, which this node's router is told of first, so no
+route is needed: the answer takes the link of the question.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ANNOUNCE_AGAIN_S = 600
 ANNOUNCED_MAX = 4_096
 KEPT, SEED = b"advert/", b"seed/"
 TAG = "sampling"
-"""What is sent ends without a line of the operator's log: a partner that is away is found out by its silence."""
+"""The tag of messages whose end is not logged for the operator: a partner that is away is noticed by its silence."""
 
 
 class Exchanges:
-    """Asks a partner each period, answers every question, and announces what was drawn.
+    """Asks a partner each period, answers every question, and announces the nodes drawn.
 
-    The advertisements that were drawn last are kept, so that a node that starts again knows whom to ask even if its
-    seeds are gone.
+    The advertisements drawn last are kept, so that a node that starts again knows whom to ask even if its seeds are
+    gone.
     """
 
     def __init__(self, setup: c.Setup, known: Known, seeds: Iterable[Advertisement], limits: s.SamplingLimits) -> None:
@@ -82,7 +82,7 @@ class Exchanges:
         return self._deeds(self._sampling.hear(event, now), now)
 
     def _judged(self, by: PublicKey, entries: Iterable[Entry], now: c.Now) -> Iterator[ViewEntry]:
-        """Yield the entries that count; of those that do not, count why."""
+        """Yield the entries that count, and count why the others do not."""
         for age, advert in entries:
             if advert.router == self._known.router:
                 continue
@@ -100,7 +100,7 @@ class Exchanges:
                 self._known.remember(advert)
 
     def _remembered(self) -> list[Advertisement]:
-        """Return the advertisements that were drawn last before the service ended; all were verified."""
+        """Return the advertisements drawn last before the service ended; all were verified."""
         rows = [value for key, value in self._kept.items() if key.startswith(KEPT)]
         return [decode_advertisement(value, ADVERTISEMENT_BYTES_MAX) for value in rows]
 
@@ -113,7 +113,7 @@ class Exchanges:
         return self._deeds(self._sampling.hear(c.Tick(), now), now)
 
     def _name_seeds(self, now: c.Now) -> Iterator[c.Deed]:
-        """Make the seeds known to the router, and those unknown again that the settings name no more."""
+        """Make the seeds known to the router, and end this for those that the settings do not name any more."""
         self._learn_at_s = now.wall_s + LEARN_AGAIN_S
         for key in [PublicKey(row[len(SEED) :]) for row in self._kept if row.startswith(SEED)]:
             if key not in self._seeds:
@@ -156,12 +156,12 @@ class Exchanges:
             yield c.Send(service, body, TTL_S, via=to, tag=TAG)
 
     def _is_due(self, one: Advertised, now: c.Now) -> bool:
-        """Whether it is news, or was not announced lately: the router keeps those that it heard of last."""
+        """Whether it is new, or was not announced lately, as the router keeps the advertisements heard last."""
         rev, at_s = self._announced.get(one.key, (-1, 0.0))
         return rev != one.rev or now.mono_s - at_s >= ANNOUNCE_AGAIN_S
 
     def _announce(self, one: Advertised, now: c.Now) -> Iterator[c.Deed]:
-        """Say in the service's own group what was verified: this node's router hears it there (C26)."""
+        """Publish verified advertisements in the service's own group, where this node's router hears them (C26)."""
         self._announced.pop(one.key, None)
         while len(self._announced) >= ANNOUNCED_MAX:
             del self._announced[next(iter(self._announced))]

@@ -1,4 +1,5 @@
-"""What discovery keeps on disk: the rows of cddl/discovery-store.cddl, their version, and what is judged at a start."""
+"""The state that discovery keeps on disk: the rows of cddl/discovery-store.cddl, their version, and their checks at a
+start."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ FORMS: Mapping[bytes, Form] = MappingProxyType({
     exchanges.KEPT: Form("an advertisement", KEY_BYTES, range(1, ADVERTISEMENT_BYTES_MAX + 1)),
     exchanges.SEED: Form("a seed", KEY_BYTES, range(1)),
 })  # fmt: skip
-"""By the beginnings of their keys."""
+"""The forms of the rows, by the beginnings of their keys."""
 
 
 class Lan(Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +41,8 @@ class Lan(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def first(setup: c.Setup) -> list[c.Deed]:
-    """Return the deeds that note the version of what is kept; raise `BadState` if this program did not write it so."""
+    """Return the deeds that record the version of the kept rows; raise `BadState` if this program did not write them
+    so."""
     deeds = judge(setup.kept, setup.name, VERSION, FORMS)
     for key, row in setup.kept.items():
         try:

@@ -1,4 +1,4 @@
-"""What discovery knows of this node and of others, shared by its parts: each advertisement here is verified."""
+"""Discovery's knowledge of this node and others, shared by its parts: each advertisement here is verified."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ SERVICE = "discovery"
 
 
 class Known(Adverts):
-    """The router of this node (`router`, once the service has started), its advertisement (`own`), what routers on
-    allowed local networks say (`nearby`), and the newest one of each other router. `on_lan`: some network is
-    allowed."""
+    """The router of this node (`router`, once the service has started), its advertisement (`own`), those of routers on
+    allowed local networks (`nearby`), and the newest one of each other router. `on_lan`: some network is allowed."""
 
     def __init__(self, most: int = KNOWN_MAX) -> None:
         super().__init__(SERVICE, most)

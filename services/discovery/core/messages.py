@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A question for a part of the view, with a part of the sender's: 1 to 8 entries, its own first."""
+    """A request for a part of the view, with a part of the sender's: 1 to 8 entries, its own first."""
 
     view: tuple[Entry, ...]
 
@@ -68,7 +68,7 @@ class DialMe:
 
 @dataclass(frozen=True, slots=True)
 class Dialled:
-    """The answer to DIAL_ME: what was dialled, and the number of the reason why the sender was not found there."""
+    """The answer to DIAL_ME: the address dialled, and the number of the reason why the sender was not found there."""
 
     nonce: bytes
     at: TransportAddress

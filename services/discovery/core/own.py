@@ -1,4 +1,4 @@
-"""The advertisement of this node's own router: asked for at the start, and signed anew in time (D24)."""
+"""The advertisement of this node's own router: requested at the start, and signed again in time (D24)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ TAG = "own"
 
 
 class Own:
-    """Keeps `Known.own` fresh. Without an address that others reach the node has none, and asks again each minute."""
+    """Keeps `Known.own` fresh. Without an address where others reach the node there is none, and it is requested again
+    each minute."""
 
     def __init__(self, known: Known) -> None:
         self._known = known

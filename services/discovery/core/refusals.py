@@ -1,4 +1,4 @@
-"""What came in and was not taken, as events `discovery_refused`: by the router or the network that brought it."""
+"""Refused input as events `discovery_refused`, by the router or the network that sent it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _REASONS = {
     Cause.EMPTY: Reason.MALFORMED,
 }
 _NO_FAULT = frozenset((ADVERT_STALE,))
-"""An older revision than the known one is still under way after each renewal: it says nothing about its bringer."""
+"""Reasons that are nobody's fault: after each renewal, older revisions are still on their way."""
 
 
 class RouterRefusals(Refusals):
-    """Counts by the router that brought something, and reason."""
+    """Counts of refusals by router and reason."""
 
     __slots__ = ()
 
     def drop(self, by: PublicKey, cause: Cause, entries: int) -> None:
-        """Count what sampling did not use; what it only did not merge, as too many asked, is no refusal."""
+        """Count input that sampling did not use; entries left unmerged because too many asked are no refusal."""
         if cause in _REASONS:
             self.count(_REASONS[cause], max(1, entries), by=by)
 
@@ -40,5 +40,5 @@ class RouterRefusals(Refusals):
 
 
 def notes(refusals: Refusals) -> list[c.Deed]:
-    """Return a note for each row, and have them counted from nothing again."""
+    """Return a note for each row, and start counting from zero."""
     return [c.Note("discovery_refused", None, reason, fields) for reason, fields in refusals.take()]

@@ -1,7 +1,7 @@
-"""Random peer sampling between core nodes: Cyclon's exchange, and behind it the stream sampler (D21).
+"""Random peer sampling between core nodes: Cyclon's exchange, followed by the stream sampler (D21).
 
-`Sampling.hear` takes one thing after the other and returns what is to be done. It reads no signature: its caller
-decodes and verifies first, and knows for each service which router it belongs to.
+`Sampling.hear` takes one event after the other and returns deeds. It checks no signature: its caller decodes and
+verifies first, and knows the router of each service.
 
 The exchange is that of Cyclon (Voulgaris, Gavidia, van Steen 2005): each period the oldest entry is removed and asked,
 with the own entry and some others; both sides put what they receive into empty places, then in place of what they sent.
@@ -50,7 +50,7 @@ class SamplingLimits:
 
 
 class Cause(Enum):
-    """Why something that came in was not used."""
+    """Why an input was not used."""
 
     UNASKED = "an answer to no question of ours, or after its time"
     OVERSIZED = "more entries than an exchange has"
@@ -116,14 +116,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Announce what was drawn in this period."""
+    """Announce the nodes drawn in this period."""
 
     adverts: tuple[Advertised, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Count what came from that router and was not used: the whole exchange, or `entries` of it."""
+    """Count input of that router that was not used: the whole exchange, or `entries` of it."""
 
     by: PublicKey
     cause: Cause
@@ -145,9 +145,9 @@ class Pending:
 class Sampling:
     """A node's part in peer sampling.
 
-    `secret` keys the sampler's hash. `seeds` are asked first, and while the view is empty, as are those in the
+    `secret` keys the sampler's hash. `seeds` are asked first, and while the view is empty; then so are nodes in the
     sampler's memory and those `remembered` from before a restart. A seed that does not answer is asked again after its
-    quarantine; one that was only remembered is not, since many of them may be gone.
+    quarantine; a remembered node is not, since many of these may be gone.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Sampling:
 
     @property
     def sampled(self) -> tuple[Advertised, ...]:
-        """The sampler's memory, from which each period draws what is announced."""
+        """Return the sampler's memory, from which each period draws the nodes to announce."""
         return self._sampler.memory
 
     def hear(self, event: Event, now: Now) -> list[Deed]:
@@ -234,11 +234,11 @@ class Sampling:
             yield Announce(drawn)
 
     def _next_partner(self, drawn: Sequence[Advertised]) -> tuple[PublicKey, Advertised | None] | None:
-        """Return whom to ask, and its advertisement: a seed that never answered, then the oldest of the view.
+        """Return the next partner, and its advertisement: a seed that never answered, then the oldest of the view.
 
-        While the view is empty it is any seed, or one that was drawn; while it holds fewer than an exchange, every
-        second time one that is not in it, as few nodes may else lose sight of each other for good. Nobody is asked in
-        two periods running: the second question might come within one period of the other side, and would not be
+        While the view is empty it is any seed, or a node that was drawn; while it holds fewer than an exchange, every
+        second time a node outside of it, as few nodes might otherwise lose each other for good. No node is asked in two
+        periods running, because the second question might come within one period of the other side, and would not be
         answered.
         """
         not_now = {*self._asked_last, *self._pending}
@@ -274,7 +274,7 @@ class Sampling:
     def _known_beside(
         self, drawn: Sequence[Advertised], but: Container[PublicKey]
     ) -> list[tuple[PublicKey, Advertised | None]]:
-        """Return the seeds, those remembered and those drawn, but none of these keys."""
+        """Return the seeds, the remembered nodes and those drawn, except these keys."""
         found: dict[PublicKey, Advertised | None] = dict.fromkeys((*self._seeds, *self._remembered))
         found |= {one.key: one for one in drawn}
         return [one for one in found.items() if one[0] not in but]
@@ -285,7 +285,7 @@ class Sampling:
         return Ask(key, advert, (ViewEntry(0, self._own), *sent))
 
     def _give_up(self, now: Now) -> None:
-        """Put into quarantine who did not answer in time."""
+        """Quarantine the nodes that did not answer in time."""
         for key in [key for key, one in self._pending.items() if one.until_s <= now.mono_s]:
             del self._pending[key]
             rest = self._limits.few_quarantine_periods if self._has_few else self._limits.quarantine_periods
@@ -318,10 +318,10 @@ class Sampling:
     def _choose_answer(
         self, asked: Sequence[ViewEntry], received: Sequence[ViewEntry], now: Now
     ) -> tuple[ViewEntry, ...]:
-        """Return what both have, which neither then gives away, and others at random.
+        """Return the entries that both sides have, which neither then gives away, and others at random.
 
-        They are fewer by what is not merged, so that the asker replaces no more than is kept here: the in-degree of all
-        stays even.
+        They are fewer by the number of entries not merged, so that the asker replaces no more than are kept here, and
+        the in-degree of all nodes stays even.
         """
         common = self._view.among([entry.advert.key for entry in received[1:]])
         count = self._limits.shuffle - (len(asked) - len(received)) - len(common)
@@ -330,9 +330,9 @@ class Sampling:
         return tuple(ViewEntry(age + begun, advert) for age, advert in chosen)
 
     def _has_half_passed(self, now: Now) -> bool:
-        """Whether a period that is half over counts already in the ages of an answer.
+        """Whether the present period counts in the ages of an answer, because half of it is over.
 
-        The asker's period has just begun: without it, an entry that is often given in answers hardly grows older.
+        The asker's period has just begun; otherwise an entry that is often given in answers would hardly grow older.
         """
         return self._period_at_s is not None and self._period_at_s - now.mono_s < self._limits.period_s / 2
 
@@ -382,7 +382,7 @@ class Sampling:
         return _drops(by, dropped)
 
     def _is_quarantined(self, entry: ViewEntry) -> bool:
-        """Whether the entry's node did not answer lately; at age 0 it has shown itself since."""
+        """Whether the entry's node did not answer lately; with age 0 it has been alive since."""
         if not entry.age:
             self._quarantine.pop(entry.advert.key, None)
         return entry.advert.key in self._quarantine

@@ -1,4 +1,4 @@
-"""The nodes that sampling begins with: links in the settings, as `router id --link` prints them."""
+"""The nodes with which sampling begins: links in the settings, as `router id --link` prints them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from services.discovery.core.known import SERVICE
 def read_seeds(links: Iterable[str]) -> list[Advertisement]:
     """Return the advertisements in links of the settings; their times do not count, as the operator wrote them.
 
-    Raise `BadText` for what is no link of a node that runs discovery."""
+    Raise `BadText` for a text that is no link of a node that runs discovery."""
     return [_seed(link, f"services.discovery.seeds[{at}]") for at, link in enumerate(links)]
 
 

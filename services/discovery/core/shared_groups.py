@@ -1,9 +1,9 @@
-"""Which groups this node has in common with routers on local networks, as MEET and MET tell (D20, C25).
+"""Groups that this node shares with routers on local networks, found by MEET and MET (D20, C25).
 
-`Meetings` decides; this file turns its words into messages, and what is in common into an `Agree`. Only routers nearby
-are met, and no group is named, so a router that does not know a group learns nothing of it. An agreement outlives the
-nearness: the node's router keeps it for a while, and the next meeting renews it or takes it back. It ends at once when
-this node is on no local network any more. The routers' keys are kept, so it ends for routers met before a restart, too.
+`Meetings` decides; this file turns its words into messages, and shared groups into an `Agree`. Only routers nearby are
+met, and no group is named, so a router that does not know a group learns nothing of it. An agreement outlasts the
+nearness: the node's router keeps it for a while, and the next meeting renews it or ends it. It ends at once when this
+node is on no local network any more. The routers' keys are kept, so this includes routers met before a restart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services.discovery.core.refusals import RouterRefusals, notes
 KEPT = b"agreed"
 KEY_BYTES = 32
 AGREED_MAX = 256
-"""The most routers whose agreements are kept; the router holds no more either."""
+"""Most routers whose agreements are kept; the router itself keeps no more."""
 TTL_S = 30
 AGREED_S = 7200
 NOTED_S = 60.0
@@ -33,7 +33,8 @@ _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
 class InCommon:
-    """Meets each router nearby about the groups that are wanted here. It hears after the part that says who is near."""
+    """Meets each router nearby about the groups wanted here. It gets each event after the part that knows which routers
+    are near."""
 
     def __init__(self, setup: c.Setup, known: Known) -> None:
         self._known = known
@@ -87,7 +88,7 @@ class InCommon:
         self._near = near
 
     def _note_agreed(self, router: PublicKey, is_agreed: bool) -> Iterator[c.Deed]:
-        """Store whether any groups are agreed on with a router."""
+        """Record whether any groups are agreed on with a router."""
         if (router in self._agreed) == is_agreed:
             return
         if is_agreed:
@@ -97,7 +98,7 @@ class InCommon:
         yield c.Keep(KEPT, b"".join(self._agreed) or None)
 
     def _end_all(self) -> Iterator[c.Deed]:
-        """End what was agreed on with every router."""
+        """End the agreements with all routers."""
         for router in self._agreed:
             yield from (c.Learn(router), c.Agree(router, (), 0, lan=True))
         if self._agreed:
@@ -119,7 +120,7 @@ class InCommon:
                     self._refusals.refuse(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
 
     def _later(self, meetings: Meetings, now: c.Now) -> Iterator[c.Deed]:
-        """Yield what did not count, once a minute, and when to go on."""
+        """Yield once a minute the inputs that were refused, and the time to continue."""
         if now.mono_s >= self._note_s:
             self._note_s = now.mono_s + NOTED_S
             yield from notes(self._refusals)

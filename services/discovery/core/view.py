@@ -57,7 +57,7 @@ class View:
                 self._put(key, ViewEntry(age + 1, advert))
 
     def take_oldest(self, but: Container[PublicKey] = ()) -> ViewEntry | None:
-        """Remove and return the oldest entry, but none of these keys; None if there is none."""
+        """Remove and return the oldest entry, except these keys; None if there is none."""
         entries = (entry for key, entry in self._entries.items() if key not in but)
         found = max(entries, key=lambda entry: entry.age, default=None)
         if found is not None:
@@ -65,18 +65,18 @@ class View:
         return found
 
     def pick(self, count: int, chance: Chance, but: Container[PublicKey] = ()) -> tuple[ViewEntry, ...]:
-        """Return some entries at random, but none of these keys; they stay."""
+        """Return some entries at random, except these keys; they stay in the view."""
         entries = [entry for key, entry in self._entries.items() if key not in but]
         return tuple(chance.sample(entries, min(count, len(entries))))
 
     def among(self, keys: Iterable[PublicKey]) -> tuple[ViewEntry, ...]:
-        """Return the entries of those keys that are here."""
+        """Return the entries of those of the keys that are here."""
         return tuple(self._entries[key] for key in dict.fromkeys(keys) if key in self._entries)
 
     def merge(self, received: Iterable[ViewEntry], sent: Iterable[ViewEntry]) -> None:
-        """Fill empty places with what was received, then replace what was sent and did not come back.
+        """Fill empty places with received entries, then replace entries that were sent and did not come back.
 
-        The youngest goes first: an old entry that both keep is soon asked, and disturbs the in-degrees little.
+        The youngest goes first: an old entry that both sides keep is soon asked, and disturbs the in-degrees little.
         """
         received = tuple(received)
         came = {entry.advert.key for entry in received}

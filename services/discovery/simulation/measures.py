@@ -1,4 +1,4 @@
-"""The figures of peer sampling: how even and how connected the views are, how they heal, and what attackers gain."""
+"""The figures of peer sampling: how even and how connected the views are, how they heal, and the gain of attackers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLOODERS = 50
 FLOODERS_SHARE = 0.8
 VANISHING_SHARE = 0.8
 ASKS_OF_ONE = 4
-"""How often each period an identity that asks without end asks every node."""
+"""Number of times that an identity which asks without end asks each node in a period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def measure(nodes: int, cycles: int, seed: int, limits: SamplingLimits | None = 
 
 
 def grown(nodes: int, seed: int, limits: SamplingLimits) -> Network:
-    """Return a network in which everyone is told of one node that was there before."""
+    """Return a network in which every node knows one node that was there before."""
     network = Network(seed, limits)
     for number in range(nodes):
         seeds = [advert_of(network.chance.randrange(number)).key] if number else []
@@ -76,7 +76,7 @@ def grown(nodes: int, seed: int, limits: SamplingLimits) -> Network:
 
 
 def measure_views(nodes: int, cycles: int, seed: int, limits: SamplingLimits) -> tuple[float, int, float]:
-    """Return the in-degree's deviation, the components if most vanished, and the dead share after half did."""
+    """Return the in-degree's deviation, the components if most nodes vanished, and the dead share after half did."""
     network = grown(nodes, seed, limits)
     network.run(cycles)
     deviation = in_degree_deviation(network)
@@ -88,7 +88,7 @@ def measure_views(nodes: int, cycles: int, seed: int, limits: SamplingLimits) ->
 
 
 def in_degree_deviation(network: Network) -> float:
-    """Return the standard deviation of how many views each node is in."""
+    """Return the standard deviation of the number of views that contain a node."""
     degrees = Counter(entry.advert.key for node in network.honest.values() for entry in node.view)
     return pstdev(degrees[key] for key in network.honest)
 
@@ -100,7 +100,7 @@ def dead_share(network: Network) -> float:
 
 
 def count_components(network: Network, among: set[PublicKey]) -> int:
-    """Return into how many parts the views of these nodes fall, where an entry joins both ways."""
+    """Return the number of parts into which the views of these nodes fall, where an entry joins both ways."""
     joined = {key: key for key in among}
 
     def root(key: PublicKey) -> PublicKey:
@@ -117,7 +117,7 @@ def count_components(network: Network, among: set[PublicKey]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """An attack: so many identities in so many public networks, each asking so often in a period."""
+    """An attack: a number of identities in a number of public networks, each asking that often in a period."""
 
     identities: int
     networks: int

@@ -1,4 +1,4 @@
-"""A simulated network: nodes that hear one thing after the other, on simulated time, with messages that take a while.
+"""A simulated network: nodes that get one event after the other, on simulated time, with delayed messages.
 
 Every node runs `Sampling` as it ships. A run depends on its seed alone.
 """
@@ -29,7 +29,7 @@ from services.discovery.core.sampling import (
 WALL_S = 1_800_000_000
 LIFE_S = 86_400
 DELAY_S = (0.01, 0.2)
-"""How long a message is under way, at least and at most."""
+"""The shortest and the longest delay of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,16 @@ def advert_of(number: int) -> SimulatedAdvert:
 
 
 class Participant(Protocol):
-    """Whoever takes part: an honest node, or an attacker."""
+    """A participant: an honest node, or an attacker."""
 
     def hear(self, event: Event, now: Now) -> list[Deed]:
-        """Decide what follows from one thing that was heard."""
+        """Return the deeds that follow from one event."""
 
 
 class Network:
-    """Participants by key, and what is under way between them.
+    """Participants by key, and the messages between them.
 
-    `announced`, if given, is called with what each honest node draws.
+    `announced`, if given, is called with the nodes that each honest node draws.
     """
 
     def __init__(self, seed: int, limits: SamplingLimits) -> None:
@@ -75,7 +75,7 @@ class Network:
         return f"<network of {len(self._all)} at {self._now_s:.0f} s>"
 
     def join(self, advert: Advertised, seeds: Iterable[PublicKey]) -> None:
-        """Add an honest node that is told of these; it begins within the next period."""
+        """Add an honest node that knows these; it begins within the next period."""
         secret = self.chance.randbytes(16)
         self.honest[advert.key] = node = Sampling(advert, seeds, secret, Random(secret), self.limits)
         self.admit(advert.key, node)
@@ -92,7 +92,7 @@ class Network:
             self.honest.pop(key, None)
 
     def run(self, cycles: int) -> None:
-        """Let so many periods pass."""
+        """Let that many periods pass."""
         until_s = self._now_s + cycles * self.limits.period_s
         while self._due and self._due[0][0] <= until_s:
             self._now_s, _, key, event = heapq.heappop(self._due)
@@ -123,7 +123,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Flooder:
-    """An attacker: asks `asks` random nodes each period, and puts only entries of its own side, at age 0, into views.
+    """An attacker: asks `asks` random nodes each period, and puts only entries of its own side, with age 0, into views.
 
     With more `asks` than `targets` it asks some of them several times.
     """
@@ -136,7 +136,7 @@ class Flooder:
     limits: SamplingLimits
 
     def hear(self, event: Event, now: Now) -> list[Deed]:
-        """Flood each period, and answer whoever asks."""
+        """Flood each period, and answer each asker."""
         match event:
             case Tick():
                 asked = self.chance.choices(self.targets, k=self.asks)

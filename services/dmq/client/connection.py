@@ -4,7 +4,8 @@
         answer = await node.submit(wire)
         reply = await node.request(blocking=True)
 
-One question at a time: who submits while a blocking request waits takes a second connection, as mithril's clients do.
+One question at a time: a client that submits while a blocking request waits needs a second connection, as mithril's
+clients do.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ DEPLOYED = next(iter(REVISIONS.values()))
 
 
 class DmqError(Exception):
-    """Raised if a node cannot be asked; the text says which node, what happened, and what to do."""
+    """A node cannot be asked; the text says which node, what happened, and what to do."""
 
 
 class Unreachable(DmqError):
-    """Raised if no node listens on the socket."""
+    """No node listens on the socket."""
 
 
 class HandshakeRefused(DmqError):
-    """Raised if the node does not speak our version, or is of another network."""
+    """The node does not speak our version, or is of another network."""
 
 
 class Broken(DmqError):
-    """Raised if the node closed the connection, or sent what the protocol does not allow."""
+    """The node closed the connection, or sent bytes that the protocol does not allow."""
 
 
 class Silent(DmqError):
-    """Raised if the node did not answer in time."""
+    """The node did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """How long each part may take, in seconds. A blocking request has no limit here, as in the protocol."""
+    """The limits of each part, in seconds. A blocking request has no limit here, as in the protocol."""
 
     connect_s: float = 10.0
     handshake_s: float = 10.0
@@ -57,7 +58,7 @@ class ClientLimits:
 
 
 class Reply(NamedTuple):
-    """Messages as encoded for consumers. `has_more`: whether asking again without blocking is worth while.
+    """Messages as encoded for consumers. `has_more`: whether asking again without blocking may bring more.
 
     `ended`: the node has ended the protocol (MsgServerDone of seed 001)."""
 
@@ -91,7 +92,7 @@ class Connection:
     async def request(self, *, blocking: bool, acknowledged: tuple[bytes, ...] = ()) -> Reply:
         """Ask for messages; a blocking request waits until there is one.
 
-        In `cip-29ffe0e` there is one request, and the node chooses. `acknowledged`: in `overview-2025-04` alone.
+        In `cip-29ffe0e` there is one request, and the node chooses. `acknowledged` is used by `overview-2025-04` only.
         """
         question: notification.Message
         if notification.MsgNextMessages in self._revision.notification.table[notification.St.IDLE].on:
@@ -157,7 +158,7 @@ class Connection:
         return bytes(data)
 
     async def _write(self) -> None:
-        """Write what is queued; that the node has gone is found out when its answer is read."""
+        """Write queued bytes; if the node has gone, reading its answer will show it."""
         try:
             while data := self._session.take(int(trio.current_time() * 1e6)):
                 await self._stream.send_all(data)
@@ -224,7 +225,7 @@ def _last_word(number: int, revision: Revision) -> Any:
 
 
 def _refusal(answer: handshake.Answer) -> str:
-    """Return what the node said instead of taking the version, and what to do."""
+    """Return the node's words instead of an accepted version, and the remedy."""
     match answer:
         case handshake.MsgRefuse(handshake.VersionMismatch(versions)):
             known = ", ".join(map(str, versions)) or "none"

@@ -1,7 +1,7 @@
-"""Plays a node to signers and consumers, and judges what they say: whose turn it is, how it is written, what is signed.
+"""Play a node to signers and consumers, and judge their messages: their turn, their encoding, their signatures.
 
-Each answer is right, and another one each time: a signer hears accept and every reject in turn, a consumer gets one
-message or two, each in SDUs of a few bytes, which a client has to put together.
+Each answer is valid, but differs each time: a signer gets accept and every reject in turn, a consumer one message or
+two, each in SDUs of a few bytes, which a client has to reassemble.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TABLES = {handshake.NUMBER: handshake.TABLE, submission.NUMBER: submission.TABL
 
 
 class ListensAlready(Exception):
-    """Raised if the socket cannot be opened; the text says why and what to do."""
+    """The socket cannot be opened; the text says why and what to do."""
 
 
 @asynccontextmanager
@@ -77,13 +77,13 @@ class AsNode:
         return f"<AsNode of {self._trial.revision.name}>"
 
     async def outcomes(self, listener: trio.socket.SocketType, connections: int) -> AsyncIterator[Outcome]:
-        """Serve so many connections, one after another, and yield what is found in each."""
+        """Serve that many connections, one after another, and yield the findings in each."""
         for _ in range(connections):
             async for outcome in self._of_the_next(listener):
                 yield outcome
 
     async def _of_the_next(self, listener: trio.socket.SocketType) -> AsyncIterator[Outcome]:
-        """Serve the next client, and yield what is found."""
+        """Serve the next client, and yield the findings."""
         peer, _ = await listener.accept()
         async with trio.SocketStream(peer) as stream:
             talk = _Talk(self._trial, Listener(stream, self._trial.revision, Agency.INITIATOR, LIMITS))
@@ -110,7 +110,7 @@ class AsNode:
                 await talk.say(heard.number, answer)
 
     def _verdict(self, talk: _Talk, heard: Said) -> tuple[str, str, str, bool]:
-        """Return the name of a check, what is expected, what was said, and whether that is right."""
+        """Return the name of a check, the expected and the actual message, and whether that is right."""
         fault = heard.fault or talk.step(heard)
         if fault:
             return "turn", "a message whose turn it is", fault, False
@@ -161,7 +161,7 @@ class AsNode:
 
 
 class _Talk:
-    """One client's connection: what it says, and whose turn it is in each protocol."""
+    """One client's connection: its messages, and the state of each protocol."""
 
     def __init__(self, trial: Trial, listener: Listener) -> None:
         self.listener = listener
@@ -172,7 +172,7 @@ class _Talk:
 
     @property
     def states(self) -> str:
-        """Return the state of the handshake, or once it is done, those of submission and notification."""
+        """Return the state of the handshake, or once it is done, the states of submission and notification."""
         names = {number: str(one.state.value) for number, one in self._machines.items()}
         hello = names.pop(handshake.NUMBER)
         return "/".join(names.values()) if self._machines[handshake.NUMBER].done else hello
@@ -183,7 +183,7 @@ class _Talk:
         return all(one.agency is not Agency.RESPONDER for one in self._machines.values())
 
     def step(self, heard: Said) -> str:
-        """Take a message of the client; return why it is out of turn, or none at all."""
+        """Take a message of the client; return why it is out of turn, or no message at all."""
         if heard.number != handshake.NUMBER and not self._machines[handshake.NUMBER].done:
             return f"protocol {heard.number} before the handshake"
         try:
@@ -197,7 +197,7 @@ class _Talk:
         return ""
 
     async def say(self, number: int, message: Any) -> None:
-        """Answer in SDUs of a few bytes; that the client has gone is found out when it is heard next."""
+        """Answer in SDUs of a few bytes; if the client has gone, the next read will show it."""
         self._machines[number].step(Agency.RESPONDER, message)
         wire = self._encoded(number, message)
         try:

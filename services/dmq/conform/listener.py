@@ -1,4 +1,4 @@
-"""Hears what the other end of a stream says in every protocol, message by message and as encoded, in turn or not."""
+"""Read the other end's messages in every protocol, one by one and as encoded, in turn or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROTOCOLS = (handshake.NUMBER, submission.NUMBER, notification.NUMBER)
 
 
 class Said(NamedTuple):
-    """A message as encoded; with `fault`, what is wrong with the bytes instead."""
+    """A message as encoded; or with `fault`, why the bytes are no message."""
 
     number: int
     wire: bytes
@@ -28,11 +28,11 @@ class Said(NamedTuple):
 
 
 class Ended(Exception):
-    """Raised when the other end has closed the connection."""
+    """The other end has closed the connection."""
 
 
 class Quiet(Exception):
-    """Raised when nothing whole has come in time."""
+    """No whole message has come in time."""
 
 
 class Listener:

@@ -1,4 +1,4 @@
-"""Runs the checks against a node: each over a connection of its own, so that none rests on another."""
+"""Run the checks against a node, each over a connection of its own, so that none depends on another."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ LIMITS = {
     notification.NUMBER: notification.REPLY_BYTES_MAX,
 }
 REPLIES_MAX = 1000
-"""How many replies a node may take to hand out all that it has."""
+"""Most replies that a node may use to hand out all its messages."""
 SILENT = "nothing more"
 MEANWHILE_S = 120
-"""How long all checks may take, at most, while messages expire."""
+"""Most seconds that all checks may take, during which messages expire."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeLimits:
-    """How long a node may take to answer or to close, and how long its silence is listened to, in seconds."""
+    """Seconds that a node has to answer or to close, and for which its silence is observed."""
 
     answer_s: float = 10.0
     silence_s: float = 2.0
 
 
 class _Handed(NamedTuple):
-    """What a node has handed out on a connection: the messages, and what was wrong."""
+    """The messages that a node has handed out on a connection, and their faults."""
 
     messages: tuple[bytes, ...]
     fault: str
@@ -61,7 +61,7 @@ class Probe:
     """Checks the node that listens on `path`."""
 
     def __init__(self, path: Path, trial: Trial, limits: ProbeLimits | None = None, only: Collection[str] = ()) -> None:
-        """`only`: the names of the checks to be made; all without it."""
+        """`only`: the names of the checks to make; without it, all."""
         self._only = only
         self._path = path
         self._trial = trial
@@ -94,7 +94,7 @@ class Probe:
         return Outcome(check.name, check.state, check.sent, check.expectation, in_words(got), check.is_met(got))
 
     async def _got(self, node: Listener, check: Check) -> list[str]:
-        """Return what the node says to a check, in words, and at the end that it closed, or did not answer any more."""
+        """Return the node's answers to a check, in words, ending with whether it closed or stopped answering."""
         got: list[str] = []
         try:
             if check.begin is not Begin.CONNECTED and (fault := await self._agree(node)):
@@ -116,7 +116,7 @@ class Probe:
         return got
 
     async def _listen(self, node: Listener, check: Check, got: list[str]) -> None:
-        """Add what the node says, until it is wrong; where the connection is to stay open, ask whether it does."""
+        """Add the node's messages until one is wrong; if the connection should stay open, check that it does."""
         choices = {one for choice in check.expected for one in choice}
         while len(got) < len(check.expected) + (check.then == CLOSED):
             got.append(await self._next(node))
@@ -137,7 +137,7 @@ class Probe:
             got.append(one)
 
     async def _agree(self, node: Listener) -> str:
-        """Do the handshake; return what is wrong with it."""
+        """Do the handshake; return its fault."""
         await self._send(node, propose(self._trial))
         try:
             answer = await self._next(node)
@@ -146,7 +146,7 @@ class Probe:
         return "" if answer == accepted(self._trial) else answer
 
     async def _drained(self, node: Listener) -> _Handed:
-        """Ask until the node has handed out all that it has."""
+        """Ask until the node has handed out all its messages."""
         revision = self._trial.revision
         messages: list[bytes] = []
         for _ in range(REPLIES_MAX):
@@ -162,7 +162,7 @@ class Probe:
         return _Handed(tuple(messages), f"more than {REPLIES_MAX} replies")
 
     async def _order(self) -> Outcome:
-        """Check that two consumers are given the same, in one order, nothing twice, and nothing that has expired."""
+        """Check that two consumers get the same messages, in one order, none twice, and none that has expired."""
         first = await self._all_given()
         second = await self._all_given()
         fault = first.fault or second.fault or self._fault_of(first.messages)
@@ -174,7 +174,7 @@ class Probe:
         )  # fmt: skip
 
     def _difference(self, first: tuple[bytes, ...], second: tuple[bytes, ...]) -> str:
-        """Return how the second consumer was served otherwise; messages may have come and expired meanwhile."""
+        """Return how the second consumer was served differently; messages may have come and expired meanwhile."""
         seen = set(second)
         missing = [one for one in first if one not in seen and self._lives_on(one)]
         if missing:
@@ -212,7 +212,7 @@ class Probe:
                 return _Handed((), SILENT)
 
     async def _given(self) -> Outcome:
-        """Check that the message that was handed in is given to a consumer, once and unchanged."""
+        """Check that a consumer gets the message that was handed in, once and unchanged."""
         assert self._trial.known is not None
         revision = self._trial.revision
         wanted = revision.encoding.notified(revision.encoding.read(known_message(self._trial, self._trial.known)))
@@ -223,7 +223,7 @@ class Probe:
         return Outcome("given", "StIdle", sent, "the message that was taken, once, byte for byte", got, count == 1)
 
     async def _heard_for(self, node: Listener, seconds: float) -> list[str]:
-        """Return what is said within a time in which nothing should be."""
+        """Return the messages that come within a time in which there should be none."""
         try:
             one = await node.next(seconds)
         except Quiet:
@@ -235,7 +235,7 @@ class Probe:
         return one.fault or described(one.number, one.wire, self._trial.revision)
 
     async def _send(self, node: Listener, data: bytes) -> None:
-        """Write; that the node has gone is found out when its answer is read."""
+        """Write; if the node has gone, reading its answer will show it."""
         try:
             with trio.move_on_after(self._limits.answer_s):
                 await node.stream.send_all(data)
@@ -257,6 +257,6 @@ class Probe:
 
 
 def has_more(wire: bytes, revision: Revision) -> bool:
-    """Whether a reply says that there is more."""
+    """Whether a reply says that there are more messages."""
     reply = revision.notification.decode(wire)
     return isinstance(reply, notification.MsgReplyMessagesNonBlocking) and reply.has_more

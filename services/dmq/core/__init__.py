@@ -1,1 +1,1 @@
-"""What a DMQ node decides, pure: bytes and times in, messages and verdicts out (docs/dmq.md)."""
+"""The decisions of a DMQ node, pure: bytes and times in, messages and verdicts out (docs/dmq.md)."""

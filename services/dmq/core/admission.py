@@ -1,8 +1,8 @@
-"""What becomes of a message that a signer hands in: the checks that cost nothing, its signatures elsewhere and in
-batches, the checks once more, and the mempool.
+"""Admission of a message from a signer: cheap checks, signatures verified elsewhere in batches, the checks once more,
+and the mempool.
 
-Batches form by themselves while others are under way. Between the two rounds of checks another message of the pool may
-have been taken, so the second round decides; nothing was changed by the first.
+A batch forms while others are being verified. Between the two rounds of checks another message of the pool may have
+been taken, so the second round decides; the first one changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JOB, TAG = "services.dmq.signature_job:verify_batch", "signatures "
 
 
 class Candidate(NamedTuple):
-    """A message between the two rounds of checks, with when it expires and what is to be verified."""
+    """A message between the two rounds of checks, with its expiry and the signatures to verify."""
 
     talk: Talk
     message: SignedMessage
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a message: its row and what keeps it, or why it was rejected."""
+    """The verdict on a message: its row and the deeds that keep it, or why it was rejected."""
 
     talk: Talk
     message: SignedMessage
@@ -47,11 +47,11 @@ class Verdict(NamedTuple):
 
 
 class SignaturesFailed(RuntimeError):
-    """Raised when signatures could not be verified again and again."""
+    """Signatures could not be verified after several attempts."""
 
 
 class Admission:
-    """Messages on their way into the mempool: at most one of each connection, as the protocol has it."""
+    """Messages on their way into the mempool: at most one of each connection, as the protocol prescribes."""
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
@@ -69,7 +69,7 @@ class Admission:
         self._held.append((talk, message))
 
     def held(self) -> list[tuple[Talk, SignedMessage]]:
-        """Return the messages that were held, and hold them no longer."""
+        """Return the messages that were held, and forget them."""
         found, self._held = list(self._held), deque()
         return found
 
@@ -83,7 +83,7 @@ class Admission:
         return found
 
     def batches(self) -> list[c.Deed]:
-        """Return what verifies the signatures that wait, as far as not too many batches are under way."""
+        """Return the jobs that verify the waiting signatures, unless too many batches are under way."""
         deeds: list[c.Deed] = []
         while self._candidates and len(self._under_way) < UNDER_WAY_MAX:
             batch = [self._candidates.popleft() for _ in range(min(BATCH_MAX, len(self._candidates)))]
@@ -94,7 +94,7 @@ class Admission:
         return deeds
 
     def verified(self, heard: c.Computed, now: Moment) -> list[Verdict]:
-        """Return what became of the messages of a batch; raise `SignaturesFailed`."""
+        """Return the verdicts on the messages of a batch; raise `SignaturesFailed`."""
         batch = self._under_way.pop(heard.tag)
         if heard.error:
             self._failures += 1

@@ -1,12 +1,12 @@
-"""Whether a message is taken: the checks of dmq-node 0.7, in its order and under its names (CIP-137, "Message
-authentication mechanism").
+"""The checks that decide whether a message is taken: those of dmq-node 0.7, in its order and under its names (CIP-137,
+"Message authentication mechanism").
 
     0 known  1 expired  2 expiry too far  3 too frequent  4 id  5 KES period  6 stake  7 issue number
     8 certificate's signature  9 KES signature
 
-`judge` makes those that cost nothing, 0 to 7; `signature_check` names the last two, which may be made elsewhere and are
-remembered there. A message that fails changes nothing. What is judged again just before it is taken, with its
-signatures known, cannot slip past another of the same pool that was taken meanwhile.
+`judge` makes the cheap checks, 0 to 7; `signature_check` describes the last two, which may be made elsewhere and are
+remembered there. A message that fails changes nothing. Each message is judged again just before it is taken, in case
+another of the same pool was taken meanwhile.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .signed_message import Encoding, SignedMessage
 from .stake import StakeSet
 
 CLOCK_PERIODS = (-1, 0, 1)
-"""The KES periods around the clock's in which a message may be signed that names none (F3)."""
+"""Number of KES periods around the present one in which a message may be signed that names none (F3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The limits of a topic. `ttl_slack_s` allows for clocks that differ; `pause_s` 0: as often as one likes."""
+    """The limits of a topic. `ttl_slack_s` allows for clocks that differ; `pause_s` 0: without a pause."""
 
     ttl_max_s: float = 1800.0
     ttl_slack_s: float = 0.0
@@ -45,7 +45,8 @@ class Moment:
 
 @dataclass(slots=True)
 class PoolRecord:
-    """What was last taken of a pool: the issue number of its certificate, and when, by the clock that never steps."""
+    """The latest data of a pool: the issue number of its last certificate, and the time of its last message, by the
+    clock that never steps."""
 
     issue_number: int
     taken_mono_s: float
@@ -53,7 +54,7 @@ class PoolRecord:
 
 @dataclass(slots=True)
 class Authentication:
-    """The state that verdicts rest on: stake, and a record of each pool in it that has spoken."""
+    """The state on which verdicts depend: stake, and a record of each pool in it that has sent a message."""
 
     topic: Topic
     encoding: Encoding
@@ -77,7 +78,7 @@ class Authentication:
         return next((found for found in answers if found is not None), None)
 
     def signature_check(self, message: SignedMessage, moment: Moment) -> SignatureCheck:
-        """Return what checks 8 and 9 verify."""
+        """Return the input of checks 8 and 9."""
         start = message.certificate.start_period
         evolutions = tuple(period - start for period in self.periods(message, moment))
         return SignatureCheck(message.certificate, message.signed, message.kes_signature, evolutions)
@@ -88,7 +89,7 @@ class Authentication:
         self.records[certificate.pool] = PoolRecord(certificate.issue_number, moment.mono_s)
 
     def learn(self, stake: StakeSet) -> None:
-        """Take a new stake distribution; pools that are not in it any more are forgotten."""
+        """Take a new stake distribution; forget the pools that are not in it any more."""
         self.stake = stake
         self.records = {pool: record for pool, record in self.records.items() if pool in stake.pools}
 

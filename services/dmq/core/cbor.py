@@ -1,8 +1,9 @@
-"""A small CBOR reader that says where things lie: received bytes are hashed, verified and passed on as they came.
+"""A small CBOR reader that tells where each item lies, because received bytes are hashed, verified and passed on
+unchanged.
 
-Only what the messages of a DMQ node are made of: unsigned numbers, byte strings, texts, truth values, arrays and maps.
-Numbers and lengths that are longer than necessary are read, as the deployed nodes do; strings of indefinite length
-are not. Every check takes the name of what is read, for the text of the error.
+It reads only the types in a DMQ node's messages: unsigned numbers, byte strings, texts, truth values, arrays and maps.
+Numbers and lengths that are longer than necessary are accepted, as in the deployed nodes; strings of indefinite length
+are not. Every check takes the name of the item, for the text of the error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ UINT, OCTETS, TEXT, ARRAY, MAP, SIMPLE = 0, 2, 3, 4, 5, 7
 INDEFINITE = -1
 BREAK = 0xFF
 DEPTH_MAX = 16
-"""How deep items may be nested: the messages of all protocols need six levels."""
+"""Most levels of nested items: the messages of all protocols need six."""
 _KINDS = {
     UINT: "an unsigned number", OCTETS: "a byte string", TEXT: "a text", ARRAY: "a list", MAP: "a map",
     SIMPLE: "true or false",
@@ -23,7 +24,7 @@ _KINDS = {
 
 
 def read_head(data: bytes | bytearray, at: int) -> tuple[int, int, int]:
-    """Return the major type, the argument (`INDEFINITE`, also for a break) and where the head at `at` ends."""
+    """Return the major type, the argument (`INDEFINITE`, also for a break) and the end of the head at `at`."""
     if at >= len(data):
         raise CutShort("it ends before the item does")
     first = data[at]
@@ -53,14 +54,14 @@ class Reader:
         return f"<Reader at byte {self.at} of {len(self.data)}>"
 
     def uint(self, name: str, bits: int) -> int:
-        """Read an unsigned number below 2^bits, in whatever length it is written."""
+        """Read an unsigned number below 2^bits, of any encoded length."""
         number = self._head(UINT, name)
         if number >> bits:
             raise Malformed(f"{name} does not fit into {bits} bits")
         return number
 
     def octets(self, name: str, least: int, most: int | None = None) -> slice:
-        """Read a byte string of `least` to `most` bytes, or of exactly `least`, and return where its content lies."""
+        """Read a byte string of `least` to `most` bytes, or of exactly `least`, and return the place of its content."""
         length = self._head(OCTETS, name)
         if not least <= length <= (least if most is None else most):
             wanted = f"{least}" if most is None else f"{least} to {most}"
@@ -112,7 +113,7 @@ class Reader:
         return length
 
     def skip(self) -> slice:
-        """Skip an item of any kind, and return where it lies."""
+        """Skip an item of any kind, and return its place."""
         end = ItemScanner().end_in(self.data, self.at)
         if end is None:
             raise CutShort("it ends before the item does")
@@ -121,7 +122,7 @@ class Reader:
         return found
 
     def finish(self, name: str) -> None:
-        """Check that nothing follows."""
+        """Check that no bytes follow."""
         if self.at != len(self.data):
             raise Malformed(f"{len(self.data) - self.at} bytes follow {name}")
 
@@ -152,7 +153,8 @@ class Reader:
 
 
 class ItemScanner:
-    """Finds where so many items of CBOR end in bytes that come in pieces; looks at each head once, at no content."""
+    """Finds the end of a number of CBOR items in bytes that come in pieces; looks at each head once, and at no
+    content."""
 
     __slots__ = ("_owed", "_seen")
 
@@ -180,11 +182,11 @@ class ItemScanner:
 
     @property
     def bytes_announced(self) -> int:
-        """How many bytes the item has at least, by the heads that were seen."""
+        """Return the least size of the item in bytes, by the heads read so far."""
         return self._seen
 
     def _count(self, kind: int, argument: int) -> int:
-        """Account for a head; return the length of the content that follows it."""
+        """Count a head; return the length of the content that follows it."""
         owed = self._owed
         if kind == SIMPLE and argument == INDEFINITE:
             if owed[-1] >= 0:
@@ -208,10 +210,10 @@ class ItemScanner:
 
 
 def array_of(*items: bytes) -> bytes:
-    """Return the list of definite length of encoded items."""
+    """Return encoded items as a list of definite length."""
     return head(len(items), ARRAY) + b"".join(items)
 
 
 def indefinite(*items: bytes) -> bytes:
-    """Return the list of indefinite length of encoded items."""
+    """Return encoded items as a list of indefinite length."""
     return b"\x9f" + b"".join(items) + b"\xff"

@@ -1,6 +1,6 @@
 """The operational certificate: a pool's cold key vouches for the KES key that signs its messages (CIP-137).
 
-The cold key signs 48 raw bytes, no CBOR: KES key, issue number, first KES period, both numbers in eight bytes.
+The cold key signs 48 raw bytes, not CBOR: KES key, issue number and first KES period, each number in eight bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PoolId(bytes):
 
     @property
     def text(self) -> str:
-        """Return the id as Cardano's tools show it, `pool1…`."""
+        """Return the id as Cardano's tools print it, `pool1…`."""
         return bech32_encode("pool", self)
 
 
@@ -78,7 +78,7 @@ def signed_bytes(kes_key: bytes, issue_number: int, start_period: int) -> bytes:
 
 
 def issue(cold: SigningKey, kes_key: PublicKey, issue_number: int, start_period: int) -> Certificate:
-    """Return a certificate that the cold key signs."""
+    """Return a certificate, signed with the cold key."""
     signature = cold.sign(signed_bytes(kes_key, issue_number, start_period))
     return Certificate(kes_key, issue_number, start_period, signature, cold.public)
 

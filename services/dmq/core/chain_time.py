@@ -1,7 +1,7 @@
 """Slots, KES periods and epochs of a Cardano network by the clock, without a chain (F3).
 
-Since the Byron era had longer slots, a network's slots are counted from an anchor: a slot that began an epoch of the
-Shelley era, and the time at which it began.
+Because the Byron era had longer slots, a network's slots are counted from an anchor: the first slot of an epoch of the
+Shelley era, and its time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GENESIS_BYTES_MAX = 16 << 20
 
 
 class BadGenesis(ValueError):
-    """Raised for a file that is not a Shelley genesis; the text says what is wrong and what to do."""
+    """A file is not a Shelley genesis; the text says what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ChainTime:
         return self.slot_at(wall_s) // self.slots_per_kes_period
 
     def epoch_start_s(self, wall_s: float) -> float:
-        """Return when the epoch began in which `wall_s` lies: a stake file from before then is of another epoch."""
+        """Return the begin of the epoch in which `wall_s` lies: an earlier stake file is of another epoch."""
         epochs = (self.slot_at(wall_s) - self.anchor_slot) // self.slots_per_epoch
         return self.anchor_s + epochs * self.slots_per_epoch * self.slot_s
 

@@ -1,7 +1,7 @@
-"""What a check of a node's conformance consists of: bytes, what a node must say to them, and how that is judged.
+"""A check of a node's conformance: the bytes sent, the node's expected answers, and how these are judged.
 
-A message is described in words, `MsgRejectMessage expired`; one that is written otherwise than a dmq-node writes it
-says so, since dmq-node's own decoders take no other form.
+A message is described in words, as `MsgRejectMessage expired`; the description says so if the encoding differs from a
+dmq-node's, because dmq-node's own decoders accept no other form.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS = {
 
 
 class Begin(Enum):
-    """Where a connection is when a check begins."""
+    """The state of a connection when a check begins."""
 
     CONNECTED = "connected"
     AGREED = "agreed"
@@ -44,9 +44,9 @@ class Begin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: `data` is sent, each of `expected` must be said in its protocol's order, and the connection then be
-    `then`. Each expectation is a choice of descriptions. `quiet`: how the node must be silent first, before `data` or
-    after it."""
+    """A check: `data` is sent, each of `expected` must come in its protocol's order, and the connection must then be
+    `then`. Each expectation is a choice of descriptions. `quiet`: how long the node must first be silent, before `data`
+    or after it."""
 
     name: str
     begin: Begin
@@ -60,12 +60,12 @@ class Check:
 
     @property
     def expectation(self) -> str:
-        """Return what is expected, in words."""
+        """Describe the expectation."""
         parts = [" or ".join(one) for one in self.expected]
         return in_words([*(["silence"] if self.quiet else []), *parts, *([CLOSED] if self.then == CLOSED else [])])
 
     def is_met(self, got: Sequence[str]) -> bool:
-        """Whether the descriptions, in order within each protocol, are what is expected."""
+        """Whether the descriptions, in order within each protocol, are as expected."""
         end = [CLOSED] if self.then == CLOSED else []
         if got[len(got) - len(end) :] != end:
             return False
@@ -75,7 +75,7 @@ class Check:
 
 
 class Outcome(NamedTuple):
-    """What a check has found. `ok` is None if it was left out, and `got` says why."""
+    """The result of a check. `ok` is None if it was left out, for the reason in `got`."""
 
     check: str
     state: str
@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
 
 
 def described(number: int, wire: bytes, revision: Revision) -> str:
-    """Return what a node has said, in words; for bytes that are no message of the protocol, why."""
+    """Describe a node's message; if the bytes are no message of the protocol, say why."""
     try:
         if number == handshake.NUMBER:
             message: Any = handshake.decode_message(wire)
@@ -101,13 +101,13 @@ def described(number: int, wire: bytes, revision: Revision) -> str:
 
 
 def in_words(parts: Sequence[str]) -> str:
-    """Return descriptions in one text, each that is repeated with how often it comes."""
+    """Return descriptions in one text, repeated ones with their number."""
     runs = [(one, len(list(run))) for one, run in groupby(parts)]
     return ", ".join(one if count == 1 else f"{count} × {one}" for one, count in runs) or OPEN
 
 
 def messages_in(number: int, wire: bytes, revision: Revision) -> tuple[bytes, ...]:
-    """Return the messages of a reply that can be read; none of any other message."""
+    """Return the readable messages of a reply; none for any other message."""
     try:
         reply = revision.notification.decode(wire) if number == notification.NUMBER else None
     except Malformed:
@@ -140,7 +140,8 @@ def _version_data(data: bytes) -> str:
 
 
 def _is_as_written(number: int, wire: bytes, message: Any, revision: Revision) -> bool:
-    """Whether every length is definite and as short as can be, but for lists of messages, and no item is too many."""
+    """Whether every length is definite and as short as possible, except for lists of messages, and there is no surplus
+    item."""
     if number == notification.NUMBER:
         return revision.notification.encode(message) == wire
     try:
@@ -154,7 +155,7 @@ def _is_as_written(number: int, wire: bytes, message: Any, revision: Revision) -
 
 
 def _protocol(description: str) -> int:
-    """Return whose message a description names, to compare the order within each protocol."""
+    """Return the protocol whose message a description names, to compare the order within each protocol."""
     if description.startswith(("MsgAcceptMessage", "MsgRejectMessage")):
         return submission.NUMBER
     refers = ("MsgAcceptVersion", "MsgRefuse", "MsgQueryReply")

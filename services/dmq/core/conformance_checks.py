@@ -1,5 +1,5 @@
-"""The checks of a node's conformance: handshake, multiplexer, submission and notification (CIP-137, and dmq-node where
-the CIP says nothing)."""
+"""The checks of a node's conformance: handshake, multiplexer, submission and notification (by CIP-137, and by dmq-node
+where the CIP is silent)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEPLOYED = ("dmq-0.5", "dmq-0.4")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the checks are made of. `stranger` has no stake on the node's chain; `known`, if it is there, has."""
+    """The keys for the checks. `stranger` has no stake on the node's chain; `known`, if given, has."""
 
     revision: Revision
     magic: int
@@ -39,7 +39,7 @@ def checks(trial: Trial) -> list[Check]:
 
 
 def accepted(trial: Trial) -> str:
-    """Return what a node says to the right handshake."""
+    """Return a node's possible answers to a correct handshake."""
     return f"MsgAcceptVersion {CLIENT_VERSION} magic {trial.magic}"
 
 
@@ -60,13 +60,13 @@ def submit(wire: bytes) -> bytes:
 
 
 def replies(revision: Revision) -> tuple[str, ...]:
-    """Return what a node may say to a request that need not block."""
+    """Return a node's possible answers to a request that need not block."""
     names = {"cip-29ffe0e": ("MsgHasMessages", "MsgNoMessages"), "overview-2025-04": ("MsgReplyMessages",)}
     return names.get(revision.notification.name, ("MsgReplyMessagesNonBlocking",))
 
 
 def dead(trial: Trial) -> tuple[bytes, str]:
-    """Return a message that every node rejects before it looks at the pool, and how."""
+    """Return a message that every node rejects before it looks at the pool, and the rejection."""
     if trial.revision.encoding.name.startswith("dmq"):
         return trial.stranger.message(trial.revision, BODY + b"dead", left_s=-60), "MsgRejectMessage expired"
     return trial.stranger.message(trial.revision, BODY + b"dead", left_s=60_000), "MsgRejectMessage ttlTooLarge"
@@ -181,7 +181,8 @@ def _submissions(trial: Trial) -> list[Check]:
 
 
 def _of_a_known_pool(trial: Trial, known: Signer, end: str) -> list[Check]:
-    """Return what needs the keys of a pool with stake. A node may refuse the pool's later ones as too frequent."""
+    """Return the checks that need the keys of a pool with stake. A node may refuse the pool's later messages as too
+    frequent."""
     revision, invalid = trial.revision, ("MsgRejectMessage invalid",)
     right = known_message(trial, known)
     bad_kes = known.message(revision, BODY + b"k")
@@ -207,7 +208,7 @@ def _of_a_known_pool(trial: Trial, known: Signer, end: str) -> list[Check]:
 
 
 def known_message(trial: Trial, known: Signer) -> bytes:
-    """Return the message that the checks hand in, and look for at consumers; another one each second."""
+    """Return the message that the checks hand in and look for at consumers; a new one each second."""
     body = BODY + str(known.wall_s).encode()
     if trial.revision.name == "dmq-0.5":
         return known.parts(body, is_long=True).message()
@@ -215,7 +216,7 @@ def known_message(trial: Trial, known: Signer) -> bytes:
 
 
 def _faulty(trial: Trial) -> list[Check]:
-    """Return what is no message: the connection is closed without an answer."""
+    """Return bytes that are no message: the connection must be closed without an answer."""
 
     def check(name: str, sent: str, payload: bytes) -> Check:
         return Check(name, Begin.AGREED, "StIdle", sent, said(s.NUMBER, payload), then=CLOSED)

@@ -1,7 +1,7 @@
-"""What consumers are given: each connection at the socket of all its own cursor, each named consumer a durable one.
+"""Messages for consumers: each connection at the common socket has its own cursor, each named consumer a durable one.
 
-At a named consumer's door its next request acknowledges the last reply, whatever connection it comes over; the newest
-connection that asks is the consumer, and an older one is closed. What was acknowledged commits before the next reply
+At a named consumer's door its next request acknowledges the last reply, over whichever connection it comes; the newest
+connection that asks is the consumer, and an older one is closed. An acknowledgement is committed before the next reply
 goes out.
 """
 
@@ -25,7 +25,7 @@ _BLOCKING = n.MsgRequestMessagesBlocking
 
 
 class Consumers:
-    """Answers requests of notification, and those that block when there is something."""
+    """Answers requests of notification; those that block are answered when there is a message."""
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
@@ -37,11 +37,11 @@ class Consumers:
 
     @property
     def connected(self) -> frozenset[str]:
-        """The named consumers that are connected."""
+        """Return the named consumers that are connected."""
         return frozenset(self._holders)
 
     def requested(self, talk: Talk, request: Any) -> Iterator[c.Deed]:
-        """Hear a request, and answer it if there is something, or the request does not block."""
+        """Handle a request: answer it if there is a message, or if it does not block."""
         talk.answers += 1
         if talk.answers > ANSWERS_MAX:
             talk.fault = AHEAD
@@ -53,17 +53,17 @@ class Consumers:
         self._answer(talk)
 
     def wake(self) -> list[Talk]:
-        """Answer requests that blocked, if there is something for them; return the connections that were."""
+        """Answer the requests that blocked and for which there are messages now; return their connections."""
         return [talk for talk in list(self._blocked) if self._answer(talk)]
 
     def ended(self, talk: Talk) -> None:
-        """Hear that the consumer has ended the protocol: what it was given last counts as not acknowledged."""
+        """Handle the consumer's end of the protocol: the last reply counts as not acknowledged."""
         self._forget(talk)
         if not talk.consumer or self._holders.get(talk.consumer) is talk:
             self._cursor(talk).offered = ()
 
     def closed(self, talk: Talk) -> Iterator[c.Deed]:
-        """Hear that the connection has ended."""
+        """Handle the end of the connection."""
         self._forget(talk)
         if not talk.consumer or self._holders.get(talk.consumer) is not talk:
             return
@@ -71,7 +71,7 @@ class Consumers:
         yield from self._broke_off(talk.consumer)
 
     def give_again(self, name: str, number: int) -> Iterator[c.Deed]:
-        """Give a message once more that was set aside for a consumer; yield nothing if it was not."""
+        """Give a message once more that was set aside for a consumer; yield nothing if there is none."""
         if self._holdings.cursors[name].give_again(number):
             yield from self._holdings.cursor(name, with_aside=True)
             if (row := self._holdings.mempool.get(number)) is not None:
@@ -114,7 +114,7 @@ class Consumers:
     # -- replies -------------------------------------------------------------------------------------------
 
     def _answer(self, talk: Talk) -> bool:
-        """Answer what the talk waits for, if that can be done now; return whether it was."""
+        """Answer the request that the talk waits for, if possible now; return whether it was answered."""
         found = self._cursor(talk).reply(self._holdings.mempool)
         if not found and isinstance(talk.waiting, _BLOCKING):
             self._blocked[talk] = None
@@ -141,5 +141,5 @@ class Consumers:
 
 
 def id_of(own_id: bytes) -> c.MessageId:
-    """Return the id of a message for the log: its own, or the digest of one that has another length."""
+    """Return the id of a message for the log: its own, or the digest of an id of another length."""
     return c.MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())

@@ -1,7 +1,8 @@
-"""How far a named consumer has come, though it knows of no cursor: its next request acknowledges the last reply.
+"""The progress of a named consumer, which itself knows of no cursor: its next request acknowledges the last reply.
 
-A consumer that breaks off after a reply gets half as many in the next. A message that alone broke it off three times is
-set aside for it, so that one body it cannot read does not hold up all others; it is given again when somebody asks.
+A consumer that breaks off after a reply gets half as many messages in the next one. A message that alone broke it off
+three times is set aside for it, so that one unreadable body does not hold up all others; it is given again when
+somebody asks for it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ REPLY_MESSAGES_MAX = 100
 REPLY_BYTES_MAX = 256 << 10
 BREAKS_MAX = 3
 SET_ASIDE_MAX = 1000
-"""How many messages are set aside for one consumer, the oldest being forgotten; and how many wait to be given again."""
+"""Most messages that are set aside for one consumer (the oldest are forgotten), and that wait to be given again."""
 
 
 @dataclass(slots=True)
 class Cursor:
-    """The state of one consumer, kept but for `offered` (rows.py). `last`: up to it all is acknowledged or set aside.
+    """The state of one consumer, kept except for `offered` (rows.py). `last`: all up to it are acknowledged or set
+    aside.
 
-    `offered` are the numbers of the last reply, `again` those to be given once more, each by itself."""
+    `offered` are the numbers in the last reply, `again` those to be given once more, each by itself."""
 
     last: int = 0
     offered: tuple[int, ...] = ()
@@ -39,7 +41,7 @@ class Cursor:
         return len(self.again) + sum(1 for _ in mempool.after(self.last))
 
     def requested(self) -> tuple[int, ...]:
-        """Hear the consumer's next request; return the numbers that it acknowledges."""
+        """Handle the consumer's next request; return the numbers that it acknowledges."""
         found, self.offered = self.offered, ()
         if found:
             self.breaks = 0
@@ -48,14 +50,14 @@ class Cursor:
         return found
 
     def reply(self, mempool: Mempool) -> list[Row]:
-        """Return what the next reply holds: nothing, if nothing is there; `offered` then tells what it was."""
+        """Return the messages of the next reply, none if there are none; `offered` then holds their numbers."""
         assert not self.offered, "the last reply is acknowledged or broken off before the next"
         rows = self._once_more(mempool) or list(_fitting(mempool.after(self.last), self.most))
         self.offered = tuple(row.number for row in rows)
         return rows
 
     def broke_off(self) -> int | None:
-        """Hear that the connection ended after a reply; return the number of a message that is now set aside."""
+        """Handle the end of the connection after a reply; return the number of a message that is now set aside."""
         offered, self.offered = self.offered, ()
         if not offered:
             return None
@@ -69,7 +71,7 @@ class Cursor:
         return offered[0]
 
     def give_again(self, number: int) -> bool:
-        """Offer a message that was set aside once more; False if it was not, or too many wait for that."""
+        """Offer a message again that was set aside; return False if it was not, or if too many wait for that."""
         if number not in self.set_aside or len(self.again) >= SET_ASIDE_MAX:
             return False
         self.set_aside.remove(number)
@@ -77,18 +79,18 @@ class Cursor:
         return True
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Drop messages that have expired from what is set aside."""
+        """Drop expired messages from those set aside."""
         gone = set(numbers)
         self.set_aside = [one for one in self.set_aside if one not in gone]
         self.again = [one for one in self.again if one not in gone]
 
     def _once_more(self, mempool: Mempool) -> list[Row]:
-        """Return the first live message of those that are to be given again."""
+        """Return the first live message of those to be given again."""
         rows = (mempool.get(number) for number in self.again)
         return [row for row in rows if row is not None][:1]
 
     def _pass(self, numbers: tuple[int, ...]) -> None:
-        """Go on behind these numbers."""
+        """Continue after these numbers."""
         if numbers[0] in self.again:
             self.again.remove(numbers[0])
         else:
@@ -96,7 +98,7 @@ class Cursor:
 
 
 def _fitting(rows: Iterator[Row], most: int) -> Iterator[Row]:
-    """Yield as many rows as one reply holds, one at least."""
+    """Yield as many rows as fit one reply, at least one."""
     size = 0
     for count, row in enumerate(rows):
         size += row.size

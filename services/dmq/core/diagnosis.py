@@ -1,4 +1,5 @@
-"""What an operator should know of a DMQ node before its signers do: facts in, findings out, each with its remedy."""
+"""Findings that an operator should get about a DMQ node before its signers notice: facts in, findings with remedies
+out."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ from .stake import BadStake, StakeSet, read_stake
 FILE_KIND, SOCKET, RIGHTS, OTHERS_WRITE = 0o170000, 0o140000, 0o7777, 0o002
 """Parts of a file's mode (POSIX)."""
 ENDING_PERIODS = 4
-"""A certificate that holds for no more KES periods than these ends soon; on mainnet, six days."""
+"""Number of KES periods before its end from which a certificate counts as ending soon; on mainnet, six days."""
 LAG_MAX = 1000
-"""A consumer that is further behind is lagging, in messages."""
+"""Number of messages behind which a consumer counts as lagging."""
 NAMED_MAX = 5
 CLOCK_PERIODS = 1
-"""How many KES periods a signer's clock and chain may be away from this node's."""
+"""Number of KES periods by which a signer's clock and chain may differ from this node's."""
 _ASK = "run cardano-cli query stake-snapshot --all-stake-pools anew, or name it as stake_command"
 
 
 class Finding(NamedTuple):
-    """A check. `ok` is None if it could not be made; `remedy` is empty if nothing is to be done."""
+    """The result of a check. `ok` is None if it could not be made; `remedy` is empty if nothing needs to be done."""
 
     check: str
     ok: bool | None
@@ -36,9 +37,8 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was gathered. `mode` is the socket file's, None if there is none; `silence`: why the node could not be
-    asked, `refusal`: what it said to the handshake; `status`, `clock`: answers of the home's node, None if none
-    runs."""
+    """The facts for the checks. `mode`: the socket file's, None if there is none; `silence`: why the node could not be
+    asked; `refusal`: its answer to the handshake; `status`, `clock`: answers of the home's node, None if none runs."""
 
     socket: str
     mode: int | None
@@ -52,7 +52,7 @@ class Facts:
 
 
 def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) -> list[Finding]:
-    """Return all findings, in the order in which they should be seen to."""
+    """Return all findings, the most urgent first."""
     messages = list(_read(facts.messages, revision))
     return [
         _clock(facts),

@@ -1,6 +1,6 @@
 """The text envelopes of cardano-cli: a key or a certificate in a file, as JSON of `type`, `description` and `cborHex`.
 
-The description is for people, and not looked at. Texts of errors never hold what a file holds, since it may be a key.
+The description is for people, and is ignored. Error texts never contain a file's content, since it may be a key.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ENVELOPE_BYTES_MAX = 16 << 10
 
 
 class BadEnvelope(ValueError):
-    """Raised for a file that does not hold what is asked for; the text says what is wrong and what to do."""
+    """A file does not hold the wanted content; the text says what is wrong and what to do."""
 
 
 class Kind(Enum):
-    """What a file holds, by the names of cardano-cli."""
+    """The kind of a file's content, by the names of cardano-cli."""
 
     description: str
 
@@ -60,7 +60,7 @@ def write_certificate(certificate: Certificate) -> bytes:
 
 
 def read_cold_key(data: bytes) -> SigningKey:
-    """Return a pool's cold key; raise `BadEnvelope`, as all of these do."""
+    """Return a pool's cold key; raise `BadEnvelope`, as all functions here do."""
     return SigningKey(_octets(data, Kind.COLD_SECRET, KEY_BYTES))
 
 
@@ -73,7 +73,7 @@ def read_kes_key(data: bytes) -> KesSigningKey:
 
 
 def read_certificate_file(data: bytes) -> Certificate:
-    """Return an operational certificate that its cold key has signed."""
+    """Return an operational certificate with a valid signature of its cold key."""
     try:
         found = read_certificate(_content(data, Kind.CERTIFICATE))
     except Malformed as error:

@@ -1,4 +1,4 @@
-"""What may be wrong with a message, under the names that dmq-node gives it."""
+"""The faults of messages, under the names that dmq-node gives them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The verdict on a message that is not taken; `detail` holds the values that decided, for people."""
+    """The verdict on a message that is not taken; `detail` holds the decisive values, for people."""
 
     fault: Fault
     detail: str = ""

@@ -1,4 +1,4 @@
-"""The handshake: which version both ends speak, on which network (CIP-137, "Network node handshaking").
+"""The handshake: both ends agree on a version and a network (CIP-137, "Network node handshaking").
 
     [0, {version => data}]                 MsgProposeVersions
     [1, version, data]                     MsgAcceptVersion
@@ -6,7 +6,7 @@
     [3, {version => data}]                 MsgQueryReply
 
 A node's clients speak version 4097 (1, and bit 12 for a client), whose data is `[network magic, query]`. The data of
-versions that are not known is passed over, so it may be anything.
+unknown versions is skipped, so it may be anything.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class MsgRefuse:
-    """The node's no; the connection ends with it."""
+    """The node's refusal; the connection ends with it."""
 
     reason: VersionMismatch | HandshakeDecodeError | Refused
 
@@ -132,7 +132,7 @@ def propose(magic: int, *, query: bool = False) -> MsgProposeVersions:
 
 
 def answer(offer: MsgProposeVersions, magic: int) -> Answer:
-    """Return a node's answer to a client: the highest version that both know, on the same network, or why not."""
+    """Return a node's answer to a client: the highest version that both know, on the same network, or the refusal."""
     if CLIENT_VERSION not in offer.versions:
         return MsgRefuse(VersionMismatch((CLIENT_VERSION,)))
     try:
@@ -148,7 +148,7 @@ def answer(offer: MsgProposeVersions, magic: int) -> Answer:
 
 
 def check_accepted(answer: MsgAcceptVersion) -> ClientData:
-    """Return what a client and its node have agreed on; raise `Malformed` for a version that was not proposed."""
+    """Return the agreement of a client and its node; raise `Malformed` for a version that was not proposed."""
     if answer.version != CLIENT_VERSION:
         raise Malformed(f"version {answer.version} was accepted, and {CLIENT_VERSION} proposed")
     return read_client_data(answer.data)

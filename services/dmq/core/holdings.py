@@ -1,7 +1,7 @@
-"""What a DMQ node holds and keeps: its mempool, what it knows of pools and consumers, and its counts.
+"""The data that a DMQ node holds and keeps: its mempool, its records of pools and consumers, and its counts.
 
-What changes is kept by deeds, which commit together with the answer that tells of it. The messages themselves stay on
-disk, and are read from there for each reply. The rows are those of rows.py, under these keys (cddl/dmq-store.cddl):
+Changes are kept by deeds, which are committed together with the answers that report them. The messages themselves stay
+on disk, and are read from there for each reply. The rows are those of rows.py, under these keys (cddl/dmq-store.cddl):
 
     state   m NUMBER   r NUMBER   p POOL   c NAME   a NAME   stake   counts
 """
@@ -31,11 +31,11 @@ _COUNTS = msgspec.msgpack.Decoder(dict[str, int])
 
 
 class OtherNode(ValueError):
-    """Raised for a directory of another network or encoding; the text says what to do."""
+    """A directory is of another network or encoding; the text says what to do."""
 
 
 class Holdings:
-    """The state of one node. `kept` shows what is on disk; a method that changes something yields the deeds for it."""
+    """The state of one node. `kept` shows the rows on disk; a method that changes something yields the deeds for it."""
 
     def __init__(
         self, kept: Mapping[bytes, bytes], encoding: Encoding, magic: int, topic: Topic, limits: MempoolLimits
@@ -54,13 +54,13 @@ class Holdings:
         return f"<Holdings: {self.mempool!r}, {len(self.cursors)} consumers>"
 
     def begin(self) -> None:
-        """Hear that something new is decided on: `kept` shows what was decided before."""
+        """Begin to decide on a new event: `kept` shows the rows of earlier decisions."""
         self._just_taken.clear()
 
     # -- the start -----------------------------------------------------------------------------------------
 
     def restore(self, consumers: Iterable[str], now: Moment) -> Iterator[c.Deed]:
-        """Take what was kept before, and yield what forgets consumers that are named no more.
+        """Load the kept rows, and yield the deeds that forget consumers that are not named any more.
 
         Raises `BadRow`, or `OtherNode`.
         """
@@ -103,7 +103,7 @@ class Holdings:
     # -- messages ------------------------------------------------------------------------------------------
 
     def take(self, message: SignedMessage, expires_at: float, now: Moment) -> tuple[Row, list[c.Deed]]:
-        """Take a message that has passed all checks; return its row, and what keeps it."""
+        """Take a message that has passed all checks; return its row, and the deeds that keep it."""
         self.authentication.take(message, now)
         row = self.mempool.take(message, expires_at, now)
         self.counts[ACCEPTED] += 1
@@ -121,7 +121,7 @@ class Holdings:
         return self._just_taken.get(row.number) or self._kept[MESSAGE + rows.key_of(row.number)]
 
     def expire(self, wall_s: float) -> Iterator[tuple[Row, list[c.Deed]]]:
-        """Forget the messages whose expiry has come; yield each with what removes it."""
+        """Forget the messages whose expiry has come; yield each with the deeds that remove it."""
         gone = self.mempool.expire(wall_s)
         for row in gone:
             number = rows.key_of(row.number)
@@ -133,7 +133,7 @@ class Holdings:
     # -- pools, consumers, counts ----------------------------------------------------------------------------
 
     def learn(self, stake: StakeSet) -> Iterator[c.Deed]:
-        """Take a new stake distribution; yield what keeps it, and what forgets pools that are in it no more."""
+        """Take a new stake distribution; yield the deeds that keep it, and that forget pools missing in it."""
         before = self.authentication.records.keys()
         self.authentication.learn(stake)
         for pool in before - self.authentication.records.keys():
@@ -142,14 +142,15 @@ class Holdings:
         yield c.Keep(STAKE, msgspec.msgpack.encode((stake.at_s, pools)))
 
     def cursor(self, name: str, *, with_aside: bool = False) -> Iterator[c.Deed]:
-        """Yield what keeps a consumer's cursor; `with_aside`: what is set aside for it has changed, too."""
+        """Yield the deeds that keep a consumer's cursor. `with_aside`: the messages set aside for it have changed,
+        too."""
         cursor = self.cursors[name]
         yield c.Keep(CURSOR + name.encode(), rows.encode_cursor(cursor))
         if with_aside:
             yield c.Keep(ASIDE + name.encode(), rows.encode_aside(cursor))
 
     def counted(self) -> Iterator[c.Deed]:
-        """Yield what keeps the counts, if they have changed since they were kept."""
+        """Yield the deeds that keep the counts, if these have changed since they were kept."""
         counts = dict(self.counts)
         if counts != self._kept_counts:
             self._kept_counts = counts

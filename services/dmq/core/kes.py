@@ -1,8 +1,9 @@
 """Sum6 KES: a key that signs in 64 periods and forgets the past as it evolves (sum composition of Ed25519).
 
 A key of depth d has two halves of depth d - 1; its public key is Blake2b-256 of theirs, left and right. A signature
-is that of the half in use, then the two public keys, so of depth 6: 64 bytes of Ed25519 and six pairs, the lowest
-level first. A secret key is that of the half in use, the seed of the right half (zeros once it is used), and the pair.
+consists of that of the half in use and the two public keys, so for depth 6: 64 bytes of Ed25519 and six pairs, the
+lowest level first. A secret key consists of that of the half in use, the seed of the right half (zeros once it is
+used), and the pair.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _USED = bytes(KEY_BYTES)
 
 
 class KesPath(NamedTuple):
-    """What leads from a KES key to the Ed25519 key of one period; many messages share it."""
+    """The path from a KES key to the Ed25519 key of one period; many messages share it."""
 
     root: bytes
     period: int
@@ -29,7 +30,7 @@ class KesPath(NamedTuple):
 
 
 class KesKeyUsedUp(ValueError):
-    """Raised when a KES key is to evolve beyond its last period."""
+    """A KES key cannot evolve beyond its last period."""
 
 
 def verify_kes(root: bytes, period: int, message: bytes, signature: bytes) -> bool:
@@ -61,7 +62,7 @@ class KesSigningKey:
     __slots__ = ("period", "secret")
 
     def __init__(self, secret: bytes, period: int) -> None:
-        """`secret`: 608 bytes, in that period of the key."""
+        """Load a key of 608 bytes, `secret`, which is in that period."""
         if len(secret) != SECRET_BYTES or not 0 <= period < PERIODS:
             raise ValueError(f"a KES key has {SECRET_BYTES} bytes and a period up to {PERIODS - 1}")
         self.secret = bytes(secret)
@@ -74,7 +75,7 @@ class KesSigningKey:
 
     @classmethod
     def restored(cls, secret: bytes) -> KesSigningKey:
-        """Return the key that was kept, in its period: a half's right seed is zeros if the right half is in use."""
+        """Return the key that was kept, in its period: a right half's seed is zeros if the right half is in use."""
         used = (level for level, at in enumerate(_LEVELS) if secret[at : at + KEY_BYTES] == _USED)
         return cls(secret, sum(1 << level for level in used))
 
@@ -91,7 +92,7 @@ class KesSigningKey:
         return SigningKey(self.secret[:KEY_BYTES]).sign(message) + b"".join(pairs)
 
     def evolved(self) -> KesSigningKey:
-        """Return the key of the next period, from which none of the earlier ones can be made."""
+        """Return the key of the next period, from which none of the earlier ones can be derived."""
         if self.period == PERIODS - 1:
             raise KesKeyUsedUp(f"a KES key has {PERIODS} periods, and this one is in its last: make a new one")
         level = (self.period + 1 & -(self.period + 1)).bit_length() - 1
@@ -100,7 +101,7 @@ class KesSigningKey:
         return KesSigningKey(half + _USED + self.secret[at + KEY_BYTES :], self.period + 1)
 
     def evolved_to(self, period: int) -> KesSigningKey:
-        """Return the key of that period, this one or a later."""
+        """Return the key of that period, the present one or a later."""
         if period < self.period:
             raise ValueError(f"the KES key is in period {self.period}: what signed in period {period} is gone")
         key = self
@@ -110,7 +111,7 @@ class KesSigningKey:
 
 
 _LEVELS = [KEY_BYTES + level * (KEY_BYTES + PAIR_BYTES) for level in range(DEPTH)]
-"""Where the right seed and the pair of each level begin in a secret key."""
+"""The places of the right seed and the pair of each level in a secret key."""
 
 
 def _secret(seed: bytes, depth: int) -> bytes:

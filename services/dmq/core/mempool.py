@@ -1,13 +1,13 @@
-"""Which messages are live, in the order in which they were taken, and how many fit (CIP-137, "Message invalidation").
+"""The live messages, in the order in which they were taken, within limits (CIP-137, "Message invalidation").
 
-Holds no message: its bytes and its row lie on disk under its number. What a caller is to write comes back as a `Row`;
-after a restart the rows are handed in again. A row costs some 250 bytes of memory.
+No message itself is here: its bytes and its row are on disk under its number. The rows to be written are returned as
+`Row`s; after a restart they are loaded again. A row costs some 250 bytes of memory.
 
 Pace: other nodes refuse a pool's second message within a minute, and signers never repeat one. So a local message that
-comes early is taken, given to consumers at once, and told to peers when its turn has come.
+comes early is taken, given to consumers at once, and offered to peers only when they would take it.
 
-Ids do not name the pool: a pool that signs another's payload takes its id. So a message counts as known only if its own
-pool has it under that id, and for peers the latest local one stands under the id.
+Ids do not name the pool: a pool that signs another's payload gets its id. So a message counts as known only if its own
+pool has it under that id, and peers get the latest local one under an id.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .fault import Fault, Rejected
 from .signed_message import SignedMessage
 
 DEAD_MAX = 1024
-"""How many rows of dead messages are kept beyond as many as are live."""
+"""Most rows of dead messages that are kept in addition to as many as are live."""
 
 
 @dataclass(frozen=True, slots=True)
 class MempoolLimits:
-    """How much is live at most, in messages and in their bytes; `paced_max` messages of a pool wait for peers.
+    """Most live messages and their bytes; `paced_max`: most messages of a pool that wait for peers.
 
-    `pause_s`: how far apart peers may hear two messages of one pool; 0: at once."""
+    `pause_s`: seconds between two messages of one pool to peers; 0: none."""
 
     messages_max: int = 100_000
     bytes_max: int = 256 << 20
@@ -43,7 +43,7 @@ class MempoolLimits:
 
 
 class Row(NamedTuple):
-    """A live message. Times are Unix seconds; peers may hear of it from `peers_at` on."""
+    """A live message. Times are Unix seconds; from `peers_at` on it is offered to peers."""
 
     number: int
     id: bytes
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Share:
-    """What is live of one pool, and when peers may hear of those that were taken last, the latest last."""
+    """The live messages of one pool, and the times from which the last ones are offered to peers, in order."""
 
     messages: int = 0
     bytes: int = 0
@@ -90,7 +90,7 @@ class Mempool:
         return any(row is not None and row.pool == message.certificate.pool for row in rows)
 
     def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
-        """Return why there is no room for the message, the pool's own causes first; None if there is."""
+        """Return why there is no room for the message, first by the pool's own limits; None if there is."""
         limits, size = self._limits, len(message.wire)
         share = self._shares.get(message.certificate.pool, _Share())
         if (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
@@ -111,9 +111,9 @@ class Mempool:
         return row
 
     def restore(self, rows: Iterable[Row], last: int) -> None:
-        """Take rows that were written before, in the order of their numbers, into an empty mempool.
+        """Load rows that were written before, in the order of their numbers, into an empty mempool.
 
-        `last`: the last number that was given; none is given twice, since consumers' cursors rest on them.
+        `last`: the last number that was used; none is used twice, since consumers' cursors depend on them.
         """
         assert not self.last, "a mempool is restored before anything is taken"
         for row in rows:
@@ -142,7 +142,7 @@ class Mempool:
         return self._rows.after(number)
 
     def served(self, own_id: bytes) -> int | None:
-        """Return the number of the message that stands under this id for peers: the latest."""
+        """Return the number of the message that peers get under this id: the latest."""
         return max(self._numbers(own_id), default=None)
 
     def _numbers(self, own_id: bytes) -> tuple[int, ...]:
@@ -176,7 +176,7 @@ class Mempool:
 
 
 class _Rows:
-    """Rows by number, in columns: numbers grow, and the dead are packed away when they are most."""
+    """Rows by number, in columns: numbers grow, and dead rows are removed when they are the majority."""
 
     def __init__(self) -> None:
         self._numbers = array("Q")

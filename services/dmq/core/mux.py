@@ -25,10 +25,11 @@ from .cbor import ItemScanner
 
 HEAD = Struct(">IHH")
 SENT_BYTES_MAX = 12_288
-"""The longest payload that is sent; one of up to 65,535 bytes is read."""
+"""The longest payload that is sent; payloads of up to 65,535 bytes are read."""
 SDU_S = 30.0
 SDU_HANDSHAKE_S = 10.0
-"""How long an SDU may take from its first byte to its last; while none is under way, silence has no limit here."""
+"""Seconds that an SDU of the handshake may take from its first byte to its last; silence between SDUs has no limit
+here."""
 RESPONDER_BIT = 0x8000
 CLOCK_US = 1 << 32
 
@@ -38,7 +39,7 @@ Channel = tuple[int, Agency]
 
 
 class Fragment(NamedTuple):
-    """Bytes of one protocol from one side, as much of an SDU as has come."""
+    """Bytes of one protocol from one side: the part of an SDU that has come."""
 
     channel: Channel
     payload: bytes
@@ -48,7 +49,7 @@ class Demultiplexer:
     """Reads SDUs from a stream that is cut anywhere; keeps no more than an unfinished head."""
 
     def __init__(self, channels: Iterable[Channel]) -> None:
-        """`channels`: what the other side may speak on now."""
+        """`channels`: those on which the other side may speak now."""
         self.channels = frozenset(channels)
         self._head = b""
         self._channel: Channel = (0, Agency.INITIATOR)
@@ -60,13 +61,13 @@ class Demultiplexer:
         return f"<Demultiplexer of {len(self.channels)} channels, {state}>"
 
     def deadline_s(self, sdu_s: float = SDU_S) -> float:
-        """Return when the SDU that is under way must be whole; never, if there is none."""
+        """Return when the present SDU must be whole; infinity if there is none."""
         return self._began_s + sdu_s
 
     def feed(self, data: bytes, now_s: float) -> Iterator[Fragment]:
-        """Yield what `data` brings for each protocol, in order; raise `RemoteProtocolError` at a wrong head.
+        """Yield the bytes in `data` for each protocol, in order; raise `RemoteProtocolError` at a wrong head.
 
-        Each head is judged by the `channels` of the moment. `now_s`: a clock that never steps, for `deadline_s`.
+        Each head is checked against the present `channels`. `now_s`: a clock that never steps, for `deadline_s`.
         """
         at = 0
         while at < len(data):
@@ -81,7 +82,7 @@ class Demultiplexer:
             yield Fragment(self._channel, payload)
 
     def _read_head(self, data: bytes, at: int, now_s: float) -> int:
-        """Read a head, or what has come of it, and return where it ends."""
+        """Read a head, or the part of it that has come, and return where it ends."""
         end = at + HEAD.size - len(self._head)
         self._began_s = min(self._began_s, now_s)
         self._head += data[at:end]
@@ -128,7 +129,7 @@ class Inbox:
         return len(self._bytes)
 
     def add(self, payload: bytes) -> None:
-        """Keep what has come; raise `RemoteProtocolError` beyond the limit."""
+        """Keep the bytes that have come; raise `RemoteProtocolError` beyond the limit."""
         if len(self._bytes) + len(payload) > self._bytes_max:
             text = f"more than {self._bytes_max} bytes wait for their turn (IngressQueueOverRun)"
             raise _wrong(Reason.WINDOW_EXCEEDED, text)
@@ -151,7 +152,7 @@ class Inbox:
         return message
 
     def _begins(self) -> bool:
-        """Begin with the next message; False if it cannot be judged yet how it begins."""
+        """Begin with the next message; return False if its beginning cannot be judged yet."""
         if self._after_loose and self._bytes[:1] in (_FALSE, _TRUE):
             del self._bytes[:1]
             self._after_loose = False
@@ -174,7 +175,7 @@ class Multiplexer:
         return f"<Multiplexer with {len(self)} bytes for {len(self._turns)} protocols>"
 
     def __len__(self) -> int:
-        """Return how many bytes of messages wait; how many may, the protocols' turns decide."""
+        """Return how many bytes of messages wait; the protocols' turns bound this number."""
         return sum(map(len, self._waiting.values()))
 
     def add(self, channel: Channel, message: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The networks by name or magic, and the named consumers, as the configuration writes them."""
+"""The networks by name or magic, and the named consumers, in the form of the configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .handshake import MAGIC_BITS, MAGICS
 
 
 class Terms(NamedTuple):
-    """What a network fixes: the magic that clients name, and its times; None, if a genesis file has to give them."""
+    """The constants of a network: the magic that clients name, and its times; None if a genesis file must give them."""
 
     magic: int
     chain: ChainTime | None

@@ -1,6 +1,7 @@
-"""The configuration of a dmq-node, taken over: its file (JSON) and its flags, the flags first, as dmq-node has it.
+"""The configuration of a dmq-node, taken over from its file (JSON) and its flags; flags take precedence, as in
+dmq-node.
 
-What this node does not do as it says is named in a sentence a key, so that nobody relies on it unawares.
+Each key that has no effect here is reported in a sentence, so that nobody relies on it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ FLAGS = {
     "--cardano-network-magic": "CardanoNetworkMagic", "--cardano-node-socket": "CardanoNodeSocket",
     "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
 }  # fmt: skip
-"""The key that each flag stands for. `--min-sig-delay` has no key; the file that `-c` names is read by the caller."""
+"""The key for each flag. `--min-sig-delay` has no key; the caller reads the file given by `-c`."""
 MIN_SIG_DELAY = "--min-sig-delay"
 _ALONE = "this node speaks to no other nodes yet"
 _NOT_HONOURED = {
@@ -42,12 +43,13 @@ _SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s", re.ASCII)
 
 
 class BadNodeConfig(ValueError):
-    """Raised for a configuration that a node cannot start with; the text says what is wrong and what to do."""
+    """A node cannot start with this configuration; the text says what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """What of a dmq-node's configuration is honoured. Paths are as written; `pause_s` is a pool's, in seconds.
+    """The part of a dmq-node's configuration that has an effect here. Paths are as written; `pause_s` is a pool's, in
+    seconds.
 
     `not_honoured`: a sentence for each key or flag that has no effect here.
     """
@@ -67,7 +69,7 @@ _HONOURED = {
 
 
 def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig:
-    """Return what a file and flags (by their long names, as typed) say; raise `BadNodeConfig`."""
+    """Return the configuration in a file and flags (by their long names, as typed); raise `BadNodeConfig`."""
     unknown = [flag for flag in flags if flag not in FLAGS and flag != MIN_SIG_DELAY]
     if unknown:
         raise BadNodeConfig(f"{unknown[0]} is no flag of dmq-node; known are {', '.join(FLAGS)}, {MIN_SIG_DELAY}")
@@ -117,7 +119,7 @@ def _checked(key: str, value: object) -> object:
 
 
 def _with_pause(config: NodeConfig, text: str) -> NodeConfig:
-    """Return the configuration with that pause; as dmq-node, for tests only, so never on mainnet."""
+    """Return the configuration with that pause; for tests only, as in dmq-node, so never on mainnet."""
     found = _SECONDS.fullmatch(text)
     if found is None:
         raise BadNodeConfig(f"{MIN_SIG_DELAY} {text[:40]!r} is no time; give seconds, as 0.01s")

@@ -6,7 +6,7 @@
     dmq                dmq-node 0.2 to 0.7: [0, blocking] MsgRequestMessages…, [1, [*m], more]
                        MsgReplyMessagesNonBlocking, [2, [+m]] MsgReplyMessagesBlocking, [3] MsgClientDone
 
-Each is a table and a codec of its own. Messages are carried as encoded. Lists of them are written as dmq-node writes
+Each revision has its own table and codec. Messages are carried as encoded. Lists of them are written as dmq-node writes
 them, and read in either form.
 """
 
@@ -26,18 +26,19 @@ from .signed_message import FREE_ID_BYTES_MAX, MESSAGE_BYTES_MAX
 NUMBER = 15
 """The protocol's number in the multiplexer."""
 MESSAGES_MAX = 1000
-"""How many messages a reply may hold when it is read; dmq-node sends no more."""
+"""Most messages in a reply that is read; dmq-node sends no more."""
 ACKNOWLEDGED_MAX = 1000
 REQUEST_BYTES_MAX = 8 + ACKNOWLEDGED_MAX * (FREE_ID_BYTES_MAX + 2)
 REPLY_BYTES_MAX = 8 + MESSAGES_MAX * MESSAGE_BYTES_MAX
 LOOSE_REPLY = b"\x83\x02"
-"""How a blocking reply begins that was written with a truth value behind it (dmq-node before January 2026), or with
-the head of such a list and without the value (pallas)."""
+"""The beginning of a blocking reply with a truth value appended (dmq-node before January 2026), or with the head of
+such a list but without the value (pallas)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MsgRequestMessagesNonBlocking:
-    """The consumer asks for what is there; the node answers at once. `acknowledged`: ids that it has received."""
+    """The consumer asks for the present messages; the node answers at once. `acknowledged`: ids that it has
+    received."""
 
     acknowledged: tuple[bytes, ...] = ()
 
@@ -51,7 +52,7 @@ class MsgRequestMessagesBlocking:
 
 @dataclass(frozen=True, slots=True)
 class MsgReplyMessagesNonBlocking:
-    """The messages that are there, and whether there are more."""
+    """The present messages, and whether there are more."""
 
     messages: tuple[bytes, ...]
     has_more: bool
@@ -66,26 +67,26 @@ class MsgReplyMessagesBlocking:
 
 @dataclass(frozen=True, slots=True)
 class MsgReplyMessages:
-    """The messages that are there (seed 001): an empty reply means that the next request must block (F6)."""
+    """The present messages (seed 001): after an empty reply the next request must block (F6)."""
 
     messages: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MsgNextMessages:
-    """The consumer asks for what is there (seed 000)."""
+    """The consumer asks for the present messages (seed 000)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MsgHasMessages:
-    """The messages that are there."""
+    """The present messages."""
 
     messages: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MsgNoMessages:
-    """There are none."""
+    """There are no messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ DMQ_TABLE: Table = {
 
 
 class Notification(NamedTuple):
-    """A revision of the protocol: its table, the two halves of its codec, and how a loose message begins, if any."""
+    """A revision of the protocol: its table, the two halves of its codec, and the beginning of a loose message, if
+    there is one."""
 
     name: str
     table: Table
@@ -278,7 +280,7 @@ def _messages(reader: Reader) -> tuple[bytes, ...]:
 
 
 def _blocking_reply(reader: Reader) -> MsgReplyMessagesBlocking:
-    """Read what follows, whatever the head has said: a truth value behind the messages may be there or not."""
+    """Read the rest, whatever the head said: a truth value may follow the messages or not."""
     messages = _messages(reader)
     if not messages:
         raise Malformed("a blocking reply is empty")

@@ -1,7 +1,7 @@
 """The keys of a stake pool that sign messages: made for tests, read from cardano-cli's files, put to use.
 
-A node signs nothing and needs none of this; it is for trying one out. The keys that `generate` makes stand in a stake
-file beside them, and nowhere on a chain.
+A node signs nothing and needs no keys; they are for trying a node out. The keys that `generate` makes are in the stake
+file beside them, and on no chain.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ COLD_SECRET, COLD_PUBLIC = "cold.skey", "cold.vkey"
 KES_SECRET, KES_PUBLIC = "kes.skey", "kes.vkey"
 CERTIFICATE, STAKE = "opcert.cert", "stake.json"
 TEST_STAKE = 1_000_000_000_000
-"""The lovelace of a generated pool: only whether there is any counts."""
+"""The lovelace of a generated pool, whose amount does not matter unless it is 0."""
 
 
 class BadKeys(ValueError):
-    """Raised for keys that cannot sign what is asked for; the text says why and what to do."""
+    """These keys cannot sign the message; the text says why and what to do."""
 
 
 class PoolKeys(NamedTuple):
-    """What signs the messages of a pool: a KES key, in some period, and the certificate for it."""
+    """The signing keys of a pool: a KES key, in some period, and its certificate."""
 
     kes: KesSigningKey
     certificate: Certificate
@@ -37,7 +37,7 @@ class PoolKeys(NamedTuple):
         return f"<PoolKeys of {self.certificate.pool!r}, {self.kes!r}>"
 
     def draft(self, body: bytes, kes_period: int, *, expires_at: int = 0, ttl_s: int = 0) -> Draft:
-        """Return what a message of this body is made of, signed in that KES period of the chain.
+        """Return the parts of a message with this body, signed in that KES period of the chain.
 
         Raises `BadKeys` for a period that the key does not have (any more).
         """
@@ -50,7 +50,7 @@ class PoolKeys(NamedTuple):
 
 
 def read_keys(kes_secret: bytes, certificate: bytes) -> PoolKeys:
-    """Return the keys that two files of cardano-cli hold; raise `BadEnvelope`, or `BadKeys` if they do not belong."""
+    """Return the keys in two files of cardano-cli; raise `BadEnvelope`, or `BadKeys` if they do not belong together."""
     keys = PoolKeys(envelope.read_kes_key(kes_secret), envelope.read_certificate_file(certificate))
     if keys.kes.public != keys.certificate.kes_key:
         raise BadKeys("the certificate is for another KES key; name the two that were made together")
@@ -58,7 +58,7 @@ def read_keys(kes_secret: bytes, certificate: bytes) -> PoolKeys:
 
 
 def generate(cold_seed: bytes, kes_seed: bytes, start_period: int, issue_number: int = 0) -> dict[str, bytes]:
-    """Return the files of a test pool by name, from two times 32 random bytes."""
+    """Return the files of a test pool by name, made from two times 32 random bytes."""
     cold, kes = SigningKey(cold_seed), KesSigningKey.from_seed(kes_seed)
     certificate = issue(cold, kes.public, issue_number, start_period)
     return {
@@ -72,7 +72,7 @@ def generate(cold_seed: bytes, kes_seed: bytes, start_period: int, issue_number:
 
 
 def stake_file(*pools: PoolId) -> bytes:
-    """Return a stake snapshot in which these pools have stake, in the form of cardano-cli."""
+    """Return a stake snapshot, in the form of cardano-cli, in which these pools have stake."""
     stake = dict.fromkeys(("stakeGo", "stakeMark", "stakeSet"), TEST_STAKE)
     total = {name: len(pools) * each for name, each in stake.items()}
     return json.dumps({"pools": {pool.hex(): stake for pool in pools}, "total": total}, indent=4).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""What an operator may ask a running DMQ node: its state, its mempool, and to give a message once more."""
+"""Questions of an operator to a running DMQ node: its state, its mempool, and to give a message once more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stake_source import StakeSource
 from .talks import Talks
 
 PAGE_MAX = 200
-"""How many messages one answer lists."""
+"""Most messages listed in one answer."""
 STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
 _KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
 
@@ -67,7 +67,8 @@ class Questions:
         }  # fmt: skip
 
     def _again(self, name: str, ids: list[str]) -> Generator[c.Deed, None, dict[str, Any]]:
-        """Give what is set aside for a consumer once more: all, or what has an id that begins so; return the ids."""
+        """Give messages again that were set aside for a consumer: all, or those whose id begins like this; return the
+        ids."""
         rows = map(self._holdings.mempool.get, list(self._holdings.cursors[name].set_aside))
         given: list[str] = []
         for row in rows:

@@ -1,5 +1,5 @@
-"""What a node speaks with its clients, by the name that its configuration gives: an encoding of messages, a revision of
-notification, and whether a reject ends the connection. The wire does not say which it is, so it is never guessed."""
+"""The protocol between a node and its clients, by its name in the configuration: an encoding of messages, a revision of
+notification, and whether a reject ends the connection. The bytes do not show which it is, so it is never guessed."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ REVISIONS = {
         Revision("overview-2025-04", Cip29ffe0e(), notification.REVISIONS["overview-2025-04"], ends_early=True),
     )
 }
-"""The first is what is deployed, and the default."""
+"""All revisions; the first is the deployed one, and the default."""

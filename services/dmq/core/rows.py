@@ -1,7 +1,8 @@
 """The rows that a DMQ node keeps on disk: live messages, pools, consumers, and its own state (cddl/dmq-store.cddl).
 
-Times become whole nanoseconds, from which the same floats come again. When a pool was last heard is known by a clock
-that means nothing after a restart, so it is kept as wall time. A row is read only if this version would write it so.
+Times become whole nanoseconds, from which the same floats are restored. The time of a pool's last message is by a clock
+that means nothing after a restart, so it is kept as wall time. A row is accepted only if this version would write it
+exactly so.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _REMEDY = "put a backup of the directory in its place, or move it away, and the 
 
 
 class BadRow(ValueError):
-    """Raised for a row that this version did not write; the text says what is wrong and what to do."""
+    """A row was not written by this version; the text says what is wrong and what to do."""
 
 
 class State(NamedTuple):
-    """What the other rows rest on: the encoding of the messages, the network, and the number that was given last."""
+    """The basis of the other rows: the encoding of the messages, the network, and the last number used."""
 
     encoding: str
     magic: int
@@ -58,7 +59,7 @@ def encode_state(state: State) -> bytes:
 
 
 def read_state(data: bytes) -> State:
-    """Return the state; raise `BadRow`, also for that of another version."""
+    """Return the state; raise `BadRow`, also for one of another version."""
     _, encoding, magic, last = _read(data, "the state", _state)
     return State(encoding, magic, last)
 
@@ -75,26 +76,26 @@ def read_row(number: int, data: bytes) -> Row:
 
 
 def encode_record(record: PoolRecord, now: Moment) -> bytes:
-    """Return the record of a pool, with the wall time at which it was heard; its id is the key."""
+    """Encode the record of a pool, with the wall time of its last message; the pool's id is the key."""
     return encode([record.issue_number, _ns(now.wall_s - (now.mono_s - record.taken_mono_s))])
 
 
 def read_record(data: bytes, now: Moment) -> PoolRecord:
     """Return a pool's record by the clocks of this start; raise `BadRow`.
 
-    A pool that was heard in the future, since the wall clock was set back, counts as heard now.
+    If the last message lies in the future, because the wall clock was set back, it counts as heard now.
     """
     issue_number, taken_at = _read(data, "the record of a pool", _record)
     return PoolRecord(issue_number, now.mono_s - max(0.0, now.wall_s - taken_at / _NS))
 
 
 def encode_cursor(cursor: Cursor) -> bytes:
-    """Return the cursor without what is set aside, and without what is offered: that is offered anew."""
+    """Encode the cursor without the numbers set aside, and without those offered, which are offered anew."""
     return encode([cursor.last, cursor.most, cursor.breaks, cursor.again])
 
 
 def encode_aside(cursor: Cursor) -> bytes:
-    """Return the numbers that are set aside, the oldest first."""
+    """Encode the numbers set aside, the oldest first."""
     return encode(cursor.set_aside)
 
 
@@ -106,7 +107,7 @@ def read_cursor(data: bytes, aside: bytes | None) -> Cursor:
 
 
 def _read(data: bytes, name: str, read: Callable[[Reader], T]) -> T:
-    """Return the plain values that `read` finds, if they are all there is, and encoded as we do."""
+    """Return the plain values that `read` finds, if there are no others and they are encoded as we do."""
     try:
         found = read(Reader(data))
     except Malformed as error:
@@ -157,6 +158,6 @@ def _numbers(reader: Reader) -> list[int]:
 
 
 def _ns(wall_s: float) -> int:
-    """Return Unix seconds in nanoseconds, rounded: so exactly that the nearest float is `wall_s` again."""
+    """Return Unix seconds in nanoseconds, rounded so exactly that the nearest float is `wall_s` again."""
     above, below = wall_s.as_integer_ratio()
     return (2 * above * _NS + below) // (2 * below)

@@ -1,8 +1,8 @@
 """One connection between a DMQ node and a client: handshake, then submission and notification over one stream.
 
-Bytes in, messages out, whatever the pieces; `say` queues a message, `take` cuts what is queued into SDUs. Wrong bytes
-raise `RemoteProtocolError`: these protocols have no word for it, so the connection is closed. A protocol that has ended
-may begin again on the same connection, as it may on a dmq-node. What comes ahead of its turn waits for it.
+Bytes in, messages out, however the bytes are cut; `say` queues a message, `take` cuts queued ones into SDUs. Wrong
+bytes raise `RemoteProtocolError`: these protocols have no message for it, so the connection is closed. A protocol that
+has ended may begin again on the same connection, as on a dmq-node. Messages that come ahead of their turn wait for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .revision import Revision
 from .signed_message import SignedMessage
 
 WAITING_BYTES_MAX = 1 << 18
-"""How many bytes of one protocol may wait for their turn at a node; at a client, as many as the longest reply more."""
+"""Most bytes of one protocol that may wait for their turn at a node; at a client the longest reply is added."""
 
 
 class Heard(NamedTuple):
@@ -33,13 +33,13 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What a MsgSubmitMessage becomes at a node: the message, read."""
+    """A MsgSubmitMessage at a node, with its message read."""
 
     message: SignedMessage
 
 
 class _Talk:
-    """One protocol of the connection: who may speak, what has come of it, and its codec."""
+    """One protocol of the connection: its state, its unread bytes, and its codec."""
 
     def __init__(
         self, machine: Machine, inbox: Inbox, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
@@ -74,7 +74,7 @@ class Session:
         self._demultiplexer = Demultiplexer([(handshake.NUMBER, self._peer)])
         self._multiplexer = Multiplexer()
         self.ends = False
-        """Whether the connection is to be closed when all that is queued has been written."""
+        """Whether the connection is to be closed when everything queued has been written."""
 
     def __repr__(self) -> str:
         states = ", ".join(f"{number} in {talk.machine.state.value}" for number, talk in self._talks.items())
@@ -86,18 +86,18 @@ class Session:
         return len(self._demultiplexer.channels) > 1
 
     def deadline_s(self) -> float:
-        """Return when, by the clock that `hear` is given, an SDU is overdue; never, if none is under way."""
+        """Return when, by the clock given to `hear`, an SDU is overdue; infinity if none is under way."""
         return self._demultiplexer.deadline_s(SDU_S if self.is_open else SDU_HANDSHAKE_S)
 
     def is_our_turn(self, number: int) -> bool:
         return self._talks[number].machine.agency is self._we
 
     def hear(self, data: bytes, now_s: float) -> list[Heard]:
-        """Return what `data` completes; raise `RemoteProtocolError`, with what was heard before it in `before`."""
+        """Return the messages that `data` completes; raise `RemoteProtocolError`, with earlier ones in `before`."""
         return self._collected(self._hear(data, now_s))
 
     def say(self, number: int, message: Any) -> list[Heard]:
-        """Queue a message, and return what was waiting for this turn to pass.
+        """Queue a message, and return those that were waiting for this turn to pass.
 
         Raises `LocalProtocolError` out of turn, and `RemoteProtocolError` like `hear`.
         """
@@ -108,7 +108,7 @@ class Session:
         return self._collected(self._waiting(number))
 
     def take(self, clock_us: int) -> bytes:
-        """Return the next SDU to be written, or b"" if nothing is queued; `clock_us` as in `Multiplexer.take`."""
+        """Return the next SDU to write, or b"" if nothing is queued; `clock_us` as in `Multiplexer.take`."""
         return self._multiplexer.take(clock_us)
 
     def _collected(self, heard: Iterator[Heard]) -> list[Heard]:
@@ -128,7 +128,7 @@ class Session:
             yield from self._waiting(number)
 
     def _waiting(self, number: int) -> Iterator[Heard]:
-        """Yield the messages of a protocol whose turn it is."""
+        """Yield the waiting messages of a protocol whose turn it is."""
         talk = self._talks[number]
         while talk.machine.agency is self._peer and not self.ends:
             wire = talk.inbox.take(talk.machine.bytes_max)
@@ -148,7 +148,7 @@ class Session:
         return message
 
     def _follow(self, number: int, message: Any) -> None:
-        """Do what follows from a message beside the step in its table."""
+        """Apply the further effects of a message, besides the step in its table."""
         talk = self._talks[number]
         if isinstance(message, handshake.MsgAcceptVersion):
             self._demultiplexer.channels = frozenset((one, self._peer) for one in self._talks if one)

@@ -1,7 +1,7 @@
 """The two signatures of a message: the cold key's over the certificate, the KES key's over the message.
 
 Certificates and KES paths that were verified are remembered by their exact bytes, so that a pool's next message of the
-same period costs one verification of Ed25519. Only what was right is remembered: wrong ones push nothing out.
+same period costs one verification of Ed25519. Only valid ones are remembered, so invalid ones displace nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .kes import KesPath, leaf_of, path_of
 
 CERTIFICATES_MAX = 8192
 PATHS_MAX = 8192
-"""How many certificates and KES paths are remembered: twice the pools that there are."""
+"""Number of certificates and KES paths that are remembered: twice the number of pools."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class SignatureCheck(NamedTuple):
-    """What is to be verified of a message; `evolutions`: the KES evolutions in which it may have been signed."""
+    """The signatures to verify of a message. `evolutions`: the KES evolutions in which it may have been signed."""
 
     certificate: Certificate
     signed: bytes
@@ -33,7 +33,7 @@ class SignatureCheck(NamedTuple):
 
 
 class _Verified(Generic[K, V]):
-    """Answers that were not None, the oldest forgotten first."""
+    """Results that were not None, the oldest forgotten first."""
 
     def __init__(self, most: int, find: Callable[[K], V | None]) -> None:
         self._most = most
@@ -56,7 +56,7 @@ class _Verified(Generic[K, V]):
 
 
 class SignatureChecker:
-    """Verifies signatures, and remembers what can come again."""
+    """Verifies signatures, and remembers the parts that may come again."""
 
     def __init__(self, certificates_max: int = CERTIFICATES_MAX, paths_max: int = PATHS_MAX) -> None:
         self._certificates = _Verified[Certificate, bool](certificates_max, lambda one: one.is_signed() or None)

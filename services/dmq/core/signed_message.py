@@ -4,8 +4,8 @@
     dmq-0.4       dmq-node 0.2 to 0.4: the payload is signed and holds a free id
     dmq-0.5       dmq-node 0.5 to 0.7: the id is the digest of the payload, and stands before it
 
-They are read with the place of each part, so that the received bytes are signed, hashed, kept and passed on. Which one
-is spoken is configured, never guessed.
+They are read with the place of each part, so that the received bytes are verified, hashed, kept and passed on. The
+encoding is configured, never guessed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ MESSAGE_BYTES_MAX = 4096
 
 
 class BodyBounds(NamedTuple):
-    """How many bytes a body has; others are no message at all."""
+    """The least and the most bytes of a body; others are no message at all."""
 
     least: int
     most: int
 
 
 DEPLOYED, OLDER, SEEDS = BodyBounds(90, 2000), BodyBounds(0, 2000), BodyBounds(360, 2000)
-"""Those of dmq-node 0.7, those of nodes before it (which had none; the upper one is ours), and those of the seeds."""
+"""The bounds of dmq-node 0.7, of earlier nodes (which had none; the upper one is ours), and of the seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedMessage:
-    """A message as received. What an encoding does not hold is None."""
+    """A message as received. Parts that its encoding lacks are None."""
 
     wire: bytes
     id: bytes
@@ -67,7 +67,7 @@ class SignedMessage:
 
 
 class Draft(NamedTuple):
-    """What a message is made of. `expires_at` in Unix seconds and `ttl_s`: each encoding holds one of them."""
+    """The parts of a message. `expires_at` is in Unix seconds; an encoding uses either that or `ttl_s`."""
 
     body: bytes
     certificate: Certificate
@@ -150,7 +150,8 @@ class Dmq04:
         return _rest(reader, own_id, slice(start, reader.at), payload)
 
     def write(self, draft: Draft) -> bytes:
-        """The id is mithril's of that time: Blake2b-512 of body, KES period and expiry."""
+        """Return the encoded message, whose id is mithril's of that time: Blake2b-512 of body, KES period and
+        expiry."""
         numbers = draft.kes_period.to_bytes(8, "big") + draft.expires_at.to_bytes(4, "big")
         own_id = blake2b(draft.body + numbers, digest_size=64).digest()
         payload = encode([own_id, draft.body, draft.kes_period, draft.expires_at])
@@ -170,7 +171,7 @@ class Cip29ffe0e:
     """`[id, body, block number, ttl, KES signature, certificate]`; consumers get it without the ttl.
 
     The certificate is a byte string, `[[KES key, issue number, first period, signature], cold key]` (F1); the id is
-    Blake2b-256 of the body (F2). The block number is carried, and not looked at: there is no chain here.
+    Blake2b-256 of the body (F2). The block number is carried, but ignored, as there is no chain here.
     """
 
     name = "cip-29ffe0e"
@@ -203,7 +204,7 @@ class Cip29ffe0e:
         return digest(message.body)
 
     def notified(self, message: SignedMessage) -> bytes:
-        """The parts before and behind the ttl are those that were received."""
+        """Return the message for consumers: the received bytes before and after the ttl."""
         assert message.ttl_at is not None
         _, _, start = read_head(message.wire, 0)
         return b"\x85" + message.wire[start : message.ttl_at.start] + message.wire[message.ttl_at.stop :]
@@ -223,7 +224,7 @@ def _payload(reader: Reader, bounds: BodyBounds) -> tuple[slice, int, int]:
 
 
 def _rest(reader: Reader, own_id: bytes, signed: slice, payload: tuple[slice, int, int]) -> SignedMessage:
-    """Read what stands behind the payload in the deployed encodings."""
+    """Read the parts after the payload in the deployed encodings."""
     body, kes_period, expires_at = payload
     signature = reader.data[reader.octets("the KES signature", SIGNATURE_KES_BYTES)]
     certificate = Certificate(*read_inner(reader), read_cold_key(reader))

@@ -1,7 +1,8 @@
-"""Which pools may speak: the stake distribution, as `cardano-cli query stake-snapshot --all-stake-pools` prints it.
+"""The stake distribution, which decides which pools may send, as `cardano-cli query stake-snapshot --all-stake-pools`
+prints it.
 
-`{"pools": {"<56 hex digits>": {"stakeSet": lovelace, …}, …}, …}`: `stakeSet` alone counts, as in the deployed
-nodes. The file names no epoch: its age tells, with the network's constants.
+`{"pools": {"<56 hex digits>": {"stakeSet": lovelace, …}, …}, …}`: `stakeSet` alone counts, as in the deployed nodes.
+The file names no epoch, which follows from its age and the network's constants.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from .chain_time import ChainTime
 POOLS_MAX = 50_000
 STAKE_BYTES_MAX = 32 << 20
 LOVELACE_MAX = 45_000_000_000_000_000
-"""All the ada there can be."""
+"""The total supply of ada, in lovelace."""
 _REMEDY = "give the unchanged output of cardano-cli query stake-snapshot --all-stake-pools"
 
 
 class BadStake(ValueError):
-    """Raised for a file that is no stake snapshot; the text says what is wrong and what to do."""
+    """A file is no stake snapshot; the text says what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class StakeSet:
-    """The active stake of each pool in lovelace, and when it was asked for, in Unix seconds."""
+    """The active stake of each pool in lovelace, and the Unix second of the query."""
 
     pools: Mapping[PoolId, int]
     at_s: float
@@ -38,7 +39,7 @@ class StakeSet:
         return wall_s - self.at_s
 
     def is_of_epoch(self, wall_s: float, chain: ChainTime) -> bool:
-        """Whether it was asked for in the epoch in which `wall_s` lies."""
+        """Whether the query was made in the epoch in which `wall_s` lies."""
         return chain.epoch_start_s(self.at_s) == chain.epoch_start_s(wall_s)
 
 

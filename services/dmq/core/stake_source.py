@@ -1,7 +1,7 @@
-"""When the stake snapshot and the genesis are read, and what of them is in force.
+"""The schedule for reading the stake snapshot and the genesis, and the versions in force.
 
 Reading happens elsewhere (services/dmq/sources.py). A snapshot that cannot be read changes nothing: the one in force
-goes on, with its age, and the operator sees why.
+stays, with its age, and the operator sees why.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from .holdings import Holdings
 from .stake import StakeSet
 
 FILE_S = 5.0
-"""How often the stake file is looked at."""
+"""Seconds between two looks at the stake file."""
 COMMAND_S = 1.0
-"""How often is asked whether the stake command has ended."""
+"""Seconds between two checks whether the stake command has ended."""
 AGAIN_S = 60.0
-"""How long after a fault it is run again; and how old the snapshot of an epoch's begin is at least."""
+"""Seconds after a fault until the command is run again, which is also the least age of a snapshot from an epoch's
+begin."""
 GENESIS, STAKE = "genesis", "stake"
 _STAKE = msgspec.msgpack.Decoder(tuple[float, int, dict[bytes, int]])
 _CHAIN = msgspec.msgpack.Decoder(tuple[int, float, float, int, int, int])
@@ -31,7 +32,7 @@ _CHAIN = msgspec.msgpack.Decoder(tuple[int, float, float, int, int, int])
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where stake and genesis come from; "" and () if from nowhere."""
+    """The sources of stake and genesis; "" and () if there are none."""
 
     stake_file: str = ""
     stake_command: tuple[str, ...] = ()
@@ -39,11 +40,12 @@ class Sources:
 
 
 class BadSource(ValueError):
-    """Raised for a genesis that cannot be read, without which nothing can be judged."""
+    """A genesis cannot be read, without which no message can be judged."""
 
 
 class StakeSource:
-    """Asks for what is due, and hears the answers. `problem`: why the last snapshot could not be read, or ""."""
+    """Asks for the reads that are due, and takes the answers. `problem`: why the last snapshot could not be read, or
+    ""."""
 
     def __init__(self, sources: Sources, holdings: Holdings) -> None:
         self._sources = sources
@@ -60,7 +62,7 @@ class StakeSource:
 
     @property
     def is_ready(self) -> bool:
-        """Whether messages can be judged: what is to be read before has been read, or could not be."""
+        """Whether messages can be judged: everything that must be read first has been read, or could not be."""
         has_source = self._sources.stake_file or self._sources.stake_command
         has_stake = self._has_tried or self._holdings.authentication.stake is not None or not has_source
         return has_stake and not self._awaits_genesis
@@ -82,7 +84,7 @@ class StakeSource:
         return []
 
     def computed(self, heard: c.Computed, now: c.Now) -> list[c.Deed]:
-        """Hear what was read; raise `BadSource` for a genesis that could not be."""
+        """Take a read's result; raise `BadSource` for a genesis that could not be read."""
         if heard.tag == GENESIS:
             if heard.error:
                 raise BadSource(f"the genesis {self._sources.genesis} cannot be used: {heard.error}")
@@ -124,5 +126,5 @@ class StakeSource:
 
 
 def moment_of(now: c.Now) -> Moment:
-    """Return the host's time as the checks take it."""
+    """Return the host's time in the form of the checks."""
     return Moment(now.wall_s, now.mono_s)

@@ -1,8 +1,8 @@
-"""Local message submission: a signer hands a message in, and hears whether it was taken (CIP-137).
+"""Local message submission: a signer hands a message in, and is told whether it was taken (CIP-137).
 
     [0, message] MsgSubmitMessage    [1] MsgAcceptMessage    [2, reason] MsgRejectMessage    [3] MsgDone
 
-The seeds and the deployed nodes agree on all of it but the meaning of reason 2: ttlTooLarge, later expired.
+The seeds and the deployed nodes differ only in the meaning of reason 2: ttlTooLarge, later expired.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ITEM_BYTES_MAX = MESSAGE_BYTES_MAX + 2
 
 @dataclass(frozen=True, slots=True)
 class MsgSubmitMessage:
-    """A message to be passed on, as encoded."""
+    """A message to be distributed, as encoded."""
 
     message: bytes
 
@@ -37,12 +37,12 @@ class MsgAcceptMessage:
 
 
 class RejectKind(Enum):
-    """Why a message was not taken, as far as the wire can say it."""
+    """Why a message was not taken, as far as the protocol can express it."""
 
     INVALID = 0
     ALREADY_RECEIVED = 1
     TTL_TOO_LARGE = 2
-    """In the deployed nodes: expired."""
+    """Reason 2; in the deployed nodes it means expired."""
     OTHER = 3
 
 
@@ -51,7 +51,7 @@ WITH_TEXT = (RejectKind.INVALID, RejectKind.OTHER)
 
 @dataclass(frozen=True, slots=True)
 class MsgRejectMessage:
-    """The message was not taken; `text` goes with invalid and other only."""
+    """The message was not taken; only `invalid` and `other` have a `text`."""
 
     kind: RejectKind
     text: str = ""
@@ -81,12 +81,12 @@ TABLE: Table = {
     St.DONE: Row(Agency.NOBODY),
 }
 _TWO = {"cip-29ffe0e": Fault.TTL_TOO_LARGE}
-"""What reason 2 stands for in an encoding of messages; else expired."""
+"""The meaning of reason 2 in an encoding of messages; else expired."""
 _OTHER = (Fault.MEMPOOL_FULL, Fault.POOL_FULL, Fault.PACE_FULL)
 
 
 def rejection(verdict: Rejected, encoding: str) -> MsgRejectMessage:
-    """Return how the wire says this verdict."""
+    """Return the rejection that expresses this verdict."""
     if verdict.fault is Fault.DUPLICATE:
         return MsgRejectMessage(RejectKind.ALREADY_RECEIVED)
     if verdict.fault is _TWO.get(encoding, Fault.EXPIRED):
@@ -108,7 +108,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes) -> Message:
-    """Return the message; raise `Malformed` for any other bytes. A submitted message itself is not looked into.
+    """Return the message; raise `Malformed` for any other bytes. A submitted message itself is not parsed.
 
     A reason without a text is read with one, too, as gouroboros writes it.
     """

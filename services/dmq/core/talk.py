@@ -1,4 +1,4 @@
-"""One client's connection at a door: its session, what it has said and is not dealt with, and where it reads from."""
+"""One client's connection at a door: its session, messages that were received but not handled yet, and its cursor."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .revision import Revision
 from .session import Heard, Session
 
 HELLO_S = 10.0
-"""How long a client has for its handshake."""
+"""Seconds that a client has for its handshake."""
 ANSWERS_MAX = 16
-"""How many answers of notification one read may ask for; a client that asks further ahead is closed."""
+"""Most answers of notification that one read may ask for; a client that asks further ahead is closed."""
 
 
 class Talk:
-    """A connection. `consumer`: the name that its door gives it, "" at the socket of all.
+    """A connection. `consumer`: the name that its door gives it, "" at the common socket.
 
-    `waiting`: the request that blocks. `fault`: why the node closes it; then nothing more is heard."""
+    `waiting`: the request that blocks. `fault`: why the node closes it; then nothing more is read."""
 
     def __init__(self, door: str, peer: str, consumer: str, revision: Revision, opened_s: float) -> None:
         self.door = door
@@ -53,7 +53,7 @@ class Talk:
             self._stop(error)
 
     def say(self, number: int, message: Any) -> None:
-        """Queue an answer; what the client said ahead of it is heard now."""
+        """Queue an answer, and handle the messages that the client sent ahead of it."""
         try:
             self.heard += self.session.say(number, message)
         except RemoteProtocolError as error:
@@ -64,7 +64,7 @@ class Talk:
         self.fault = self.fault or str(error)
 
     def overdue(self, now_s: float) -> str:
-        """Return what the client has not done in time, or ""."""
+        """Return what the client has failed to do in time, or ""."""
         if not self.is_open and now_s >= self._hello_by_s:
             return f"no handshake within {HELLO_S:g} s"
         if now_s >= self.session.deadline_s():
@@ -72,7 +72,7 @@ class Talk:
         return ""
 
     def written(self, now_s: float) -> list[c.Deed]:
-        """Return what writes all that was said, and closes the connection if it has ended."""
+        """Return the deeds that write all queued bytes, and close the connection if it has ended."""
         clock_us = int(now_s * 1e6) & 0xFFFFFFFF
         data = b"".join(iter(lambda: self.session.take(clock_us), b""))
         deeds: list[c.Deed] = [c.Write(self.door, self.peer, data)] if data else []

@@ -1,4 +1,5 @@
-"""The connections at a node's doors: how many there may be, how many without a handshake, and why some were closed."""
+"""The connections at a node's doors: the limits of their number, those without a handshake, and why some were
+closed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .talk import Talk
 LOCAL = "local"
 _NAMED = "consumer "
 HELLOS_SHARE = 2
-"""One in so many connections may be without a handshake."""
+"""One in this many connections may be without a handshake."""
 
 
 def door_of(consumer: str) -> str:
@@ -58,13 +59,13 @@ class Talks:
         self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
 
     def closed(self, talk: Talk) -> None:
-        """Hear that a connection has ended, and count it if that was the node's doing."""
+        """Record the end of a connection, and count it if the node caused it."""
         del self._talks[talk.door, talk.peer]
         if talk.fault:
             self._count(talk.fault)
 
     def overdue(self, now_s: float) -> list[Talk]:
-        """Return the connections whose client has taken too long."""
+        """Return the connections whose clients have taken too long."""
         found = []
         for talk in self._talks.values():
             if not talk.fault and (cause := talk.overdue(now_s)):
@@ -73,7 +74,7 @@ class Talks:
         return found
 
     def causes(self) -> list[str]:
-        """Return why connections were closed since this was asked last."""
+        """Return why connections were closed since the last call."""
         found, self._causes = self._causes, []
         return found
 

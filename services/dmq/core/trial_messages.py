@@ -1,4 +1,4 @@
-"""Messages for checks of a node: right ones of a pool, and those with one thing wrong."""
+"""Messages for checks of a node: valid ones of a pool, and those with one fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .revision import Revision
 from .signed_message import Draft, digest
 
 BODY = bytes(range(256)) + bytes(150)
-"""Within the bounds of every revision."""
+"""A body within the bounds of every revision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Signer:
         return self.keys.draft(body, self.kes_period, expires_at=expires_at, ttl_s=max(left_s, 0))
 
     def message(self, revision: Revision, body: bytes = BODY, *, left_s: int = 600) -> bytes:
-        """Return a right message that lives for `left_s` from now."""
+        """Return a valid message that lives for `left_s` from now."""
         return revision.encoding.write(self.draft(body, left_s=left_s))
 
     def parts(self, body: bytes = BODY, *, left_s: int = 600, is_long: bool = False) -> Parts:
@@ -75,7 +75,7 @@ def octets(size: int) -> bytes:
 
 
 def long_number(number: int) -> bytes:
-    """Return a number in eight bytes, whatever it needs."""
+    """Return a number encoded in eight bytes, whatever it needs."""
     return bytes((UINT << 5 | 27,)) + number.to_bytes(8, "big")
 
 

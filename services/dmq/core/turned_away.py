@@ -1,6 +1,6 @@
-"""What of rejections and closed connections goes to the log: each by itself while they are few, else sums.
+"""Rejections and closed connections in the log: each by itself while they are few, otherwise sums.
 
-So nobody can push the evidence out of the log by what is turned away.
+So nobody can push evidence out of the log by causing rejections.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .fault import Rejected
 from .signed_message import SignedMessage
 
 PER_S, BURST = 10.0, 200.0
-"""How many rejections a second are logged by themselves, and how many at once."""
+"""Rejections a second that are logged by themselves, and how many at once."""
 SUM_S = 10.0
 CAUSE_CHARS_MAX = 120
 CAUSES_MAX = 50
 
 
 class TurnedAway:
-    """Notes of what was turned away."""
+    """Notes about rejected messages and closed connections."""
 
     def __init__(self) -> None:
         self._allowance = Allowance(PER_S, BURST)
@@ -35,7 +35,7 @@ class TurnedAway:
         return f"<TurnedAway: {self._reasons.total()} rejections and {self._causes.total()} connections to be summed>"
 
     def rejected(self, message: SignedMessage, verdict: Rejected, now: c.Now) -> list[c.Deed]:
-        """Return the note of a rejection, or count it."""
+        """Return the note of a rejection, or only count it."""
         if not self._allowance.take(1, now.mono_s):
             self._reasons[verdict.fault.reason] += 1
             return []

@@ -1,4 +1,4 @@
-"""Judge messages apart from any node: by the rules of one, but with no mempool, so none is a duplicate or too early.
+"""Judge messages without a node: by a node's rules, but without a mempool, so that none is a duplicate or too early.
 
 The issue numbers of certificates are remembered from message to message, as a node remembers them.
 """
@@ -20,12 +20,13 @@ from .stake import StakeSet
 
 ACCEPT, REJECT = "accept", "reject"
 DECODER_FAILURE = "DecoderFailure"
-"""How the reference names bytes that are no message: a node closes the connection on which they come."""
+"""The reference's name for bytes that are no message, on which a node closes the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a node would say to a message. `reason`: the reference's name; `id` and `pool` are None if it is none."""
+    """A node's verdict on a message. `reason`: the reference's name; `id` and `pool` are None if the bytes are no
+    message."""
 
     verdict: str
     revision: str
@@ -36,7 +37,7 @@ class Verdict:
 
 
 class _EveryPool(Mapping[PoolId, int]):
-    """Stake of one lovelace for whatever pool is asked for."""
+    """A stake of one lovelace for every pool."""
 
     def __getitem__(self, pool: PoolId) -> int:
         return 1
@@ -52,7 +53,7 @@ class _EveryPool(Mapping[PoolId, int]):
 
 
 class Judge:
-    """Gives the verdicts of a node that speaks `revision`; without `stake`, every pool may speak."""
+    """Gives the verdicts of a node with this `revision`; without `stake`, every pool may send."""
 
     def __init__(self, revision: Revision, topic: Topic, stake: StakeSet | None = None) -> None:
         self._revision = revision

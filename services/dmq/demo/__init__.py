@@ -1,1 +1,1 @@
-"""`router dmq demo`: signers and aggregators in processes of their own, at a node that is killed in between."""
+"""`router dmq demo`: signers and aggregators in processes of their own, at a node that is killed meanwhile."""

@@ -1,8 +1,8 @@
 """An aggregator of the demo: `python -m services.dmq.demo.aggregator SOCKET MAGIC FILE [chokes]`.
 
 It asks over one connection with blocking requests, reads a whole reply at once, and drops the connection with the reply
-if one body cannot be read, as mithril's does. A line of JSON in FILE tells of each reply, and over which connection it
-came: that the next one came over the same says that the node has heard of the acknowledgement.
+if one body cannot be read, as mithril's does. A line of JSON in FILE describes each reply and its connection: if the
+next reply comes over the same one, the node has got the acknowledgement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POLL_S = 0.1
 
 
 class Choked(Exception):
-    """Raised for a body that cannot be read."""
+    """A body cannot be read."""
 
 
 def read(wires: tuple[bytes, ...], *, chokes: bool) -> list[tuple[str, str]]:
@@ -46,7 +46,7 @@ async def listen(node: Connection, connection: str, out: int, *, chokes: bool) -
 
 
 async def aggregate(path: Path, magic: int, out: int, *, chokes: bool) -> None:
-    """Ask for ever; after a lost connection over a new one."""
+    """Ask until the end; after a lost connection over a new one."""
     for number in count():
         try:
             async with connect(path, magic) as node:

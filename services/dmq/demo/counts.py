@@ -1,4 +1,5 @@
-"""What the demo checks: the answers to signers, what aggregators read, and what the log tells, against each other."""
+"""The checks of the demo: the answers to signers, the messages read by aggregators, and the log, compared with each
+other."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from services.dmq.demo.stage import CONSUMERS, Played
 
 PAUSE_S = 60
 Key = tuple[str, str]
-"""Id and pool of a message: an id alone does not name it."""
+"""Id and pool of a message, since an id alone does not identify it."""
 
 
 class Check(NamedTuple):
-    """Something that must hold, what was counted, and whether it held."""
+    """A condition that must hold, the counts, and whether it held."""
 
     text: str
     counted: int
@@ -36,8 +37,8 @@ def _keys(reply: dict[str, Any]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """All that was counted, and what is to be made of it. `fates`: what `router why` says, by id.
-    `peers_at`: the live messages, and when peers may hear of each."""
+    """All counts, and the checks made of them. `fates`: the answers of `router why`, by id. `peers_at`: the live
+    messages, and the times from which peers get each."""
 
     script: Script
     played: Played
@@ -47,7 +48,7 @@ class Counts:
     unaccounted: int = 0
 
     def untold(self) -> list[str]:
-        """Return the ids of messages of which the log does not tell all yet; events come into it after the answer."""
+        """Return the ids of messages whose events are not all in the log yet; events come into it after the answer."""
         lines = self.script.lines
         return [
             key_of(lines[number])[0]
@@ -104,7 +105,8 @@ class Counts:
             yield from _keys(reply)
 
     def _doubled(self, name: str) -> Counter[Key]:
-        """Return what came again after the node had heard that it was read: a later reply on the same connection."""
+        """Return the messages that came again after the node knew that they were read, from a later reply on the same
+        connection."""
         replies = self.played.replies[name]
         acknowledged = set[Key]()
         doubled = Counter[Key]()
@@ -116,7 +118,7 @@ class Counts:
         return doubled
 
     def _events(self, key: Key, event: str) -> list[dict[str, Any]]:
-        """Return the fields of such events of this message."""
+        """Return the fields of the events of that kind about this message."""
         noted = self.fates.get(key[0], {}).get("noted", ())
         return [one for one in noted if one["event"] == event and one["fields"].get("pool") == key[1]]
 

@@ -1,4 +1,4 @@
-"""What the signers of the demo hand in: messages of pools that are made for it, and what is to become of each."""
+"""The messages of the demo's signers, of pools made for it, and the expected fate of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.dmq.core.pool_keys import PoolKeys, stake_file
 from services.dmq.core.signed_message import Dmq05
 
 CHOKES = b"no mithril signature: "
-"""How a body begins that the first aggregator cannot read."""
+"""The beginning of a body that the first aggregator cannot read."""
 TTL_S = 1500
 SIGNERS = 16
 _BODY_BYTES = 200
@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All messages, in the order in which each signer hands its own in; and the stake of their pools.
+    """All messages, in the order in which each signer hands in its own; and the stake of their pools.
 
     `twice`: two of one pool; `one_id`: two of two pools with one payload, and so with one id."""
 
@@ -43,7 +43,7 @@ class Script:
 
 
 def written(messages: int, kes_period: int, wall_s: float) -> Script:
-    """Return a script in which each signer speaks for `messages` pools, and some of them not as they should."""
+    """Return a script in which each signer has messages of `messages` pools, some of them faulty."""
     pools = [_pool(kes_period) for _ in range(SIGNERS * messages)]
     expires_at = int(wall_s) + TTL_S
     lines = [_line(at % SIGNERS, keys, b"signature %d " % at, kes_period, expires_at) for at, keys in enumerate(pools)]

@@ -1,7 +1,7 @@
 """The signers of the demo: `python -m services.dmq.demo.signers SOCKET MAGIC FILE`, which forks a process for each.
 
-Each hands its messages in over a new connection each, as mithril's do, and repeats none: a message whose answer was
-lost with the node counts as unknown. A line of JSON tells what became of each.
+Each hands in every message over a new connection, as mithril's do, and repeats none: a message whose answer was lost
+with the node counts as unknown. A line of JSON gives the outcome of each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"
 
 
 async def hand_in(path: Path, magic: int, number: int, wire: bytes, parent: int) -> None:
-    """Hand one message in when the node can be reached, and print what it said; end with the process `parent`."""
+    """Hand one message in when the node can be reached, and print its answer; end with the process `parent`."""
     answer, text = UNKNOWN, ""
     while True:
         has_begun = False

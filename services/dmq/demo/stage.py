@@ -1,5 +1,5 @@
-"""Plays the demo: starts the processes, kills the node and an aggregator between the answers, and waits until all that
-was accepted has been read."""
+"""Play the demo: start the processes, kill the node and an aggregator between the answers, and wait until every
+accepted message has been read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def program(module: str, *arguments: str) -> list[str]:
 
 @dataclass(slots=True)
 class Played:
-    """What has happened: the answer to each line of the script, and what each aggregator has written down."""
+    """The results: the answer to each line of the script, and the lines that each aggregator has written."""
 
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
     replies: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Played:
 
 
 class Stage:
-    """The processes of one demo, in a directory of their own. `tie`: as of `Process`."""
+    """The processes of one demo, in a directory of their own. `tie`: as in `Process`."""
 
     def __init__(self, base: Path, script: Script, tie: int) -> None:
         self.home = base / "home"
@@ -65,7 +65,7 @@ class Stage:
         return program("services.dmq.demo.aggregator", *place, *(["chokes"] if chokes else []))
 
     async def play(self, kills: int) -> Played:
-        """Play to the end, and kill the node and the first aggregator so often, at equal distances."""
+        """Play to the end; kill the node and the first aggregator that often, at equal distances."""
         began_s, played = trio.current_time(), Played()
         total = len(self._script.lines)
         turns = {round(total * (at + 1) / (kills + 1)) for at in range(kills)}
@@ -117,7 +117,7 @@ class Stage:
             return json.loads(await node.ask(word, argument))
 
     def read(self, name: str) -> list[dict[str, Any]]:
-        """Return what an aggregator has written down."""
+        """Return the lines that an aggregator has written."""
         file = self._base / f"{name}.read"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -136,7 +136,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(base: Path, script: Script) -> AsyncIterator[Stage]:
-    """A stage whose processes end with the block, and with this process however it ends."""
+    """Yield a stage whose processes end with the block, and with this process however it ends."""
     reading, writing = os.pipe()
     stage = Stage(base, script, reading)
     try:

@@ -1,1 +1,1 @@
-"""What the pub/sub service says and decides, without clock, socket or disk."""
+"""The messages and decisions of the pub/sub service, without clock, socket or disk."""

@@ -1,6 +1,6 @@
 """Announcing: HAVE, the ids of large messages in place of the messages (R-C34).
 
-Neighbours on the ring get a large message as it is, those at random its id; who lacks it then asks for it.
+Neighbours on the ring get a large message itself, random ones its id; those that lack it then ask for it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from services.pubsub.core.messages import IDS_MAX, Have, encode_message
 
 TTL_S = 60
 TAG = "have"
-"""What is sent ends without a line of the operator's log: the ring brings the message in any case."""
+"""The tag of messages whose end is not logged for the operator: the ring brings the message in any case."""
 
 
 class Announcing:
-    """Writes HAVE, and reads whose topic one is about."""
+    """Writes HAVE, and finds the topic of a HAVE."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -28,7 +28,7 @@ class Announcing:
         return f"<announcing in {self._known!r}>"
 
     def announce(self, announced: Iterable[Announce]) -> list[c.Deed]:
-        """Return what is sent to each router: one HAVE a topic for all ids, as far as the topic is shared with it."""
+        """Return the messages to each router: one HAVE a topic for all ids, if the topic is shared with that router."""
         ids: dict[tuple[Neighbour, bytes], list[MessageId]] = {}
         for id, group, to in announced:
             topic = self._known.topics.get(group)
@@ -40,5 +40,5 @@ class Announcing:
         ]  # fmt: skip
 
     def topic_of(self, message: c.Message, said: Have) -> Topic | None:
-        """Return the topic of a HAVE; None if nothing of that name is shared with the router that brought it."""
+        """Return the topic of a HAVE; None if no topic of that name is shared with the router that sent it."""
         return None if message.via is None else self._known.topic(message.via, said.t)

@@ -1,4 +1,4 @@
-"""In which order a node took the messages whose ids it lists: the ranks that go beside a frame of negentropy (R-C35).
+"""The order in which a node took the messages whose ids it lists: ranks that accompany a frame of negentropy (R-C35).
 
     ranks = b""                              nothing is said of the order
           | width(1), base(4), difference(width)*
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from services.pubsub.core.id_set import ID_BYTES, RANK_BYTES, RANK_MAX
 
 LISTING_BYTES_MAX = 52_000
-"""A frame that lists ids with their ranks may have as many bytes, so that both fit a message."""
+"""Most bytes of a frame that lists ids with their ranks, so that both fit a message."""
 ORDER_BYTES_MAX = 1 + RANK_BYTES + LISTING_BYTES_MAX // ID_BYTES * RANK_BYTES
 
 
@@ -28,7 +28,7 @@ def write_ranks(ranks: Sequence[int]) -> bytes:
 
 
 def read_ranks(order: bytes) -> list[int]:
-    """Return the ranks that another node wrote; raise ValueError if they are none."""
+    """Return the ranks that another node wrote; raise ValueError if they are malformed."""
     if not order:
         return []
     width, base, listed = order[0], int.from_bytes(order[1 : 1 + RANK_BYTES], "big"), order[1 + RANK_BYTES :]

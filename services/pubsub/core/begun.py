@@ -1,4 +1,4 @@
-"""Since when each topic is wanted here: what was said before that is history, and no news to the apps (R-C35)."""
+"""The time since which each topic is wanted here: earlier messages are history, and no news to the apps (R-C35)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from services.pubsub.core.clock_steps import ClockSteps
 
 KEPT = b"since/"
 AGE_MAX_S = 7 * 86_400
-"""A topic that has been wanted for longer lacks nothing but news: what was said before it was wanted has expired,
-unless somebody chose a later expiry. So nobody can pass off what is new as old for longer."""
+"""Most seconds that count. If a topic has been wanted for longer, all messages from before have expired, unless
+somebody chose a later expiry. So nobody can pass off new messages as old for longer."""
 LATE_S = 2.0
-"""An answer that takes longer says nothing certain of what came before: the question was under way for too long."""
+"""An answer that takes longer proves nothing about earlier messages, because the question was on its way for too
+long."""
 _SINCE = Struct(">Q")
 
 
 class Begun:
-    """Kept on disk, because a service that starts again does not begin anew. After an UNSUB a topic begins anew.
+    """The begin of each topic, kept on disk so that a restart of the service begins nothing anew; after an UNSUB a
+    topic begins anew.
 
-    Where the clock has been set since, it counts as wanted for ever: history may then be told as news, and news never
-    as history."""
+    If the clock has been set since, the topic counts as wanted for ever: history may then be told as news, but never
+    news as history."""
 
     def __init__(self, kept: Mapping[bytes, bytes], steps: ClockSteps) -> None:
         self._kept = kept
@@ -35,7 +37,7 @@ class Begun:
         return f"<{len(self._since)} topics begun>"
 
     def begin(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
-        """Note that a topic is wanted, from now on unless it was before the service started."""
+        """Record that a topic is wanted, from now on unless it was before the service started."""
         kept = self._kept.get(KEPT + group)
         if kept is not None:
             since_s = float(_SINCE.unpack(kept)[0])
@@ -47,12 +49,12 @@ class Begun:
         return [c.Keep(KEPT + group, _SINCE.pack(int(now.wall_s)))]
 
     def end(self, group: PublicKey) -> list[c.Deed]:
-        """Note that a topic is not wanted any more."""
+        """Record that a topic is not wanted any more."""
         return [c.Keep(KEPT + group, None)] if self._since.pop(group, None) is not None else []
 
     def age_s(self, group: PublicKey, now: c.Now) -> int:
-        """Return for how many seconds a topic has been wanted, rather too many than too few: what is said from then on
-        must not count as history, though a clock has been set, or the question is under way for `LATE_S`."""
+        """Return for how many seconds a topic has been wanted, rather too many than too few, so that messages since
+        then never count as history, even if a clock has been set, or the question is on its way for `LATE_S`."""
         since_s, since_mono_s = self._since.get(group, (0.0, 0.0))
         age_s = 1 + ceil(LATE_S + max(now.wall_s - since_s, now.mono_s - since_mono_s, 0.0))
         return UINT32_MAX if age_s > AGE_MAX_S else age_s

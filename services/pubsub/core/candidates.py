@@ -1,4 +1,4 @@
-"""Which candidates are met, and who rests: one that was not there is left alone for a while (C32)."""
+"""The choice of candidates to meet, and the back-off of those that were not there (C32)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class CandidateLimits:
     """At most `meetings_max` candidates are met in a period, each for `meeting_s`.
 
     One that was not there rests for `rest_s`, each time twice as long up to `rest_max_s`. A lost neighbour is met again
-    after its rest, `times_max` times in all. `resting_max`: those of whom it is remembered, and `bringers_max`: routers
-    whose candidates are counted that were not there; beyond them the oldest are forgotten.
+    after its rest, `times_max` times in all. `resting_max`: candidates whose rest is remembered; `bringers_max`:
+    routers whose absent candidates are counted; beyond these the oldest are forgotten.
     """
 
     meetings_max: int = 2
@@ -33,7 +33,8 @@ class CandidateLimits:
 
 
 class Rest(NamedTuple):
-    """Until when somebody is left alone, how often it was not there, and whether it was a neighbour before."""
+    """Back-off of one candidate: the time before which it is not met again, the number of its failures, and whether it
+    has been a neighbour."""
 
     until_s: float
     times: int
@@ -42,7 +43,7 @@ class Rest(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """Until when a candidate is waited for, and who told of it."""
+    """A meeting: the time until which the candidate is waited for, and the router that named it."""
 
     until_s: float
     neighbour: Neighbour
@@ -50,7 +51,8 @@ class Meeting(NamedTuple):
 
 
 class Candidates:
-    """Chooses the candidates that are met: the nearest first, of those who bring what is not there the last."""
+    """Chooses the candidates to meet: the nearest first; those named by routers whose candidates are often absent
+    last."""
 
     __slots__ = ("_absent", "_limits", "_meetings", "_rests", "_suggested")
 
@@ -65,7 +67,7 @@ class Candidates:
         return f"<{len(self._meetings)} candidates are met, {len(self._rests)} rest>"
 
     def choose(self, rings: Sequence[TopicRing], chance: Chance, now_s: float) -> Iterator[Neighbour]:
-        """Yield the candidates to meet now: of all topics the nearest, then random ones, then lost neighbours."""
+        """Yield the candidates to meet now: the nearest of all topics, then random ones, then lost neighbours."""
         left = self._limits.meetings_max
         for one in self._in_turn(rings, chance, now_s):
             if not left:
@@ -76,11 +78,12 @@ class Candidates:
                 yield one.neighbour
 
     def suggest(self, found: Sequence[Neighbour]) -> None:
-        """Take in who may want the same groups: met after those near on a ring, or first if a topic has nobody."""
+        """Add routers that may want the same groups: they are met after those near on a ring, or first if a topic has
+        no neighbours."""
         self._suggested = tuple(found)
 
     def met(self, router: PublicKey, now_s: float, *, in_vain: bool) -> None:
-        """Take in a meeting; `in_vain`: a topic for which it was a candidate is not shared, so it rests."""
+        """Record a meeting; `in_vain`: a topic for which it was a candidate is not shared, so it rests."""
         meeting = self._meetings.pop(router, None)
         if not in_vain:
             self._rests.pop(router, None)
@@ -88,17 +91,17 @@ class Candidates:
             self._failed(meeting, now_s)
 
     def absent(self, router: PublicKey, now_s: float) -> None:
-        """Take in that somebody could not be reached; a candidate rests."""
+        """Record that a router could not be reached; a candidate rests."""
         meeting = self._meetings.pop(router, None)
         if meeting is not None:
             self._failed(meeting, now_s)
 
     def overdue(self, now_s: float) -> list[PublicKey]:
-        """Return the candidates that were not there in time."""
+        """Return the candidates that did not answer in time."""
         return [router for router, one in self._meetings.items() if one.until_s <= now_s]
 
     def lost(self, neighbour: Neighbour, now_s: float) -> None:
-        """Let a neighbour rest that did not answer."""
+        """Let a neighbour that did not answer rest."""
         self._rest(neighbour, now_s, is_lost=True)
 
     # -- inside ------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""What apps are told of messages that were missed, kept over a restart until each has heard it (R-C35).
+"""Results of catching up that apps are told, kept over a restart until each app has heard them (R-C35).
 
 missed/GROUP         messages that neighbours have dropped instead of bringing them here, and how many came since
-caught-up/GROUP TIME how many of the missed ones nobody had, and the apps that have heard of it
+caught-up/GROUP TIME how many of the missed ones nobody had, and the apps that have been told
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from router.service import contract as c
 MISSED, CAUGHT_UP = b"missed/", b"caught-up/"
 KEPT_S = 7 * 86_400
 FIGURES_MAX = 1_000
-"""So many figures are kept of all groups; beyond it the oldest go."""
+"""Most results that are kept of all groups; beyond it the oldest are deleted."""
 HEARD_MAX = 256
-"""Of so many apps it is remembered that they have heard a figure; beyond it one may hear it again after a restart."""
+"""Most apps that are recorded as told of a result; beyond it one may be told again after a restart."""
 _TWO = Struct(">QQ")
 _TIME = Struct(">Q")
 
 
 class Figures:
-    """Reads and writes these rows; `kept` shows what is kept."""
+    """Reads and writes these rows; `kept` shows the rows on disk."""
 
     def __init__(self, kept: Mapping[bytes, bytes]) -> None:
         self._kept = kept
@@ -34,7 +34,7 @@ class Figures:
     # -- what neighbours have dropped ----------------------------------------------------------------------------
 
     def all_missed(self) -> dict[PublicKey, tuple[int, int]]:
-        """Return what is kept of each group: messages missed, and arrived since."""
+        """Return the kept counts of each group: messages missed, and arrived since."""
         return {
             PublicKey(key[len(MISSED) :]): _TWO.unpack(value)
             for key, value in self._kept.items() if key.startswith(MISSED)
@@ -46,13 +46,13 @@ class Figures:
     # -- figures -------------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the second of each figure, and its key."""
+        """Yield the second of each result, and its key."""
         for key in self._kept:
             if key.startswith(CAUGHT_UP):
                 yield _TIME.unpack(key[-_TIME.size :])[0], key
 
     def new(self, group: PublicKey, at_s: int, missing: int, of: int) -> Iterator[c.Deed]:
-        """Let the apps of a group be told; what says that something was missing is kept."""
+        """Have the apps of a group told; keep a result with missing messages."""
         if of:
             for _, key in sorted(self._rows())[: 1 - FIGURES_MAX]:
                 yield c.Keep(key, None)
@@ -60,7 +60,7 @@ class Figures:
         yield c.CaughtUp(group, at_s, missing, of)
 
     def heard(self, group: PublicKey, at_s: int, app: PublicKey) -> Iterator[c.Deed]:
-        """Note that an app has heard a figure."""
+        """Record that an app was told of a result."""
         key = _key(group, at_s)
         value = self._kept.get(key)
         if value is None:
@@ -70,7 +70,7 @@ class Figures:
             yield c.Keep(key, value + app)
 
     def again(self, now_s: float) -> Iterator[c.Deed]:
-        """Let apps be told after a restart what they have not heard yet; what is old is forgotten."""
+        """Have apps told after a restart of results that they have not heard yet; forget old ones."""
         for at_s, key in list(self._rows()):
             if at_s < now_s - KEPT_S:
                 yield c.Keep(key, None)
@@ -80,7 +80,7 @@ class Figures:
             yield c.CaughtUp(group, at_s, missing, of, _heard(value))
 
     def left(self, group: PublicKey) -> Iterator[c.Deed]:
-        """Forget all of a group that nobody here reads any more."""
+        """Forget all rows of a group that nobody here reads any more."""
         for key in (key for key in list(self._kept) if key.startswith((MISSED + group, CAUGHT_UP + group))):
             yield c.Keep(key, None)
 

@@ -1,4 +1,4 @@
-"""When the clock was last set, as far as a service can tell: what was noted by it before then says nothing certain."""
+"""The last time when the clock was set, as far as a service can tell: earlier records by that clock prove nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from router.service import contract as c
 
 KEPT = b"clock"
 STEADY_S = 2.0
-"""The clock may stray by so much from the steady one, which nobody sets, before it counts as set."""
+"""Seconds by which the clock may deviate from the steady one, which cannot be set, before it counts as set."""
 _ROW = Struct(">dd")
 
 
 class ClockSteps:
-    """Kept on disk, because a service that starts again did not see what happened meanwhile. After a restart of the
-    machine, whose monotonic clock begins anew, the clock counts as set."""
+    """The last step of the clock, kept on disk because a service that starts again did not see the time in between.
+    After a restart of the machine, whose monotonic clock begins anew, the clock counts as set."""
 
     def __init__(self, kept: Mapping[bytes, bytes]) -> None:
         found = kept.get(KEPT)
@@ -28,7 +28,7 @@ class ClockSteps:
         return f"<the clock was set at monotonic second {self._set_s:.0f}>"
 
     def look(self, now: c.Now) -> list[c.Deed]:
-        """Note whether the clock has been set; called with everything that is heard."""
+        """Check whether the clock has been set; called with every event."""
         ahead_s = now.wall_s - now.mono_s
         if abs(ahead_s - self._ahead_s) <= STEADY_S:
             return []

@@ -1,4 +1,4 @@
-"""When a topic is compared, with which neighbours as soon as may be, and how often at most (R-C35)."""
+"""The plan of a topic's comparisons: when, with which neighbours first, and how often at most (R-C35)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from services.pubsub.core.negentropy import Differences
 class CompareLimits:
     """Times and bounds of comparisons.
 
-    `period_s`: between two of a topic; up to `period_s_max` while they find only what this node had before; `apart_s`:
-    at least so long between two of a topic with one neighbour, however often it goes and comes; with one neighbour at
-    most `begins_burst` begin at once for that, and `begins_per_s` in time. `answer_s`: until a
-    neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
-    `have_max`: messages that are sent on after one, those that came here first, unless the other lacks more than
-    `lacking_max`. `sessions_max`: comparisons at once; `waiting_max`: questions of
-    others that wait until it is known what is held. A neighbour may ask `frames_burst` times, and `frames_per_s` in
-    time; of at most `neighbours_max` this is remembered."""
+    `period_s`: between two of a topic; up to `period_s_max` while they find nothing new; `apart_s`: at least between
+    two of a topic with one neighbour, however often it goes and comes; with one neighbour at most `begins_burst` begin
+    at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it is asked again after
+    `again_s`. `rounds_max`: frames of one comparison; `have_max`: messages that are sent on after one, the earliest
+    first, unless the other lacks more than `lacking_max`. `sessions_max`: comparisons at once; `waiting_max`: questions
+    of others that wait until the held messages are known. A neighbour may ask `frames_burst` times at once, and
+    `frames_per_s` later; this is counted for at most `neighbours_max`."""
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
@@ -49,11 +48,11 @@ class CompareLimits:
 
 @dataclass(slots=True)
 class Plan:
-    """When a topic is compared next with a random neighbour, and why it is to be told how a comparison ended.
+    """A topic's comparisons: the time of the next one with a random neighbour, and what must be reported afterwards.
 
     `missed`: messages of it that neighbours have dropped instead of bringing them here; `arrived`: how many have come
-    since, whoever brought them. `named`: the neighbours with which it is compared as soon as may be, each with the
-    second before which it may not; `begun_s`: when it last was, with each. Seconds are monotonic."""
+    since, whoever brought them. `named`: the neighbours with which it is compared as soon as possible, each with the
+    earliest second for it; `begun_s`: the last time with each. Seconds are monotonic."""
 
     next_s: float
     period_s: float
@@ -64,11 +63,11 @@ class Plan:
     begun_s: dict[PublicKey, float] = field(default_factory=dict)
 
     def name(self, router: PublicKey, now_s: float, apart_s: float) -> None:
-        """Let it be compared with this neighbour, at least `apart_s` after the last time."""
+        """Plan a comparison with this neighbour, at least `apart_s` after the last one."""
         self.named[router] = max(now_s, self.begun_s.get(router, -inf) + apart_s)
 
     def begin(self, router: PublicKey, now_s: float, apart_s: float) -> None:
-        """Note that it is being compared with this neighbour."""
+        """Record that a comparison with this neighbour begins."""
         self.named.pop(router, None)
         self.begun_s = {one: at_s for one, at_s in self.begun_s.items() if at_s > now_s - apart_s}
         self.begun_s[router] = now_s
@@ -85,8 +84,9 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: nothing
-    is asked yet, since what is held here is being looked up. `asked_s`: when the last frame was sent."""
+    """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: no
+    question was sent yet, because the messages held here are being looked up. `asked_s`: when the last frame was sent.
+    """
 
     group: PublicKey
     number: int
@@ -103,7 +103,7 @@ class Session:
 
 
 class Asked(NamedTuple):
-    """A question of a neighbour that waits until it is known what is held here."""
+    """A question of a neighbour that waits until the messages held here are known."""
 
     message: c.Message
     said: Compare
@@ -114,7 +114,7 @@ class Asked(NamedTuple):
 def allowance_of(
     of: dict[PublicKey, Allowance], router: PublicKey, per_s: float, burst: float, limits: CompareLimits
 ) -> Allowance:
-    """Return the allowance of a neighbour; of too many, all begin anew."""
+    """Return the allowance of a neighbour; if there are too many, all begin anew."""
     if (found := of.get(router)) is None:
         if len(of) >= limits.neighbours_max:
             of.clear()

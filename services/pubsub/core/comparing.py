@@ -1,4 +1,5 @@
-"""Catching up: which messages of a topic this node and another hold is compared, and each gets what it lacks (R-C35).
+"""Catching up: this node and another compare the messages that they hold of a topic, and each gets those it lacks
+(R-C35).
 
     every `period_s`, at random times   with a random neighbour of each topic
     when a topic is wanted              with the first neighbour that is found
@@ -6,12 +7,12 @@
     after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
     when a neighbour says so            that messages to this node were dropped there
 
-What is lacked is fetched in the order in which the other took it. What the other took before the topic was wanted here
-is history: it is kept for others, and the apps of this node are not given it.
+Missing messages are fetched in the order in which the other took them. Those that the other took before the topic was
+wanted here are history: they are kept for other nodes, and not given to the apps of this node.
 
-Sets are compared, not cursors, so that what arrives meanwhile hides no gap. The window begins `ahead_min` minutes ahead
-on the clock of the one that is further ahead: what expires before is on its way to nowhere. The answerer keeps nothing
-of a comparison.
+Sets are compared, not cursors, so that messages arriving meanwhile hide no gap. The window begins `ahead_min` minutes
+ahead on the clock of the node that is further ahead, since messages that expire sooner would arrive too late. The
+answerer keeps no state of a comparison.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, 
 
 TTL_S = 30
 RETRY_S = 1.0
-"""After so long it is looked again whether there is somebody to compare with, or room for it."""
+"""Seconds after which it is checked again whether there is a partner, or room, for a comparison."""
 TAG = "compared"
-"""What is sent ends without a line of the operator's log: a neighbour that is away is found out by its silence."""
+"""The tag of messages whose end is not logged for the operator: a neighbour that is away is noticed by its silence."""
 
 
 class Comparing:
-    """A part of the service; it notes in each topic when it was compared, and what nobody had."""
+    """A part of the service; it records in each topic when it was compared, and which messages nobody had."""
 
     def __init__(self, setup: c.Setup, known: Known, limits: CompareLimits | None = None) -> None:
         self._chance = setup.chance
@@ -112,7 +113,7 @@ class Comparing:
         return [*deeds, *self._go_on(now)]
 
     def read(self, message: c.Message, said: Compare | Compared, now: c.Now) -> list[c.Deed]:
-        """Take in a frame of a neighbour of the topic that it names."""
+        """Handle a frame of a neighbour of the topic that it names."""
         router = message.via
         topic = None if router is None else self._known.topic(router, said.t)
         if router is None or topic is None:
@@ -125,7 +126,7 @@ class Comparing:
         return [*self._answered(session, said, now), *self._go_on(now)]
 
     def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> None:
-        """Note who is connected; compare with a neighbour that is back after an absence."""
+        """Record a connected router; compare with a neighbour that is back after an absence."""
         if service is None:
             if self._linked_to.pop(router, None) is not None:
                 if len(self._away) >= self._limits.neighbours_max:
@@ -162,7 +163,7 @@ class Comparing:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def _go_on(self, now: c.Now) -> list[c.Deed]:
-        """Do all that is due, and wake when something is next."""
+        """Do everything that is due, and wake at the next due time."""
         deeds = self._look_at_topics(now)
         self._fetching.tick(now)
         deeds += [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
@@ -180,7 +181,8 @@ class Comparing:
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
     def _look_at_topics(self, now: c.Now) -> list[c.Deed]:
-        """Begin with topics that are wanted, end with those that are not; after a sleep of this machine, with all."""
+        """Begin with topics that are wanted, end those that are not; after a sleep of this machine, begin with all
+        again."""
         deeds = list[c.Deed]()
         topics, slept = self._known.topics, now.slept_s > self._slept_s + self._limits.absence_s
         for group in [one for one in self._plans if one not in topics]:
@@ -206,9 +208,9 @@ class Comparing:
         return deeds
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
-        """Compare with the neighbours that are named, as far as there is room, and with a random one if it is time.
+        """Compare with the named neighbours for which there is room, and with a random one if it is time.
 
-        What there is no room for goes on when a comparison ends."""
+        The others follow when a comparison ends."""
         if plan.due_s > now.mono_s:
             return []
         topic, deeds = self._known.topics[group], list[c.Deed]()
@@ -231,12 +233,12 @@ class Comparing:
     def _partners(self, topic: Topic) -> dict[PublicKey, PublicKey]:
         """Return the routers with which a topic can be compared, and their services.
 
-        Those are neighbours on the ring and, above all on a leaf, routers that are connected."""
+        These are neighbours on the ring and, above all on a leaf, connected routers."""
         services = {router: one.service for router, one in topic.neighbours.items()} | self._linked_to
         return {router: service for router, service in services.items() if router in topic.t}
 
     def _has_room(self, router: PublicKey, now: c.Now) -> bool:
-        """Whether one more comparison may begin, and this neighbour has not had its share of them."""
+        """Whether one more comparison may begin, and this neighbour has not used up its share."""
         if len(self._sessions) >= self._limits.sessions_max:
             return False
         limits = self._limits
@@ -268,7 +270,7 @@ class Comparing:
         return [c.Send(session.service, encode_message(said), TTL_S, session.router, f"{TAG} {session.number}")]
 
     def _answered(self, session: Session, said: Compared, now: c.Now) -> list[c.Deed]:
-        """Take in an answer: the next frame, or the end. The answerer may narrow the window."""
+        """Handle an answer: send the next frame, or end. The answerer may narrow the window."""
         session.lo, session.hi = max(session.lo, said.lo), min(session.hi, said.hi)
         session.until_s = inf
         view = self._held.view(session.group, session.lo, session.hi)
@@ -290,7 +292,7 @@ class Comparing:
         return []
 
     def _end(self, session: Session, now: c.Now, *, is_silent: bool = False) -> None:
-        """End a comparison; what it has found out is still fetched. A neighbour that is silent is tried again soon."""
+        """End a comparison; the missing messages it found are still fetched. A silent neighbour is tried again soon."""
         del self._sessions[session.router, session.group]
         session.fetch.close()
         plan = self._plans.get(session.group)
@@ -301,7 +303,7 @@ class Comparing:
             session.fetch.is_void = True
 
     def _refused(self, tag: str, reason: Reason, now: c.Now) -> None:
-        """End a comparison whose frame was not taken, and try again; that is no sign of a neighbour that is gone."""
+        """End a comparison whose frame was refused, and try again; this does not show that the neighbour is gone."""
         session = next((one for one in self._sessions.values() if tag == f"{TAG} {one.number}"), None)
         if session is None:
             return
@@ -312,7 +314,7 @@ class Comparing:
             plan.name(session.router, now.mono_s, limits.apart_s if reason is reasons.NOT_SHARED else limits.again_s)
 
     def _fetched(self, fetch: Fetch, now: c.Now) -> list[c.Deed]:
-        """Tell what became of a comparison: an app waits for it, or something was missing."""
+        """Report the result of a comparison if an app waits for it, or something was missing."""
         plan = self._plans.get(fetch.group)
         if plan is None or fetch.is_void:
             return []
@@ -338,7 +340,7 @@ class Comparing:
     def _asked(
         self, message: c.Message, said: Compare, router: PublicKey, group: PublicKey, now: c.Now
     ) -> list[c.Deed]:
-        """Answer a frame, as soon as it is known what is held here."""
+        """Answer a frame as soon as the messages held here are known."""
         limits = self._limits
         if not allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
             return [c.Refuse(reasons.LIMIT)]
@@ -369,7 +371,7 @@ class Comparing:
         return [c.Send(source, body, TTL_S, one.router, TAG)]
 
     def _now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
-        """Answer what waited for it to be known what is held of a topic, and ask."""
+        """Answer and ask as soon as the messages held of a topic are known."""
         waited = [one for one in self._waiting if one.group == group]
         self._waiting = [one for one in self._waiting if one.group != group]
         deeds: list[c.Deed] = [

@@ -1,7 +1,7 @@
-"""Dissemination: messages of topics go on to other nodes, and those that were missed are asked for.
+"""Dissemination: messages of topics are sent on to other nodes, and missed ones are asked for.
 
-`Forwarding`, `Announcing` and `Repair` decide; this part passes on to them what the service hears, and carries out what
-they return.
+`Forwarding`, `Announcing` and `Repair` decide; this part passes the service's events to them, and carries out their
+deeds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_THIS_NODE = frozenset((
     Reason.QUEUE_FULL_NODE, Reason.DISK_FULL, Reason.INDEX_FULL, Reason.RATE_LIMITED, Reason.SHUTDOWN, Reason.INTERNAL,
     Reason.CLOCK_DOUBTED,
 ))  # fmt: skip
-"""Why this node's router takes no copy now, to whomever it is to go: another one would be refused as well."""
+"""The reasons for which this node's router refuses any copy now, so that another one would be refused as well."""
 _WHY = {
     f.Cause.NOBODY_TOOK_IT: NOT_TAKEN,
     f.Cause.NO_ROOM: LIMIT,
@@ -46,7 +46,7 @@ _WHY = {
 
 
 class Dissemination:
-    """`is_leaf`: whether this node forwards nothing, and only asks for what it missed."""
+    """Sends messages on. `is_leaf`: this node forwards nothing, and only asks for missed messages."""
 
     def __init__(
         self, setup: c.Setup, known: Known, others: Others, limits: f.ForwardingLimits | None = None, *,
@@ -115,7 +115,7 @@ class Dissemination:
                 yield c.Answer(number, self.figures())
 
     def _came(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
-        """Send a message on that has come for the first time, and look at what it names; not so with history."""
+        """Send on a message that has come for the first time, and handle the ids that it names; not for history."""
         group, via = message.group, message.via
         assert group is not None
         topic = self._known.topics[group]
@@ -136,12 +136,12 @@ class Dissemination:
         return None if self._others.service_of(router) is None else self.forwarding.oldest_untaken(group)
 
     def _is_there(self, router: PublicKey) -> None:
-        """Note that a router that had fallen silent takes or brings something again."""
+        """Record that a router that had fallen silent takes or sends messages again."""
         if router in self._known.fell_silent and self._others.overlay is not None:
             self._others.overlay.heard(router)
 
     def _pulled_from(self, id: MessageId, state: str, now: c.Now) -> Iterator[c.Deed]:
-        """Take in what this node's router did about a PULL; if it asked, the message comes or does not."""
+        """Handle the result of a PULL by this node's router; if it asked, the message comes or does not."""
         if state == "known":
             yield from self._mend(self.repair.known_here(id, now.mono_s))
         elif state == "away":
@@ -156,7 +156,8 @@ class Dissemination:
                 yield MessageId(key[len(OWN) :]), Own(group, until_s)
 
     def figures(self) -> dict[str, int]:
-        """Return what was received, sent on and repaired since the service started, and what is under way."""
+        """Return the counts of received, sent and repaired messages since the service started, and of those in
+        progress."""
         forwarding, repair = self.forwarding, self.repair
         return {
             "received": self.received, "copies": forwarding.copies, "copies_again": forwarding.copies_again,
@@ -206,7 +207,7 @@ class Dissemination:
                     yield from self._notes.note("pubsub_unanswered", id, UNANSWERED, {"asks": asks})
 
     def _summary(self) -> Iterator[c.Deed]:
-        """Note what was counted in the last minute."""
+        """Write the counts of the last minute."""
         for (cause, source), times in self.repair.left_out.items():
             self._notes.count("pubsub_not_asked", UNANSWERED if cause is r.Cause.GIVEN_UP else LIMIT, source, times)
         self.repair.left_out.clear()
@@ -214,7 +215,7 @@ class Dissemination:
         yield from self._notes.take()
 
     def _wake(self, now: c.Now) -> list[c.Deed]:
-        """Return the next wake, unless one is planned that is as early."""
+        """Return the next wake, unless one that is as early is planned."""
         if self._notes_s == inf and (self._notes or self.repair.left_out):
             self._notes_s = now.mono_s + MINUTE_S
         due_s = min(self.forwarding.due_s, self.repair.due_s, self._notes_s)

@@ -1,10 +1,10 @@
-"""Bringing what two nodes lack of each other: asking for it by ids, and sending it on (R-C35).
+"""Exchange of the messages that two nodes lack of each other: asking for them by id, and sending them on (R-C35).
 
-What is lacked is asked for in the order in which the other took it, so that effects do not come before their causes:
-from one router of a topic after the other, and at most `ahead_max` messages ahead of the first that has not come. At
-most `open_max` questions are open, and as many messages are sent on at once, until the other router has them; topics
-take turns. A router that answers none of many questions is asked no more: it has named ids that do not exist, or it is
-overloaded.
+Missing messages are asked for in the order in which the other took them, so that effects do not come before their
+causes: from one router of a topic after the other, and at most `ahead_max` messages ahead of the first that has not
+come. At most `open_max` questions are open, and as many messages are sent on at once, until the other router has them;
+topics take turns. A router that answers none of many questions is not asked any more, because it has named ids that do
+not exist, or is overloaded.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class FetchLimits:
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """What is fetched from one router after one comparison: `needed` messages in all; `came`, `known`: the router had
-    them after all, `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked for yet; `is_void`:
-    the comparison came to no end, so that it is not known what else is missing.
+    """What is fetched from one router after one comparison: `needed` messages in all; `came`: those that came; `known`:
+    the own router had them after all; `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked
+    for yet; `is_void`: the comparison did not end, so further missing messages are unknown.
 
-    What has a rank below `old` is history, which the apps of this node are not given; `old_count` of what came or is
-    missing is such."""
+    Messages with a rank below `old` are history, which the apps of this node do not get; `old_count`: how many of those
+    that came or are missing are history."""
 
     group: PublicKey
     router: PublicKey
@@ -77,7 +77,8 @@ class Fetch:
 
     @property
     def news(self) -> int:
-        """Return how many messages this node lacked that its apps are given, as far as anybody has them."""
+        """Return the number of messages that this node lacked and that are news to its apps, as far as anybody has
+        them."""
         return max(0, self.needed - self.known - self.old_count)
 
     def add(self, ids: Mapping[bytes, Needed]) -> None:
@@ -97,19 +98,19 @@ class Fetch:
         return self.lacked[id].rank < self.old
 
     def may_ask(self, ahead_max: int) -> bool:
-        """Whether the next that waits is not too far ahead of the first that has not come."""
+        """Whether the next waiting message is not too far ahead of the first that has not come."""
         return bool(self.waiting) and self.waiting[0][0] - ahead_max < min(
             (self.places[id] for id in self.asked), default=self.waiting[0][0]
         )
 
     def ask(self, until_s: float) -> MessageId:
-        """Note that the next that waits is asked for, and return it."""
+        """Record that the next waiting message is asked for, and return it."""
         _, id, asks = heappop(self.waiting)
         self.asked[id] = asks + 1, until_s
         return id
 
     def put_back(self, id: MessageId, asks: int) -> None:
-        """Let a message wait that was asked for in vain."""
+        """Let a message wait again that was asked for in vain."""
         heappush(self.waiting, (self.places[id], id, asks))
 
     @property
@@ -126,14 +127,14 @@ class Fetch:
         return lost
 
     def lose(self, id: MessageId) -> None:
-        """Note that nobody sends a message."""
+        """Record that nobody sends a message."""
         if self.is_old(id):
             self.old_count += 1
         else:
             self.missing += 1
 
     def give_up(self) -> None:
-        """Ask for nothing more; what has not come is missing."""
+        """Ask for nothing more; messages that have not come are missing."""
         for id in (*self.asked, *(id for _, id, _ in self.waiting)):
             self.lose(id)
         self.waiting.clear()
@@ -141,7 +142,7 @@ class Fetch:
 
 
 class _Giving(NamedTuple):
-    """A message that is being sent on to a router: its group and key, and until when that counts."""
+    """A message that is being sent on to a router: its group and key, and the time until which that counts."""
 
     group: PublicKey
     router: PublicKey
@@ -150,7 +151,7 @@ class _Giving(NamedTuple):
 
 
 class Fetching:
-    """All that is being fetched and given. Seconds are monotonic."""
+    """All messages being fetched and sent on. Seconds are monotonic."""
 
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self._limits = limits or FetchLimits()
@@ -178,7 +179,7 @@ class Fetching:
         return self._limits.open_max - self._asked >= self._limits.together or any(one.is_over for one in self._fetches)
 
     def begin(self, group: PublicKey, router: PublicKey) -> Fetch:
-        """Return a new fetch, which is told what to fetch by its `add`."""
+        """Return a new fetch, whose `add` takes the ids to fetch."""
         self._fetches.append(found := Fetch(group, router))
         return found
 
@@ -205,7 +206,7 @@ class Fetching:
         return deeds
 
     def _turns(self) -> deque[Fetch]:
-        """Return the first fetch of each topic that is not over, for whose end the others of it wait."""
+        """Return the first unfinished fetch of each topic, for whose end the others of it wait."""
         found: dict[PublicKey, Fetch] = {}
         for fetch in self._fetches:
             if not (fetch.is_open or fetch.is_over):
@@ -217,7 +218,7 @@ class Fetching:
         return any(id in fetch.asked and fetch.is_old(id) for fetch in self._fetches)
 
     def arrived(self, id: MessageId) -> bool:
-        """Note that a message has come; return whether it was fetched."""
+        """Record that a message has come; return whether it was fetched."""
         for fetch in self._fetches:
             if fetch.asked.pop(id, None) is not None:
                 fetch.came += 1
@@ -227,7 +228,7 @@ class Fetching:
         return False
 
     def pulled_from(self, heard: c.PulledFrom, now: c.Now) -> None:
-        """Take in what became of a question: nothing to do if the other router was asked."""
+        """Handle the result of a question; there is nothing to do if the other router was asked."""
         fetch = next((one for one in self._fetches if one.router == heard.router and heard.id in one.asked), None)
         if fetch is None or heard.state == "asked":
             return
@@ -242,7 +243,7 @@ class Fetching:
             fetch.not_before_s = now.mono_s + self._limits.later_s
 
     def tick(self, now: c.Now) -> None:
-        """Ask again for what did not come in time; give up what was asked for often enough."""
+        """Ask again for messages that did not come in time; give up those that were asked for often enough."""
         limits = self._limits
         for fetch in self._fetches:
             for id, asks in fetch.take_lost(now.mono_s):
@@ -265,7 +266,7 @@ class Fetching:
     # -- giving --------------------------------------------------------------------------------------------------
 
     def give(self, group: PublicKey, router: PublicKey, keys: Iterable[bytes], now: c.Now) -> None:
-        """Send on what the other lacks, each message once: it may hold less of the past than this node does."""
+        """Send on the messages that the other lacks, each once; its history may be shorter than this node's."""
         given = self._given.setdefault((router, group), IdSet())
         given.drop_before(key_of(minute_at(now.wall_s), b""))
         for key in keys:
@@ -275,7 +276,7 @@ class Fetching:
                 self._to_give.append((group, router, key))
 
     def give_more(self, now: c.Now) -> list[c.Deed]:
-        """Read the next messages from the own router, as far as there may be more at once."""
+        """Read the next messages from the own router, as far as more may be in progress."""
         deeds: list[c.Deed] = []
         for _ in range(len(self._to_give)):
             if len(self._giving) >= self._limits.open_max:
@@ -290,7 +291,7 @@ class Fetching:
         return deeds
 
     def pulled(self, heard: c.Pulled) -> list[c.Deed]:
-        """Send on what the own router has given us."""
+        """Send on a message that the own router has returned."""
         one = self._giving.get(heard.id)
         if one is None:
             return []
@@ -300,14 +301,14 @@ class Fetching:
         return [c.Forward(heard.wire, one.router, TAG)]
 
     def gave(self, id: MessageId, *, is_taken: bool) -> None:
-        """Note that the other router has taken a message, or that it does not get it: then a later comparison may send
-        it again."""
+        """Record that the other router has taken a message, or does not get it; then a later comparison may send it
+        again."""
         one = self._giving.pop(id, None)
         if one is not None and not is_taken and (given := self._given.get((one.router, one.group))) is not None:
             given.remove([one.key])
 
     def left(self, group: PublicKey) -> None:
-        """Fetch and give nothing more of a topic."""
+        """Stop fetching and sending on messages of a topic."""
         for fetch in self._fetches:
             if fetch.group == group:
                 fetch.is_open = False

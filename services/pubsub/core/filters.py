@@ -1,9 +1,8 @@
 """Filters of the groups that a node wants, randomised so that none can be read from them with certainty (R-C36).
 
-A group stands for 4 of 1,024 bits. Every bit is told the other way round with a probability p = 1 / (1 + exp(ε / 4)),
-drawn once for each bit and true value from a secret: the same groups always give the same filter, and a group that
-comes or goes changes only bits of its own, so nothing is gained by asking often. Who does not know a group's key cannot
-find its bits.
+A group stands for 4 of 1,024 bits. Every bit is flipped with a probability p = 1 / (1 + exp(ε / 4)), drawn once for
+each bit and true value from a secret: the same groups always give the same filter, and a group that comes or goes
+changes only bits of its own, so nothing is gained by asking often. Without a group's key its bits cannot be found.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ BITS = 1_024
 FILTER_BYTES = BITS // 8
 BITS_OF_A_GROUP = 4
 EPSILON = 3.0
-"""The most by which a group changes the logarithm of the probability of what is told (local differential privacy)."""
+"""The most by which a group changes the logarithm of the probability of a filter (local differential privacy)."""
 SECRET_BYTES = 32
 ONES_MAX = 770
-"""The most bits set in a filter that was told so: of all bits true, 695 are on average, with a deviation of 15."""
+"""Most bits set in a filter made in this way: if all bits are true, 695 on average, with a deviation of 15."""
 GROUPS_REMEMBERED = 1_024
-"""Groups whose bits are kept in memory, since every filter that comes in is held against the same ones."""
+"""Number of groups whose bits are cached, since every filter that comes in is compared with the same ones."""
 
 _LABEL = b"upsycle interest 1"
 _DRAW_BYTES = 4
@@ -47,7 +46,7 @@ def mask_of(group: PublicKey) -> int:
 
 
 def tell(groups: Iterable[PublicKey], secret: bytes) -> bytes:
-    """Return the filter of these groups as it is told; `secret`: 32 random bytes of this service, always the same."""
+    """Return the randomised filter of these groups. `secret`: 32 random bytes of this service, always the same."""
     true = {bit for group in groups for bit in bits_of(group)}
     draws = [blake3(bytes([value]), key=secret).digest(_DRAW_BYTES * BITS) for value in (False, True)]
     told = 0
@@ -59,7 +58,7 @@ def tell(groups: Iterable[PublicKey], secret: bytes) -> bytes:
 
 
 def agreement(told: bytes, group: PublicKey) -> int:
-    """Return how many of a group's bits a filter has: 0 to 4. It says whom to meet, and proves nothing."""
+    """Return how many of a group's bits a filter has: 0 to 4. This suggests whom to meet, and proves nothing."""
     return sum(told[bit >> 3] >> (bit & 7) & 1 for bit in bits_of(group))
 
 
@@ -68,9 +67,9 @@ def count_ones(told: bytes) -> int:
 
 
 class Reading:
-    """A filter as it is read: how much likelier it is if its node wants a group than if it does not.
+    """A received filter as evidence: how much likelier it is if its node wants a group than if it does not.
 
-    It is held against the share of bits that are set: one with all bits set is like no group."""
+    The share of bits set is taken into account: a filter with all bits set is evidence for no group."""
 
     __slots__ = ("_bits", "_if_clear", "_if_set")
 

@@ -1,8 +1,9 @@
-"""Forwarding: a message goes on to routers of its topic, and to others in place of those that do not take it (R-C33).
+"""Forwarding: a message is sent on to routers of its topic, and to others in place of those that do not take it
+(R-C33).
 
 A copy that is not in a router's custody after `failover_s` goes to the next on its side of the ring, or to another at
-random, over the whole view. A message published on this node goes on until a neighbour has taken it. `Forwarding` takes
-in one thing after the other and returns deeds. Duplicates do not come here: the router turns them away.
+random, over the whole view. A message published on this node is sent until a neighbour has taken it. `Forwarding` takes
+one event after the other and returns deeds. Duplicates do not come here, because the router refuses them.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ FANOUT_MIN = 2
 class ForwardingLimits:
     """The fan-out, times and bounds of forwarding.
 
-    `fanout`: to how many routers a message goes, neighbours on the ring among them. `failover_s`: how long a router has
-    to take custody of a copy. From `large_bytes` on, links at random get a message's id in its place (R-C34). Copies of
-    at most `pending_max` messages with `pending_bytes_max` are followed. `heard_max`: of how many routers it is known
-    when they took something last.
+    `fanout`: number of routers to which a message is sent, neighbours on the ring included. `failover_s`: seconds that
+    a router has to take custody of a copy. From `large_bytes` on, random links get a message's id instead (R-C34).
+    Copies of at most `pending_max` messages with `pending_bytes_max` are followed. `heard_max`: number of routers whose
+    last sign of life is remembered.
     """
 
     fanout: int = 3
@@ -43,7 +44,7 @@ class ForwardingLimits:
 
 
 class Cause(Enum):
-    """Why the copies of a message are not followed any more, though none was taken."""
+    """Why the copies of a message are no longer followed, though none was taken."""
 
     NOBODY_TOOK_IT = "no router of the whole view took custody"
     NO_ROOM = "more copies are under way than are followed"
@@ -52,10 +53,11 @@ class Cause(Enum):
 
 
 class Origin(NamedTuple):
-    """Who brought a message: a router, or an app of this node (None). `is_member`: a router of the topic's ring.
+    """The bringer of a message: a router, or an app of this node (None). `is_member`: it is a router of the topic's
+    ring.
 
-    What no member brought is of this node, or of a client or LAN neighbour of it. If it has an end (`until_s`, a Unix
-    second), it goes on until a neighbour has taken it or it has expired."""
+    A message not brought by a member comes from this node, or from a client or LAN neighbour of it. If it has an end
+    (`until_s`, a Unix second), it is sent until a neighbour has taken it or it has expired."""
 
     sender: PublicKey | None = None
     is_member: bool = False
@@ -66,7 +68,7 @@ class Origin(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Send the message on to a router; `again`: in place of a copy that another did not take."""
+    """Send the message on to a router; `again`: in place of a copy that another router did not take."""
 
     id: MessageId
     group: PublicKey
@@ -84,13 +86,13 @@ class Announce(NamedTuple):
 
 
 class Silent(NamedTuple):
-    """Note that a router takes nothing: what was sent to it `failover_s` ago it has not taken, nor anything since."""
+    """Report that a router takes nothing: it has not taken a copy sent `failover_s` ago, nor anything since."""
 
     router: PublicKey
 
 
 class Fetch(NamedTuple):
-    """Ask this node's router for the bytes of a message; `fetched` takes the answer."""
+    """Fetch the bytes of a message from this node's router; `fetched` takes the answer."""
 
     id: MessageId
     group: PublicKey
@@ -110,8 +112,8 @@ class Forget(NamedTuple):
 
 
 class GaveUp(NamedTuple):
-    """Note that a message is not followed any more, and to how many routers it was sent; `is_own`: it is of this node,
-    so that perhaps nobody else has it."""
+    """Report that a message is no longer followed, and to how many routers it was sent. `is_own`: it is of this node,
+    so perhaps nobody else has it."""
 
     id: MessageId
     group: PublicKey
@@ -127,7 +129,7 @@ Deed = Copy | Announce | Silent | Fetch | Remember | Forget | GaveUp
 
 
 class _Copying:
-    """One of the copies of a message: the router that it went to last; `is_over`: it was taken, or given up."""
+    """One copy of a message, and the router that it went to last. `is_over`: it was taken, or given up."""
 
     __slots__ = ("is_over", "to", "toward")
 
@@ -137,7 +139,7 @@ class _Copying:
 
 
 class _Pending:
-    """A message whose copies are under way: `by_router` has the copy that each router was sent, `open` counts those
+    """A message whose copies are in progress. `by_router`: the copy that each router was sent; `open`: number of copies
     that are not over."""
 
     __slots__ = ("by_router", "group", "is_taken", "open", "origin", "wire")
@@ -150,10 +152,10 @@ class _Pending:
 
 
 class Forwarding:
-    """The copies of one node that are under way.
+    """The copies of one node that are in progress.
 
-    `topics` has the live neighbours of each; what is of no topic here is not forwarded. Seconds are monotonic but for
-    expiries and `wall_s`. `copies`, `copies_again`, `announced`: how many of each were sent.
+    `topics` has the live neighbours of each topic; messages of other topics are not forwarded. Seconds are monotonic
+    except for expiries and `wall_s`. `copies`, `copies_again`, `announced`: how many of each were sent.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class Forwarding:
         return len(self._pending)
 
     def oldest_untaken(self, group: PublicKey) -> tuple[MessageId, Own] | None:
-        """Return the first message of this node in a topic of which no neighbour has taken custody; None: all have."""
+        """Return the first message of this node in a topic that no neighbour has taken; None if all are taken."""
         return self._untaken.oldest(group)
 
     @property
@@ -210,7 +212,7 @@ class Forwarding:
         return [*deeds, *self._begin(id, _Pending(group, wire, origin), topic, now_s)]
 
     def taken(self, id: MessageId, to: PublicKey, now_s: float) -> list[Deed]:
-        """Note that a router has taken custody of its copy."""
+        """Record that a router has taken custody of its copy."""
         self._hear(to, now_s)
         deeds: list[Deed] = []
         if self._untaken.end(id):
@@ -225,12 +227,12 @@ class Forwarding:
         return [*deeds, *self._end_copy(id, pending, copy, now_s)]
 
     def refused(self, id: MessageId, to: PublicKey, now_s: float) -> list[Deed]:
-        """Send a copy to another router at once, since the one that it went to will not take it."""
+        """Send a copy to another router at once, because its router will not take it."""
         found = self._open_copy(id, to)
         return [] if found is None else self._advance(id, *found, now_s)
 
     def fetched(self, id: MessageId, wire: bytes | None, now_s: float) -> list[Deed]:
-        """Take in the answer to `Fetch`; without its bytes a message cannot go on."""
+        """Handle the answer to `Fetch`; without its bytes a message cannot be sent on."""
         own = self._untaken.fetched(id)
         if own is None:
             return []
@@ -241,19 +243,19 @@ class Forwarding:
         return self._begin(id, _Pending(own.group, wire, Origin(until_s=own.until_s)), topic, now_s)
 
     def restore(self, kept: Iterable[tuple[MessageId, Own]], now_s: float) -> None:
-        """Take in what `Remember` kept before a restart: all of it is tried again."""
+        """Load the messages kept by `Remember` before a restart: all of them are tried again."""
         for id, own in kept:
             if self._untaken.add(id, own):
                 self._untaken.rest(id, now_s)
 
     def left(self, group: PublicKey) -> list[Deed]:
-        """Forget all of a topic that this node has left."""
+        """Forget all messages of a topic that this node has left."""
         for id in [id for id, one in self._pending.items() if one.group == group]:
             self._drop(id)
         return [Forget(id) for id in self._untaken.of(group) if self._untaken.end(id)]
 
     def tick(self, now_s: float, wall_s: float) -> list[Deed]:
-        """Send the copies to others that were not taken in time, and try again what waits."""
+        """Send copies that were not taken in time to other routers, and retry waiting messages."""
         deeds: list[Deed] = []
         while self._timers and self._timers[0][0] <= now_s:
             _, id, to = self._timers.popleft()
@@ -283,7 +285,7 @@ class Forwarding:
         return pending, copy
 
     def _forget_timers(self) -> None:
-        """Remove the timers in front whose copies are over, so that nobody is woken for them."""
+        """Remove timers at the front whose copies are over, so that they cause no wake-up."""
         while self._timers and self._open_copy(*self._timers[0][1:]) is None:
             self._timers.popleft()
 
@@ -316,7 +318,7 @@ class Forwarding:
         return Copy(id, pending.group, pending.wire, copy.to, again)
 
     def _advance(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float) -> list[Deed]:
-        """Send a copy to the next candidate; without one it is over."""
+        """Send a copy to the next candidate; if there is none, the copy is over."""
         topic, other = self._topics.get(pending.group), None
         if topic is not None:
             sender, is_member, _ = pending.origin
@@ -347,7 +349,7 @@ class Forwarding:
         self._bytes -= len(self._pending.pop(id).wire)
 
     def _make_room(self, size: int, now_s: float) -> list[Deed]:
-        """Follow the oldest messages no more until there is room; those of this node are tried again later."""
+        """Stop following the oldest messages until there is room; those of this node are retried later."""
         limits, deeds, pending = self._limits, list[Deed](), self._pending
         while pending and (len(pending) >= limits.pending_max or self._bytes + size > limits.pending_bytes_max):
             id = next(iter(pending))
@@ -361,7 +363,7 @@ class Forwarding:
         return deeds
 
     def _hear(self, router: PublicKey, now_s: float) -> None:
-        """Note that a router takes or brings something now; of too many, the first is forgotten."""
+        """Record that a router takes or sends something now; beyond the limit, the first is forgotten."""
         self._heard_s.pop(router, None)
         if len(self._heard_s) >= self._limits.heard_max:
             del self._heard_s[next(iter(self._heard_s))]

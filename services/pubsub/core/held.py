@@ -1,7 +1,7 @@
-"""Which messages of each topic this node holds, in the order in which they are compared (R-C35).
+"""The messages of each topic that this node holds, in the order in which they are compared (R-C35).
 
-The router is asked for them, in pages, and after that only for what has arrived since: it alone knows which bytes are
-still there, and a topic that is never compared costs nothing. If it has let go of messages before their time, all are
+The router is asked for them in pages, and later only for those that have arrived since: it alone knows which bytes are
+still there, and a topic that is never compared costs nothing. If it has deleted messages before their time, all are
 asked for again.
 """
 
@@ -22,16 +22,16 @@ MINUTES_MAX = 1 << 32
 
 
 def minute_at(wall_s: float) -> int:
-    """Return the expiry minute that is passing at a Unix second."""
+    """Return the present expiry minute at a Unix second."""
     return max(0, int(wall_s - EPOCH_S) // 60)
 
 
 @dataclass(slots=True)
 class _Index:
-    """What is held of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that expire
-    before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for.
-    `count`: how many have been listed, each with the next rank; `came_s` and `came_rank`: from which rank on they came
-    at that Unix second or later."""
+    """The held messages of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that
+    expire before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for
+    again. `count`: how many have been listed, each with the next rank; `came_s` and `came_rank`: messages from this
+    rank on came at that Unix second or later."""
 
     ids: IdSet = field(default_factory=IdSet)
     count: int = 0
@@ -73,17 +73,18 @@ class Held:
         return sum(len(one.ids) for one in self._indexes.values())
 
     def is_fresh(self, group: PublicKey, now: c.Now) -> bool:
-        """Whether all that the router held a moment ago is known."""
+        """Whether everything that the router held a moment ago is known."""
         index = self._indexes.get(group)
         return index is not None and not index.is_asked and now.mono_s - index.at_s <= self._fresh_s
 
     def view(self, group: PublicKey, lo: int, hi: int) -> View:
-        """Return what is held and expires in minute `lo` or later, before minute `hi`."""
+        """Return the held ids that expire in minute `lo` or later, before minute `hi`."""
         index = self._indexes[group]
         return View(index.ids, max(lo, index.floor), hi)
 
     def came_before(self, group: PublicKey, wall_s: float) -> int:
-        """Return the rank below which messages came before that Unix second, and from which on they came later."""
+        """Return the rank below which messages came before that Unix second, and the rank from which on they came
+        later."""
         index = self._indexes[group]
         at = bisect_left(index.came_s, int(wall_s))
         if not index.came_s:
@@ -91,7 +92,7 @@ class Held:
         return min(RANK_MAX, index.came_rank[at] if at < len(index.came_s) else index.count)
 
     def refresh(self, group: PublicKey) -> list[c.Deed]:
-        """Ask the router for what has arrived since, unless it is being asked."""
+        """Ask the router for the messages that have arrived since, unless a question is open."""
         index = self._indexes.setdefault(group, _Index())
         if index.is_asked:
             return []
@@ -99,7 +100,7 @@ class Held:
         return [c.ListHeld(group, index.upto)]
 
     def heard(self, page: c.HeldIds, now: c.Now) -> list[c.Deed]:
-        """Take in a page; ask for the next, or for all again."""
+        """Handle a page; ask for the next one, or for all again."""
         index = self._indexes.get(page.group)
         if index is None or not index.is_asked:
             return []
@@ -121,7 +122,7 @@ class Held:
         return []
 
     def _trim(self, index: _Index) -> None:
-        """Leave out what expires first, if there is too much."""
+        """Leave out the ids that expire first, if there are too many."""
         over = self.count - self._ids_max
         if over > 0 and len(index.ids):
             last = minute_of(index.ids.key_at(min(over, len(index.ids)) - 1))

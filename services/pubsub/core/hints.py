@@ -1,4 +1,4 @@
-"""Routers that a group link names: they are dialled at once, since a small group is not found by chance (C28)."""
+"""Routers named in group links: they are dialled at once, because a small group is not found by chance (C28)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HINTED_MAX = 1_024
 
 @dataclass(frozen=True, slots=True)
 class HintLimits:
-    """When a router that a hint names is looked at again: after `again_s`, each time twice as long up to `again_s_max`,
-    and every `shared_s` as long as a group is shared with it.
+    """The times of looks at a router that a hint names: after `again_s`, each time twice as long up to `again_s_max`,
+    and every `shared_s` while a group is shared with it.
 
-    Then it is dialled, unless it is connected; after `tries_max` times in a row only if one of its groups has no
-    neighbour here. `hinted_max`: routers that are looked at so at once; the oldest are forgotten."""
+    At each look it is dialled unless it is connected; after `tries_max` times in a row only if one of its groups has no
+    neighbour here. `hinted_max`: routers that are watched at a time; the oldest are forgotten."""
 
     again_s: float = 5.0
     again_s_max: float = 600.0
@@ -32,7 +32,7 @@ class HintLimits:
 
 @dataclass(slots=True)
 class Dialled:
-    """A router that was named, how often it was dialled in a row, and when it is looked at next."""
+    """A router that was named, how often it was dialled in a row, and the time of the next look."""
 
     urls: tuple[str, ...]
     groups: set[PublicKey]
@@ -42,10 +42,10 @@ class Dialled:
 
 class Hints:
     """Dials each router that a hint names until a group of the hint is shared with it: its pub/sub service is met like
-    any other when it is connected, and the link may break before that has come to an end.
+    any other when it is connected, but the link may break before the meeting ends.
 
-    It is remembered as long as one of its groups is wanted: two cores that know of each other by a link alone, and have
-    forgotten each other's advertisements, find each other again."""
+    A router is remembered as long as one of its groups is wanted, so two cores that know each other by a link alone,
+    and have forgotten each other's advertisements, find each other again."""
 
     def __init__(self, known: Known, others: Others, limits: HintLimits | None = None) -> None:
         self._known = known
@@ -84,7 +84,7 @@ class Hints:
             found.urls, found.tries, found.next_s = urls, 0, -inf
 
     def _is_shared(self, router: PublicKey, groups: Iterable[PublicKey]) -> bool:
-        """Whether one of the groups is shared with a router that is connected, or a neighbour in it."""
+        """Whether one of the groups is shared with the router, and it is connected or a neighbour in that group."""
         topics = [topic for group in groups if (topic := self._known.topics.get(group)) is not None]
         linked = router in self._others.linked
         return any(router in topic.t and (linked or router in topic.neighbours) for topic in topics)
@@ -105,7 +105,7 @@ class Hints:
             yield c.Wake(now.wall_s + max(0.01, due_s - now.mono_s))
 
     def _look(self, router: PublicKey, one: Dialled, now: c.Now) -> Iterator[c.Deed]:
-        """Dial a router that a hint names, if it is time to."""
+        """Dial a router that a hint names, if it is time."""
         limits = self._limits
         if self._is_shared(router, one.groups):
             one.tries, one.next_s = 0, now.mono_s + limits.shared_s

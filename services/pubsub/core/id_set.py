@@ -24,7 +24,7 @@ LEAF_BYTES_MAX = LEAF_MAX * ROW_BYTES
 SUM_MASK = (1 << 8 * ID_BYTES) - 1
 FINGERPRINT_BYTES = 16
 END = b"\xff" * (KEY_BYTES + 1)
-"""A bound behind every key."""
+"""A bound after every key."""
 
 
 def key_of(minute: int, identity: bytes) -> bytes:
@@ -63,9 +63,9 @@ class IdSet:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def add(self, keys: Iterable[bytes], rank: int = 0) -> int:
-        """Add keys, of which the first has that rank, the next one more, and so on; return how many of them were new.
+        """Add keys, the first of which has that rank, the next one more, and so on; return how many of them were new.
 
-        A key that is there keeps its rank."""
+        An existing key keeps its rank."""
         before = self._count
         for place, key in enumerate(keys, rank):
             self._add(key, min(place, RANK_MAX))
@@ -91,7 +91,7 @@ class IdSet:
             self._split(at)
 
     def _split(self, at: int) -> None:
-        """Divide a leaf: in the middle, or behind its last but one key if ids come in ascending order."""
+        """Split a leaf: in the middle, or before its last key if ids come in ascending order."""
         leaf = self._leaves[at]
         cut = LEAF_BYTES_MAX if at + 1 == len(self._leaves) else LEAF_BYTES_MAX // 2
         self._leaves[at : at + 1] = leaf[:cut], leaf[cut:]
@@ -99,7 +99,7 @@ class IdSet:
         self._sums[at : at + 1] = _sum(leaf[:cut]), _sum(leaf[cut:])
 
     def remove(self, keys: Iterable[bytes]) -> None:
-        """Remove those of the keys that are there."""
+        """Remove the keys that are present."""
         for key in keys:
             at = bisect_right(self._firsts, key) - 1
             leaf = self._leaves[at] if at >= 0 else b""
@@ -109,7 +109,7 @@ class IdSet:
                 self._count -= 1
 
     def drop_before(self, bound: bytes) -> int:
-        """Remove all keys before a bound, such as those that have expired; return how many."""
+        """Remove all keys before a bound, such as expired ones; return how many."""
         whole = max(0, bisect_left(self._firsts, bound) - 1)
         gone = sum(map(len, self._leaves[:whole])) // ROW_BYTES
         del self._leaves[:whole], self._firsts[:whole], self._sums[:whole]
@@ -130,7 +130,7 @@ class IdSet:
     # -- runs ------------------------------------------------------------------------------------------------
 
     def position(self, bound: bytes) -> int:
-        """Return how many keys stand before the bound: a key, the beginning of one, or `END`."""
+        """Return how many keys are before the bound: a key, the beginning of one, or `END`."""
         self._add_up()
         at = bisect_left(self._firsts, bound) - 1
         return 0 if at < 0 else self._starts[at] + _position(self._leaves[at], bound)
@@ -151,7 +151,7 @@ class IdSet:
         return [int.from_bytes(row[KEY_BYTES:], "big") for row in self._rows(start, stop)]
 
     def rank(self, key: bytes) -> int:
-        """Return the rank of a key; of one that is not there, that behind all."""
+        """Return the rank of a key; for an absent one the highest possible rank."""
         at = self.position(key)
         return self.ranks(at, at + 1)[0] if key in self else RANK_MAX
 
@@ -182,7 +182,7 @@ class IdSet:
 
 
 def fingerprint(sum_: int, count: bytes) -> bytes:
-    """Return the fingerprint of ids with that sum; `count`: how many they are, as the protocol writes numbers."""
+    """Return the fingerprint of ids with that sum; `count`: their number, encoded as in the protocol."""
     return sha256((sum_ & SUM_MASK).to_bytes(ID_BYTES, "little") + count).digest()[:FINGERPRINT_BYTES]
 
 

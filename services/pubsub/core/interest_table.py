@@ -1,7 +1,8 @@
-"""Exchanging filters: which other nodes may want the groups that this one wants, and so are worth a meeting (C36).
+"""Exchange of filters: finds other nodes that may want the groups that this one wants, and so are worth a meeting
+(C36).
 
-`InterestTable` takes in one thing after the other and returns whom to ask; it reads no signature. Each period one of
-those that were not asked for longest is asked, with the own filter and some of others. Ages travel outside the
+`InterestTable` takes one event after the other and returns the nodes to ask; it checks no signature. Each period one of
+the nodes that were not asked for longest is asked, with the own filter and some of others. Ages travel outside the
 signatures and are never reset (D11).
 """
 
@@ -19,10 +20,11 @@ from services.pubsub.core.messages import INTERESTS_MAX, Filter
 
 @dataclass(frozen=True, slots=True)
 class InterestLimits:
-    """How many others are known (`known_max`) and told of (`told_max`), and beyond which age in periods none is.
+    """Most other nodes that are known (`known_max`) and passed on (`told_max`), and the age in periods beyond which
+    none is.
 
-    Of one public network at most `of_prefix_max` are known. `suggested_max`: how many are suggested for a meeting, for
-    the sake of up to `groups_max` groups, those with the fewest neighbours."""
+    At most `of_prefix_max` of one public network are known. `suggested_max`: how many are suggested for a meeting, for
+    up to `groups_max` groups, those with the fewest neighbours."""
 
     known_max: int = 256
     told_max: int = INTERESTS_MAX
@@ -34,9 +36,9 @@ class InterestLimits:
 
 @dataclass(slots=True)
 class Interest:
-    """What is known of another node: the age of that in periods, and its filter and how it reads, if it is known.
+    """The knowledge of another node: its age in periods, and the node's filter with its evidence, if it is known.
 
-    `asked`: since how many periods it has not been asked."""
+    `asked`: number of periods since it was asked."""
 
     neighbour: Neighbour
     age: int
@@ -63,17 +65,18 @@ class InterestTable:
         return len(self._known)
 
     def rev(self, router: PublicKey) -> int:
-        """Return the revision of the filter that is known of a router, -1 if there is none."""
+        """Return the revision of a router's known filter, -1 if there is none."""
         found = self._known.get(router)
         return -1 if found is None or found.filter is None else found.filter.rev
 
     def offer(self, neighbour: Neighbour) -> None:
-        """Take in a node that was found elsewhere, without a filter."""
+        """Add a node that was found elsewhere, without a filter."""
         if neighbour.router not in self._known:
             self._put(Interest(neighbour, 0))
 
     def take(self, neighbour: Neighbour, age: int, found: Filter) -> bool:
-        """Take in a filter, unless a newer one is known; return whether it can have been told so."""
+        """Add a filter, unless a newer one is known; return False if no filter made by the rules has that many bits
+        set."""
         if count_ones(found.bits) > ONES_MAX:
             return False
         if neighbour.router == self._own or age > self._limits.age_max:
@@ -92,7 +95,7 @@ class InterestTable:
         self._known.pop(router, None)
 
     def period(self) -> Neighbour | None:
-        """Let a period pass; return whom to ask: somebody that was not asked for longest, at random."""
+        """Let a period pass; return the node to ask: a random one of those not asked for longest."""
         for one in self._known.values():
             one.age += 1
             one.asked += 1
@@ -107,12 +110,12 @@ class InterestTable:
         return chosen.neighbour
 
     def told(self, to: PublicKey) -> tuple[Interest, ...]:
-        """Return some filters at random, to tell a node of."""
+        """Return some random filters to pass on to a node."""
         found = [one for one in self._known.values() if one.filter is not None and one.neighbour.router != to]
         return tuple(self._chance.sample(found, min(self._limits.told_max, len(found))))
 
     def suggested(self, groups: Sequence[tuple[PublicKey, int]], but: Collection[PublicKey]) -> tuple[Neighbour, ...]:
-        """Return whom to meet, the most promising first; `groups`: each with the number of its neighbours here."""
+        """Return the nodes to meet, the most promising first. `groups`: each with the number of its neighbours here."""
         if not groups:
             return ()
         loneliest = self._loneliest(groups)
@@ -122,14 +125,15 @@ class InterestTable:
         return tuple([one.neighbour for one in found[: self._limits.suggested_max]])
 
     def _loneliest(self, groups: Sequence[tuple[PublicKey, int]]) -> list[tuple[PublicKey, int]]:
-        """Return the groups with the fewest neighbours; of those with equally many, some at random."""
+        """Return the groups with the fewest neighbours; among equals, random ones."""
         most = self._limits.groups_max
         if len(groups) <= most:
             return list(groups)
         return sorted(self._chance.sample(groups, len(groups)), key=lambda one: one[1])[:most]
 
     def _put(self, one: Interest) -> None:
-        """Take in a node; of too many, the oldest gives way, and of too many of one public network one of these."""
+        """Add a node; beyond the limit the oldest is replaced, or the oldest of its public network if that has too
+        many."""
         prefix, known = one.neighbour.prefix, self._known
         if one.neighbour.router == self._own:
             return

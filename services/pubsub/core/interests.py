@@ -1,7 +1,7 @@
-"""INTERESTS between pub/sub services: who may want the same groups, without a list of them (C36).
+"""INTERESTS between pub/sub services: finds nodes that may want the same groups, without listing these (C36).
 
-`InterestTable` decides whom to ask and who is worth a meeting; here its questions become messages, and what comes is
-judged before it counts. Other nodes are known from what discovery announces on this node, and from each other.
+`InterestTable` decides which nodes to ask and to meet; here its questions become messages, and received data is checked
+before it counts. Other nodes are known from discovery's announcements on this node, and from each other.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ DISCOVERY = "discovery"
 class ExchangeLimits:
     """The times and costs of exchanges of filters.
 
-    A period lasts `period_s`, and each of the first `fast_periods` lasts `fast_s`, after the start and after a group is
-    added, give or take `jitter` of it; an answer counts for `answer_s`. The own filter is made anew
-    `changed_s` after a group was added or went, and every `renew_s`. A filter that was made more than `life_s` ago, or
-    `ahead_s` in the future, does not count. A router may ask `asks_per_s`, and `asks_burst` at once; of `routers_max`
-    routers questions are counted. `signatures_per_s` are verified for all, `signatures_burst` of them at once.
+    A period lasts `period_s`, and each of the first `fast_periods` after the start and after an added group lasts
+    `fast_s`, give or take `jitter` of it; an answer is accepted for `answer_s`. The own filter is made again
+    `changed_s` after a group was added or removed, and every `renew_s`. A filter that was made more than `life_s` ago,
+    or `ahead_s` in the future, does not count. A router may ask `asks_per_s`, and `asks_burst` at once; the questions
+    of `routers_max` routers are counted. `signatures_per_s` are verified for all routers together, `signatures_burst`
+    of them at once.
     """
 
     period_s: float = 10.0
@@ -67,7 +68,7 @@ class ExchangeLimits:
 
 
 class Interests:
-    """Makes the own filter, asks somebody for others each period, and suggests whom to meet."""
+    """Makes the own filter, asks a node for others each period, and suggests nodes to meet."""
 
     def __init__(self, setup: c.Setup, known: Known, others: Others, limits: ExchangeLimits | None = None) -> None:
         self._known = known
@@ -154,7 +155,7 @@ class Interests:
         yield c.Attest(FILTER_LABEL.decode(), encode([rev, bits]), SIGNED)
 
     def _listen(self, own: Advertisement) -> Iterator[c.Deed]:
-        """Join the group in which discovery of this node announces others."""
+        """Join the group in which discovery announces other nodes on this node."""
         found = own.services.get(DISCOVERY)
         if found is not None and found != self._discovery:
             self._discovery = found
@@ -163,7 +164,8 @@ class Interests:
     # -- what comes in -----------------------------------------------------------------------------------------------
 
     def _announced(self, body: bytes, now: c.Now) -> None:
-        """Take in an advertisement that discovery of this node announces; it was verified there, and is once more."""
+        """Handle an advertisement that discovery announces on this node; it was verified there, and is verified again
+        here."""
         try:
             advert = decode_advertisement(body)
         except Malformed:
@@ -195,7 +197,7 @@ class Interests:
     def _take_filter(
         self, table: InterestTable, by: PublicKey, of: Neighbour, age: int, found: Filter, now: c.Now
     ) -> None:
-        """Take in a filter if its age, its times, its signature and its form are right."""
+        """Accept a filter if its age, its times, its signature and its form are right."""
         made_s = found.rev / 1000
         if age > self._limits.table.age_max:
             return

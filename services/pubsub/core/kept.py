@@ -1,4 +1,4 @@
-"""What the pub/sub service keeps on disk: the rows of cddl/pubsub-store.cddl, and their version."""
+"""The state that the pub/sub service keeps on disk: the rows of cddl/pubsub-store.cddl, and their version."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ FORMS: Mapping[bytes, Form] = MappingProxyType({
     caught_up.MISSED: Form("the number of messages missed", KEY_BYTES, range(_TWO, _TWO + 1)),
     caught_up.CAUGHT_UP: Form("a figure for apps", KEY_BYTES + _NUMBER, _HEARD),
 })  # fmt: skip
-"""By the beginnings of their keys."""
+"""The forms of the rows, by the beginnings of their keys."""

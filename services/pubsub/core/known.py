@@ -1,4 +1,5 @@
-"""What the parts of the pub/sub service share: the keys of this node, its topics, and the neighbours of each."""
+"""The state that the parts of the pub/sub service share: the keys of this node, its topics, and the neighbours of
+each."""
 
 from __future__ import annotations
 
@@ -32,21 +33,21 @@ Side = tuple[Neighbour, ...]
 Place = tuple[PublicKey, PublicKey]
 """A group and a router."""
 LOST_MAX = 256
-"""Of so many routers a topic remembers that they were live; of more, some are forgotten."""
+"""Number of routers that a topic remembers as having been live; beyond it some are forgotten."""
 
 
 class Topic:
     """A group that is wanted here, and the neighbours with which it is shared.
 
     `after` and `before` hold the live neighbours on each side of this node on the ring, nearest first, and `others`
-    live ones at random: at most 10 each. Of a small topic a neighbour may stand on both sides; among the others stands
-    none of either side. Live: met, and not found silent since. On a leaf, `others` are the uplinks with a pub/sub
-    service. `t`: what this node and a partner call the group, by the partner's router. `caught_up_s`: the Unix second
-    of the last comparison with another node that ended well, None before the first; `missing`: how many messages
-    nobody who was asked then had. Since the topic is wanted: `received`, how many messages came for the first time,
-    also from this node; `copies`, how many copies of them were sent to routers; `repaired`, how many came because they
-    were missed and asked for. `lost`: routers that were live here and are not any more; `back`: where those that are
-    live again are noted, each with the group.
+    live ones at random: at most 10 each. In a small topic a neighbour may be on both sides; `others` has none of either
+    side. Live: met, and not silent since. On a leaf, `others` are the uplinks with a pub/sub service. `t`: by the
+    partner's router, the topic by which this node and the partner name the group. `caught_up_s`: the Unix second of the
+    last comparison with another node that ended well, None before the first; `missing`: how many messages no router
+    asked then had. Since the topic is wanted: `received`, messages that came for the first time, those of this node
+    included; `copies`, copies of them sent to routers; `repaired`, messages that came because they were asked for.
+    `lost`: routers that were live here and are not any more; `back`: the record of those that are live again, each with
+    the group.
     """
 
     __slots__ = (
@@ -70,13 +71,13 @@ class Topic:
 
     @property
     def neighbours(self) -> dict[PublicKey, Neighbour]:
-        """All neighbours of the view, by their routers' keys."""
+        """Return all neighbours of the view, by their routers' keys."""
         return {one.router: one for one in (*self.after, *self.before, *self.others)}
 
     def show(self, after: Side, before: Side, others: Side) -> None:
-        """Take these as the live neighbours, and note who is live again after it was not.
+        """Take these as the live neighbours, and record which of them were not live before.
 
-        Those who were not live have been sent nothing meanwhile."""
+        Those were sent nothing in the meantime."""
         if (after, before, others) == (self.after, self.before, self.others):
             return
         earlier = self.neighbours.keys()
@@ -91,11 +92,10 @@ class Topic:
 class Known:
     """The key of this service, that of its router once it has started, and the topics by the keys of their groups.
 
-    `fell_silent`: routers that did not take or answer something, and are still to be asked whether they are there.
-    `back`: neighbours that are live again in a topic, and with which it is still to be compared what both hold.
-    `is_history(id)`: whether a message that comes was asked for as history, which is kept and goes no further.
-    `oldest_untaken(group, router)`: the first message published here that no neighbour has taken yet, and that this
-    router will be sent, as it is no leaf.
+    `fell_silent`: routers that did not take or answer something, and must still be asked whether they are there.
+    `back`: neighbours that are live again in a topic, which must still be compared with them. `is_history(id)`: whether
+    a message was asked for as history, which is kept and not sent on. `oldest_untaken(group, router)`: the first
+    message published here that no neighbour has taken yet, and that this router will be sent, as it is no leaf.
     """
 
     __slots__ = (
@@ -125,20 +125,20 @@ class Known:
         return f"<{len(self.topics)} topics, shared with {len(self._shared)} routers>"
 
     def topic(self, router: PublicKey, t: bytes) -> Topic | None:
-        """Return the topic that a router calls `t`, in its last meeting with this node or the one before; else None."""
+        """Return the topic that a router named `t` in its last meeting with this node or the one before; else None."""
         group = self._earlier.get(router, {}).get(t)
         topic = None if group is None else self.topics.get(group)
         return topic if topic is not None and router in topic.t else None
 
     def shared_with(self, router: PublicKey) -> tuple[Topic, ...]:
-        """Return the topics in common with a router, as the last meeting found them."""
+        """Return the topics shared with a router, as of the last meeting."""
         shared = self._shared.get(router, {})
         return tuple([self.topics[group] for group in shared if group in self.topics])
 
     def share(self, router: PublicKey, topics: Mapping[PublicKey, bytes]) -> None:
-        """Note what is in common with a router and what both call it, in place of what was before.
+        """Record the groups shared with a router and their topics, in place of the earlier ones.
 
-        What was said before the last meeting is still understood: it may be under way."""
+        Topics of the last meeting but one are still understood, because messages may be on their way."""
         before = self._shared.pop(router, {})
         for group in before.keys() - topics.keys():
             if group in self.topics:
@@ -159,7 +159,7 @@ class Known:
             self._shared.get(router, {}).pop(group, None)
 
     def silent(self, router: PublicKey) -> None:
-        """Note that a neighbour did not take or answer something in time: it is not live until it is heard again."""
+        """Record that a neighbour did not take or answer something in time: it is not live until it is heard again."""
         self.fell_silent.add(router)
         for topic in self.shared_with(router):
             after, before, others = (

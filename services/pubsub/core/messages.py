@@ -6,9 +6,9 @@
     [11] [12 COMPARE]            a question and its answer: which messages each has (C35)
     [13 HAVE]                    ids of large messages that can be asked for (C34)
 
-Types 1 to 4 are SUB, UNSUB and their acknowledgements (`router.core.wire.pubsub`). A shared group is called by the
-topic that a meeting gave it; no message names a group. Size and type are judged before anything is decoded. Signatures
-are not checked here.
+Types 1 to 4 are SUB, UNSUB and their acknowledgements (`router.core.wire.pubsub`). A shared group is named by the topic
+from a meeting; no message names a group itself. Size and type are checked before anything is decoded. Signatures are
+not checked here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _signed_filter(rev: int, bits: bytes) -> bytes:
 
 
 class Interested(NamedTuple):
-    """Another node: the age of what is said of it in periods, its advertisement, and its pub/sub service's filter."""
+    """Another node: the age of this knowledge in periods, its advertisement, and its pub/sub service's filter."""
 
     age: int
     advert: Advertisement
@@ -72,7 +72,7 @@ class Interested(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskInterests:
-    """The sender's filter and some of others, and the wish for others."""
+    """A request for filters, with the sender's own and some of others."""
 
     mine: Filter
     view: tuple[Interested, ...]
@@ -87,7 +87,7 @@ class TellInterests:
 
 
 class Member(NamedTuple):
-    """A member of a ring: where its advertisement stands in the message, and the age in periods."""
+    """A member of a ring: the place of its advertisement in the message, and its age in periods."""
 
     at: int
     age: int
@@ -102,7 +102,7 @@ class Ring(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskRings:
-    """Members of topics that are shared with the recipient, and the wish for others."""
+    """A request for ring members, with members of topics that are shared with the recipient."""
 
     adverts: tuple[Advertisement, ...]
     rings: tuple[Ring, ...]
@@ -120,8 +120,8 @@ class TellRings:
 class Compare:
     """A step of a comparison of a topic's messages whose expiry minute is at least `lo` and less than `hi`.
 
-    `m`: what negentropy says (C35). `age`: for how many seconds the topic has been wanted here; what the other took
-    before then is none of the news to the apps of this node."""
+    `m`: the negentropy frame (C35). `age`: seconds for which the topic has been wanted here; messages that the other
+    took earlier are no news to the apps of this node."""
 
     t: bytes
     lo: int
@@ -132,8 +132,8 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The answer to `Compare`. `order`: the ranks of the ids that `m` lists (`arrival_order`); `old`: what has a lower
-    rank came more than the asker's `age` ago."""
+    """The answer to `Compare`. `order`: the ranks of the ids that `m` lists (`arrival_order`); `old`: messages with a
+    lower rank came more than the asker's `age` ago."""
 
     t: bytes
     lo: int
@@ -145,7 +145,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Have:
-    """Ids of messages of a topic that the sender holds, and sends when asked."""
+    """Ids of messages of a topic that the sender holds, and sends on request."""
 
     t: bytes
     ids: tuple[MessageId, ...]

@@ -1,4 +1,4 @@
-"""Notes about single messages, as many a minute as the node's log is to have; beyond that they are counted."""
+"""Notes about single messages, up to a number a minute in the node's log; beyond it they are only counted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from router.service import contract as c
 
 NOTES_PER_MINUTE = 60
 ROWS_MAX = 64
-"""Rows that are counted apart in a minute; beyond them all of an event count as one."""
+"""Most rows that are counted separately in a minute; beyond it all of an event count as one."""
 
 Row = tuple[str, Reason | None, str]
-"""An event, its reason, and where it came from or went to."""
+"""An event, its reason, and the router that the message came from or went to."""
 
 
 class MinuteNotes:
@@ -28,7 +28,7 @@ class MinuteNotes:
         return f"<notes of a minute: {sum(self._counts.values())} events counted>"
 
     def __bool__(self) -> bool:
-        """Whether a minute has begun: something was noted or counted since the last `take`."""
+        """Whether anything was noted or counted since the last `take`."""
         return self._left < self._most or bool(self._counts)
 
     def note(

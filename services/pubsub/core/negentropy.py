@@ -5,14 +5,14 @@ answerer answers each range that differs by finer fingerprints, or by its ids wh
 turn, until it knows which ids only one side has. The answerer keeps nothing between two frames.
 
     frame = 0x61, range*
-    range = upper bound, 0                     both are done with it
+    range = upper bound, 0                     both sides have finished it
           | upper bound, 1, fingerprint(16)    of the sender's ids in it
           | upper bound, 2, count, id(32)*     all of the sender's ids in it
     bound = minute, length, beginning of an id(length)
 
-A range reaches from the last bound up to its own, without it. Numbers are base 128, highest digit first, with 0x80 set
-on all but the last digit. A minute is written as its distance from the last one, plus 1; 0 means: behind everything.
-What follows the last range of a frame is done with.
+A range reaches from the last bound up to its own, exclusive. Numbers are base 128, highest digit first, with 0x80 set
+on all but the last digit. A minute is written as its distance from the last one, plus 1; 0 means: after everything.
+Everything after the last range of a frame is finished.
 
 Everything is bounded: a frame has at most `FRAME_BYTES_MAX` bytes, and reading it costs no more than a fixed amount per
 range, because the sums of ids are kept (`id_set.py`).
@@ -29,11 +29,11 @@ from .id_set import END, FINGERPRINT_BYTES, ID_BYTES, KEY_BYTES, MINUTE_BYTES, I
 VERSION = b"\x61"
 SKIP, FINGERPRINT, IDS = 0, 1, 2
 PARTS = 16
-"""A range that differs is divided into as many parts, or listed if it holds fewer than two ids for each."""
+"""Number of parts into which a range that differs is divided; it is listed if it holds fewer than two ids for each."""
 LISTED_MAX = 2 * PARTS - 1
 FRAME_BYTES_MAX = 60_000
 CLOSING_BYTES = 200
-"""Left free at the end of a frame for ranges that close it."""
+"""Bytes left free at the end of a frame for ranges that close it."""
 DIGITS_MAX = 9  # of a number: 63 bits
 
 
@@ -56,7 +56,7 @@ class View:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the positions of the first key, and behind the last one."""
+        """Return the positions of the first key, and after the last one."""
         return self.position(b""), self.position(END)
 
     def minutes(self, lower: bytes, upper: bytes) -> tuple[int, int]:
@@ -70,8 +70,8 @@ class View:
 
 
 class Needed(NamedTuple):
-    """What an asker knows of a message that it lacks: the first and the last minute in which it can expire, and its
-    place in the order in which the other side took its messages (0 if the other side says nothing of it)."""
+    """An asker's knowledge of a message that it lacks: the first and the last minute in which it can expire, and its
+    place in the order in which the other side took its messages (0 if unknown)."""
 
     first_min: int
     last_min: int
@@ -80,7 +80,7 @@ class Needed(NamedTuple):
 
 @dataclass(slots=True)
 class Differences:
-    """What an asker has found out: ids that only the other has, and keys that only this side has, both in order.
+    """The findings of an asker: ids that only the other side has, and keys that only this side has, both in order.
 
     `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides."""
 
@@ -134,7 +134,7 @@ def answer(view: View, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) 
 def go_on(
     view: View, received: bytes, found: Differences, frame_bytes_max: int = FRAME_BYTES_MAX, ranks: Sequence[int] = ()
 ) -> bytes:
-    """Take in an answer and add to what was `found`; return the asker's next frame, b"" if all is found.
+    """Handle an answer and add to `found`; return the asker's next frame, b"" if all differences are found.
 
     `ranks`: of all ids that the answer lists, or none of them. Raises `BadFrame`."""
     if received[:1] != VERSION:
@@ -146,7 +146,7 @@ def go_on(
 def _compare(
     view: View, received: bytes, found: Differences | None, frame_bytes_max: int, ranks: Sequence[int] = ()
 ) -> _Writer:
-    """Go through the ranges of a frame; `found`: what the asker collects, None at the answerer."""
+    """Go through the ranges of a frame. `found`: the asker's findings, None at the answerer."""
     frame, listed_before = _Writer(frame_bytes_max), 0
     (lower, end), bound, is_done = view.span, b"", False
     reached, last_bound = b"", b""
@@ -197,7 +197,7 @@ def _divide(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writ
 
 
 def _list(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer, room: int) -> int:
-    """Answer a range by as many of its ids as fill the room; return the position behind the last of them."""
+    """Answer a range by as many of its ids as there is room for; return the position after the last of them."""
     stop = min(upper, lower + room // ID_BYTES + 1)
     listed = b"".join(key[MINUTE_BYTES:] for key in view.ids.keys(lower, stop))
     bound = upper_bound if stop == upper else view.ids.key_at(stop)
@@ -206,7 +206,7 @@ def _list(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer
 
 
 def _close(view: View, lower: int, end: int, frame: _Writer) -> _Writer:
-    """Close a full frame by one fingerprint of all that is behind it."""
+    """Close a full frame by one fingerprint of everything after it."""
     frame.put(END, FINGERPRINT, _fingerprint(view, lower, end))
     return frame
 
@@ -216,7 +216,7 @@ def _fingerprint(view: View, lower: int, upper: int) -> bytes:
 
 
 def _between(last: bytes, first: bytes) -> bytes:
-    """Return the shortest bound that parts two successive keys: no longer than what tells them apart."""
+    """Return the shortest bound that separates two successive keys."""
     if last[:MINUTE_BYTES] != first[:MINUTE_BYTES]:
         return first[:MINUTE_BYTES]
     alike = next(at for at in range(MINUTE_BYTES, KEY_BYTES) if last[at] != first[at])
@@ -224,7 +224,7 @@ def _between(last: bytes, first: bytes) -> bytes:
 
 
 def _ids(listed: bytes, ranks: Sequence[int]) -> dict[bytes, int]:
-    """Return the ids of a range with their ranks; all are 0 if the other side says nothing of them."""
+    """Return the ids of a range with their ranks; all are 0 if the other side gives none."""
     ids = [listed[at : at + ID_BYTES] for at in range(0, len(listed), ID_BYTES)]
     return dict(zip(ids, ranks, strict=True)) if len(ranks) == len(ids) else dict.fromkeys(ids, 0)
 
@@ -278,7 +278,7 @@ class _Writer:
 
 
 def _ranges(frame: bytes) -> Iterator[tuple[bytes, int, bytes]]:
-    """Yield upper bound, mode, and the fingerprint or all ids of each range of a frame, as they are read."""
+    """Yield upper bound, mode, and the fingerprint or all ids of each range of a frame, while reading it."""
     at, minute, bound = len(VERSION), 0, b""
     while at < len(frame):
         distance, at = _number(frame, at)

@@ -1,4 +1,4 @@
-"""What the parts of the pub/sub service know of other routers: what they say of themselves, and who is connected."""
+"""The knowledge of other routers that the parts of the pub/sub service share: advertisements, and connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEARNED_S = 2 * 3600
 class Others:
     """`adverts`: verified advertisements; `linked`: the public pub/sub services of routers that are connected.
 
-    `overlay`: the rings, once the service has started, and None on a leaf."""
+    `overlay`: the rings, once the service has started; None on a leaf."""
 
     __slots__ = ("adverts", "linked", "overlay")
 
@@ -32,17 +32,17 @@ class Others:
         return f"<{len(self.linked)} routers with a pub/sub service are connected, {self.adverts!r}>"
 
     def service_of(self, router: PublicKey) -> PublicKey | None:
-        """Return the public pub/sub service of a router: as it said on its link, or in its advertisement."""
+        """Return the public pub/sub service of a router, by its link or its advertisement."""
         return self.linked.get(router) or self.adverts.service_of(router)
 
     def neighbour(self, router: PublicKey) -> Neighbour | None:
-        """Return a router as a member of rings; None if it has no public pub/sub service that is known."""
+        """Return a router as a member of rings; None if it has no known public pub/sub service."""
         service, advert = self.service_of(router), self.adverts.newest(router)
         prefix = None if advert is None else verified(advert, 0).prefix
         return None if service is None else Neighbour(router, service, prefix)
 
     def learn(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
-        """Make a router known to that of this node by the addresses in its advertisement, if there is one."""
+        """Make a router known to this node's router by the addresses in its advertisement, if there is one."""
         advert = self.adverts.newest(router)
         if advert is None:
             return

@@ -1,11 +1,11 @@
-"""Keeping the rings: whom to ask, whom to meet, and who is a neighbour in each topic (C32).
+"""Maintenance of the rings: which members to ask and to meet, and which are neighbours in each topic (C32).
 
-`Overlay` takes in one thing after the other and returns deeds; it reads no signature. Its caller knows for each router
-which pub/sub service it has, encodes the rings, and makes the meetings.
+`Overlay` takes one event after the other and returns deeds; it checks no signature. Its caller knows the pub/sub
+service of each router, encodes the rings, and holds the meetings.
 
-Each period one question goes out, about the topic that has waited longest: in turn to its nearest successor, its
-nearest predecessor and a random member. It carries all topics shared with that partner, up to `rings_max`. For each go
-the members next to the partner's position and some at random. What comes in are candidates; one becomes a neighbour by
+Each period one question is sent, about the topic that has waited longest: in turn to its nearest successor, its nearest
+predecessor and a random member. It covers all topics shared with that partner, up to `rings_max`, each with the members
+next to the partner's position and some at random. Received members are candidates; one becomes a neighbour by a
 meeting.
 """
 
@@ -30,9 +30,9 @@ class OverlayLimits:
     """The numbers of C32.
 
     A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
-    start and after a group becomes wanted. A question is answered within `answer_s`; else the next on that side is
-    asked at once, up to `questions_max` in a period. A message tells of up to `rings_max` topics, of each up to `near`
-    neighbours on each side of the partner and `random` others.
+    start and after a group becomes wanted. Without an answer within `answer_s` the next on that side is asked at once,
+    up to `questions_max` in a period. A message covers up to `rings_max` topics, each with up to `near` neighbours on
+    each side of the partner and `random` others.
     """
 
     period_s: float = 10.0
@@ -49,7 +49,7 @@ class OverlayLimits:
 
 
 class RingOf(NamedTuple):
-    """What is told of a topic, by the name that both call it."""
+    """The members sent about a topic, by the topic's name for both ends."""
 
     t: bytes
     members: tuple[Told, ...]
@@ -60,7 +60,7 @@ class RingOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask a neighbour for its rings, with what is known here."""
+    """Ask a neighbour for its rings, and send it those known here."""
 
     to: Neighbour
     rings: tuple[RingOf, ...]
@@ -85,7 +85,7 @@ Deed = Ask | Reply | MeetWith
 
 
 class Question(NamedTuple):
-    """A question under way: until when its answer counts, and about which topic it was first of all."""
+    """An open question: the time until which its answer is accepted, and its main topic."""
 
     until_s: float
     group: PublicKey
@@ -118,7 +118,7 @@ class Overlay:
 
     @property
     def due_s(self) -> float:
-        """The second at which `tick` has something to do."""
+        """Return the second at which `tick` has something to do."""
         if self._known.fell_silent and self._questions < self._limits.questions_max:
             return -inf
         return min([self._next_s, *(one.until_s for one in self._asked.values())])
@@ -126,20 +126,20 @@ class Overlay:
     # -- topics and neighbours ---------------------------------------------------------------------------------------
 
     def begin(self, group: PublicKey) -> None:
-        """Keep the ring of a topic from now on; the next periods are short."""
+        """Maintain the ring of a topic from now on; the next periods are short."""
         self._rings[group] = TopicRing(self._known.topics[group], self._place, self._limits.view, self._period)
         self._fast, self._next_s = self._limits.fast_periods, -inf
 
     def end(self, group: PublicKey) -> None:
-        """Keep the ring of a topic no more."""
+        """Stop maintaining the ring of a topic."""
         self._rings.pop(group, None)
 
     def is_whole(self, group: PublicKey) -> bool:
-        """Whether the nearest members that are known of on both sides are neighbours."""
+        """Whether the nearest known members on both sides are neighbours."""
         return self._rings[group].is_whole
 
     def met(self, neighbour: Neighbour, now_s: float) -> None:
-        """Take in a router that was met just now: a neighbour in all topics that are shared with it, and no others."""
+        """Record a meeting with a router: it is a neighbour in exactly the topics that are shared with it."""
         router = neighbour.router
         shared = {topic.group for topic in self._known.shared_with(router)}
         in_vain = not shared or any(
@@ -155,7 +155,7 @@ class Overlay:
                 ring.show()
 
     def heard(self, router: PublicKey) -> None:
-        """Note that a router said something just now."""
+        """Record that a router was heard just now."""
         self._known.fell_silent.discard(router)
         for topic in self._known.shared_with(router):
             ring = self._rings.get(topic.group)
@@ -164,17 +164,17 @@ class Overlay:
                 ring.show()
 
     def offer(self, group: PublicKey, candidate: Neighbour, age: int = 0) -> None:
-        """Take in a candidate for a topic that was found elsewhere."""
+        """Add a candidate for a topic that was found elsewhere."""
         ring = self._rings.get(group)
         if ring is not None and candidate.router != self._own and candidate.router not in ring.neighbours:
             ring.candidates.put(candidate, age)
 
     def suggest(self, found: Sequence[Neighbour]) -> None:
-        """Take in routers that may want the same groups, the most promising first, in place of those before."""
+        """Replace the routers that may want the same groups by these, the most promising first."""
         self._candidates.suggest(found)
 
     def absent(self, router: PublicKey, now_s: float) -> None:
-        """Take in that a router could not be reached."""
+        """Record that a router could not be reached."""
         self._candidates.absent(router, now_s)
         for ring in self._rings.values():
             ring.candidates.silence(router)
@@ -187,12 +187,12 @@ class Overlay:
     # -- exchanges ---------------------------------------------------------------------------------------------------
 
     def hear_question(self, by: Neighbour, rings: Iterable[RingOf]) -> Reply | None:
-        """Take in a neighbour's rings, and return what it is told in return; None if no topic is shared."""
+        """Handle a neighbour's rings, and return the members to answer with; None if no topic is shared."""
         found = self._take(by, rings)
         return Reply(by, tuple([self._told(one, by) for one in found])) if found else None
 
     def hear_answer(self, by: Neighbour, rings: Iterable[RingOf]) -> bool:
-        """Take in a neighbour's answer; return whether it was asked."""
+        """Handle a neighbour's answer; return whether it was asked."""
         if self._asked.pop(by.router, None) is None:
             return False
         self._take(by, rings)
@@ -217,7 +217,7 @@ class Overlay:
     # -- a period ----------------------------------------------------------------------------------------------------
 
     def tick(self, now_s: float) -> list[Deed]:
-        """Ask and meet those whose turn it is."""
+        """Ask and meet the members whose time has come."""
         for router in self._candidates.overdue(now_s):
             self.absent(router, now_s)
         deeds: list[Deed] = list(self._give_up(now_s))
@@ -241,7 +241,7 @@ class Overlay:
         yield from map(MeetWith, self._candidates.choose(rings, self._chance, now_s))
 
     def _ask_next(self, now_s: float) -> Iterator[Ask]:
-        """Ask about the topic that has waited longest, of those about which somebody can be asked."""
+        """Ask about the topic that has waited longest, among those for which a member can be asked."""
         for ring in sorted(self._rings.values(), key=lambda one: one.since):
             partner = ring.partner(self._chance)
             if partner is None:
@@ -263,7 +263,7 @@ class Overlay:
         return Ask(partner, tuple([self._told(one, partner) for one in rings]))
 
     def _ask_the_silent(self, now_s: float) -> Iterator[Ask]:
-        """Ask those who did not take something whether they are there."""
+        """Ask the members that did not take something whether they are there."""
         silent = self._known.fell_silent
         while silent and self._questions < self._limits.questions_max:
             router = silent.pop()
@@ -276,7 +276,7 @@ class Overlay:
                 yield self._ask(rings[0], seat.neighbour, now_s)
 
     def _give_up(self, now_s: float) -> Iterator[Ask]:
-        """Remove those who did not answer, and ask the next on that side."""
+        """Remove the members that did not answer, and ask the next on that side."""
         for router, question in [one for one in self._asked.items() if one[1].until_s <= now_s]:
             del self._asked[router]
             self._remove(router, now_s)

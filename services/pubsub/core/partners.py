@@ -1,8 +1,8 @@
-"""Which groups are wanted here, and with which routers they are shared, as MEET and MET tell (D20, C27).
+"""The groups wanted here, and the routers with which they are shared, found by MEET and MET (D20, C27).
 
-`Meetings` decides; here its words become messages, and what is in common an `Agree` and a place on the rings. Who does
-not know a group learns nothing of it. Routers whose pub/sub service is not public, as those of leaves, are met as well,
-but stand on no ring.
+`Meetings` decides; here its words become messages, and shared groups become an `Agree` and a place on the rings. A
+router that does not know a group learns nothing of it. Routers whose pub/sub service is not public, as those of leaves,
+are met as well, but are on no ring.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ AGREED_S = 7200
 TOPICS_MAX = 4_096
 PARTNERS_KEPT_MAX = 50
 AGAIN_S = 60.0
-"""After so long a router that is connected is met again whose pub/sub service has not answered; by a leaf also one that
-fell silent, as its service may have started again. On a core the rings find that out."""
+"""Seconds after which a connected router whose pub/sub service has not answered is met again; a leaf also meets one
+that fell silent, as its service may have started again. On a core the rings find that out."""
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 KEPT = b"partner/"
 TAG = "partner"
-"""What is sent ends without a line of the operator's log: a partner that is away is found out by its silence."""
+"""The tag of messages whose end is not logged for the operator: a partner that is away is noticed by its silence."""
 _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
 class Partners:
-    """Hears which groups are wanted, and meets routers about them; `limits` of the rings: None on a leaf."""
+    """Records which groups are wanted, and meets routers about them. `limits`: those of the rings, None on a leaf."""
 
     def __init__(self, setup: c.Setup, known: Known, others: Others, limits: OverlayLimits | None) -> None:
         self._known = known
@@ -87,7 +87,7 @@ class Partners:
 
     @property
     def due_s(self) -> float:
-        """The second at which a meeting goes on; a part that lets it `meet` somebody wakes it."""
+        """Return the second at which a meeting continues; a part that calls `meet` wakes it."""
         return min(self._meetings.due_s, self._look_s) if self._meetings is not None else inf
 
     def meet(self, router: PublicKey, now: c.Now, *, is_back: bool = False) -> Iterator[c.Deed]:
@@ -138,7 +138,8 @@ class Partners:
     # -- links -------------------------------------------------------------------------------------------------------
 
     def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> Iterator[c.Deed]:
-        """Meet a router that is connected again: its groups may have changed. One that is gone is asked for at once."""
+        """Meet a router that is connected again, as its groups may have changed; mark a router that is gone as silent,
+        so that it is asked at once."""
         if service is None:
             self._others.linked.pop(router, None)
             self._known.silent(router)
@@ -178,7 +179,7 @@ class Partners:
         yield from self._keep(router, is_shared=bool(topics))
 
     def _show(self, router: PublicKey, now: c.Now) -> None:
-        """Give a router its places on the rings; on a leaf, show the routers that a group is shared with."""
+        """Give a router its places on the rings; on a leaf, show the routers with which a group is shared."""
         overlay, neighbour = self._others.overlay, self._others.neighbour(router)
         if overlay is not None:
             if neighbour is not None:
@@ -203,7 +204,7 @@ class Partners:
         return sum(key.startswith(KEPT) for key in self._kept) < PARTNERS_KEPT_MAX
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
-        """Yield what is due, and what did not count in the last minute."""
+        """Yield the deeds that are due, and the refusals of the last minute."""
         meetings = self._meetings
         assert meetings is not None
         linked, is_leaf = self._others.linked, self._others.overlay is None

@@ -1,4 +1,4 @@
-"""What came in and did not count, by the router that brought it; written down once a minute."""
+"""Refused input, by the router that sent it; recorded once a minute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Refusals:
         self._counted.count(reason, by=by)
 
     def take(self, now: c.Now) -> list[c.Deed]:
-        """Return a note for each row, once a minute, and count from nothing again."""
+        """Return a note for each row, once a minute, and start counting from zero."""
         if now.mono_s < self._next_s or not len(self._counted):
             return []
         self._next_s = now.mono_s + NOTED_S

@@ -6,7 +6,7 @@
     in none of these answers        given up, until it is named again
 
 Anybody can invent ids. Each takes one from the allowance of its source, which gets it back if the message comes. The
-service's own router decides at last: what it knows it does not ask for.
+service's own router decides last: it does not ask for messages that it knows.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from services.pubsub.core.targets import at_random
 class RepairLimits:
     """The times and bounds of repair.
 
-    `open_max`: how many questions are open at once, `catching_up_max`: while the node catches up; one source has at
-    most half of them. `asks_max`: of how many routers an id is asked for. `missing_max`: how many ids are remembered as
-    missing. A source may have named `source_burst` ids that did not come, and `source_per_s` more in time; of at most
-    `sources_max` sources this is remembered. An id that was given up is asked for again when it is named again, in all
-    `rounds_max` times; `given_up_max` of them are remembered. `known_max`: how many ids of received messages are.
+    `open_max`: open questions at a time, `catching_up_max`: while the node catches up; one source has at most half of
+    them. `asks_max`: routers that are asked for an id. `missing_max`: ids remembered as missing. A source may name
+    `source_burst` ids that do not come, and `source_per_s` later; this is counted for at most `sources_max` sources. An
+    id that was given up is asked for again when it is named again, `rounds_max` times in all; `given_up_max` of them
+    are remembered. `known_max`: remembered ids of received messages.
     """
 
     open_max: int = 16
@@ -78,7 +78,7 @@ class Ask(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """Note that a message has come after it was asked for: of how many routers, and which one brought it."""
+    """Report that a message has come after it was asked for: from how many routers, and which one brought it."""
 
     id: MessageId
     group: PublicKey
@@ -87,7 +87,7 @@ class Repaired(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Note that a message did not come from any router that was asked for it."""
+    """Report that a message did not come from any router that was asked for it."""
 
     id: MessageId
     group: PublicKey
@@ -97,7 +97,7 @@ class Unanswered(NamedTuple):
 Deed = Ask | Repaired | Unanswered
 
 Source = bytes
-"""What the ids that are named are charged to: the group of a message that names them, or the router of a HAVE."""
+"""The source that named ids are charged to: the group of a message that names them, or the router of a HAVE."""
 
 
 class KnownIds:
@@ -123,7 +123,8 @@ class KnownIds:
 
 @dataclass(slots=True, eq=False)
 class _Missing:
-    """An id that is missing: who named it, who was asked, and when it is looked at next; `is_open`: a question is."""
+    """A missing id: the routers that named it and those that were asked, and the time of the next step. `is_open`: a
+    question is open."""
 
     group: PublicKey
     source: Source
@@ -136,7 +137,8 @@ class _Missing:
 
 
 class Repair:
-    """What one node lacks. `topics` has the live neighbours of each, who are asked; seconds are monotonic.
+    """The missing messages of one node. `topics` has the live neighbours of each, which are asked; seconds are
+    monotonic.
 
     `is_catching_up`: whether more may be asked for at once. `left_out` counts ids that were named and are not asked
     for, by cause and source."""
@@ -183,7 +185,7 @@ class Repair:
     # -- what happens -------------------------------------------------------------------------------------------------
 
     def arrived(self, id: MessageId, by: PublicKey | None, now_s: float) -> list[Deed]:
-        """Note that a message has come, perhaps because it was asked for."""
+        """Record that a message has come, perhaps because it was asked for."""
         self._known.add(id)
         missing = self._missing.get(id)
         if missing is None:
@@ -195,7 +197,7 @@ class Repair:
         return [*repaired, *self._ask_more(now_s)]
 
     def named(self, ids: Iterable[MessageId], group: PublicKey, by: PublicKey, how: Named, now_s: float) -> None:
-        """Note the ids that a router has named; those that are not known are asked for later."""
+        """Record the ids that a router has named; unknown ones are asked for later."""
         is_announced = how is Named.HAVE
         source = by if is_announced else group
         delay_s = self._limits.have_delay_s if is_announced else self._limits.seen_delay_s
@@ -214,14 +216,14 @@ class Repair:
                 heappush(self._due, (now_s + delay_s, id))
 
     def known_here(self, id: MessageId, now_s: float) -> list[Deed]:
-        """Note that this node's router knows a message that it was to ask for: it came before."""
+        """Record that this node's router already has a message that it was to ask for."""
         self._known.add(id)
         if (missing := self._missing.get(id)) is not None:
             self._remove(id, missing, now_s, refund=True)
         return self._ask_more(now_s)
 
     def not_asked(self, id: MessageId, now_s: float) -> list[Deed]:
-        """Ask another router at once, since the last one could not be asked: it is not connected."""
+        """Ask another router at once, because the last one is not connected."""
         missing = self._missing.get(id)
         if missing is None or not missing.is_open:
             return []
@@ -230,7 +232,7 @@ class Repair:
         return [*self._ask_again(id, missing, now_s), *self._ask_more(now_s)]
 
     def postponed(self, id: MessageId, now_s: float) -> list[Deed]:
-        """Ask the same router again in a while, since this node's router asks for too much now."""
+        """Ask the same router again in a while, because this node's router asks for too much now."""
         missing = self._missing.get(id)
         if missing is None or not missing.is_open:
             return []
@@ -241,13 +243,13 @@ class Repair:
         return []
 
     def left(self, group: PublicKey, now_s: float) -> list[Deed]:
-        """Forget what is missing of a topic that this node has left."""
+        """Forget the missing messages of a topic that this node has left."""
         for id, missing in [(id, one) for id, one in self._missing.items() if one.group == group]:
             self._remove(id, missing, now_s, refund=True)
         return self._ask_more(now_s)
 
     def tick(self, now_s: float) -> list[Deed]:
-        """Ask for what is due, and ask others for what has not come."""
+        """Ask for messages that are due, and ask other routers for those that have not come."""
         deeds: list[Deed] = []
         while self.due_s <= now_s:
             _, id = heappop(self._due)
@@ -263,7 +265,7 @@ class Repair:
     # -- asking -----------------------------------------------------------------------------------------------------
 
     def _ask_again(self, id: MessageId, missing: _Missing, now_s: float) -> list[Deed]:
-        """Have another router asked, or give the message up: three were asked, or there is nobody else."""
+        """Have another router asked, or give the message up if three were asked, or there is no other."""
         if len(missing.asked) < self._limits.asks_max and self._next_router(missing) is not None:
             self._make_ready(id, missing)
             return []
@@ -279,7 +281,7 @@ class Repair:
         self._ready.setdefault(missing.source, deque()).append(id)
 
     def _ask_more(self, now_s: float) -> list[Deed]:
-        """Ask for what is ready while questions may be open: of each source in turn."""
+        """Ask for ready ids while questions may be open, taking sources in turn."""
         deeds: list[Deed] = []
         most = self._limits.catching_up_max if self.is_catching_up else self._limits.open_max
         while self._open_in_all < most:
@@ -309,7 +311,8 @@ class Repair:
         return [Ask(router, missing.group, id)]
 
     def _next_router(self, missing: _Missing) -> PublicKey | None:
-        """Return whom to ask: one that named the id, else a neighbour; one that announced it may be asked again."""
+        """Return the router to ask: one that named the id, else a neighbour; one that announced it may be asked
+        again."""
         asked = missing.asked
         if (by := next((one for one in missing.named_by if one not in asked), None)) is not None:
             return by
@@ -321,7 +324,7 @@ class Repair:
     # -- the books --------------------------------------------------------------------------------------------------
 
     def _refusal(self, id: MessageId, source: Source, now_s: float) -> Cause | None:
-        """Return why an id is not asked for, or None and charge its source for it."""
+        """Return why an id is not asked for; or charge its source for it and return None."""
         limits = self._limits
         if self._given_up.get(id, 0) >= limits.rounds_max:
             return Cause.GIVEN_UP

@@ -1,9 +1,10 @@
-"""Positions on the ring: numbers, the same in every topic, so that the neighbours of topics coincide (C32)."""
+"""Positions on the ring: the same numbers in every topic, so that the neighbours of topics coincide (C32)."""
 
 from __future__ import annotations
 
 SPACE = 1 << 512
-"""A position is the key of a pub/sub service as a number; its router's key follows, which parts two of one key."""
+"""The size of the ring. A position is the key of a pub/sub service as a number, followed by its router's key, which
+separates two services with one key."""
 
 
 def place_of(service: bytes, router: bytes) -> int:
@@ -12,5 +13,5 @@ def place_of(service: bytes, router: bytes) -> int:
 
 
 def ahead(start: int, end: int) -> int:
-    """Return how far `end` lies after `start` around the ring."""
+    """Return the distance from `start` to `end` around the ring."""
     return (end - start) % SPACE

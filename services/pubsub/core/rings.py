@@ -1,7 +1,7 @@
 """RINGS between pub/sub services: members of the topics that two routers share (C32).
 
-`Overlay` decides whom to ask and whom to meet; here its questions become messages, with the advertisements of the
-members that they name, and what comes is judged before it counts.
+`Overlay` decides which members to ask and to meet; here its questions become messages, with the advertisements of the
+members that they name, and received data is checked before it counts.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ OWN = "rings-own"
 TAG = "rings"
 WAKE_MIN_S = 0.01
 _HEADS = 4_096
-"""Bytes of a message that are left for its rings."""
+"""Bytes of a message that remain for its rings."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingsLimits:
-    """What one router may cost: questions a second, of which some may come at once, and signatures verified a second.
+    """The cost that one router may cause: questions a second, some of which may come at once, and signatures verified a
+    second.
 
-    `routers_max`: routers whose questions are counted; the one that is counted longest is forgotten."""
+    `routers_max`: routers whose questions are counted; the one counted longest is forgotten."""
 
     asks_per_s: float = 1.0
     asks_burst: float = 4.0
@@ -57,7 +58,7 @@ class RingsLimits:
 
 
 class Rings:
-    """Asks a neighbour each period, answers each question, and lets candidates be met."""
+    """Asks a neighbour each period, answers each question, and has candidates met."""
 
     def __init__(
         self, setup: c.Setup, known: Known, others: Others, partners: Partners, limits: RingsLimits | None = None
@@ -164,7 +165,7 @@ class Rings:
         self, to: Neighbour,
         kind: Callable[[tuple[Advertisement, ...], tuple[Ring, ...]], AskRings | TellRings], rings: Iterable[RingOf],
     ) -> c.Send:  # fmt: skip
-        """Return a message with the rings, the advertisements that they need, and our own; what does not fit stays."""
+        """Return a message with the rings, the advertisements that they need, and our own, as far as they fit."""
         own = self._others.adverts.own
         adverts: dict[PublicKey, Advertisement] = {}
         room = BODY_BYTES_MAX - _HEADS - (0 if own is None else len(own.wire))

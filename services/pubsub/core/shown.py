@@ -1,4 +1,4 @@
-"""What operators are shown of the topics of this node."""
+"""The topics of this node as operators see them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from services.pubsub.core.others import Others
 
 TOPICS = "topics"
 TOPICS_SHOWN_MAX = 200
-"""So many fit an answer."""
+"""Most topics that fit an answer."""
 
 
 class Shown:
-    """Answers the question for all topics, or for those whose keys are named."""
+    """Answers an operator's question about all topics, or about those whose keys are named."""
 
     def __init__(self, known: Known, others: Others) -> None:
         self._known = known
@@ -29,8 +29,8 @@ class Shown:
         return [c.Answer(heard.number, {"topics": rows, "more": max(0, len(found) - TOPICS_SHOWN_MAX)})]
 
     def _row(self, topic: Topic) -> dict[str, Any]:
-        """Return the neighbours of a topic, whether its ring is whole as far as this node knows (None on a leaf), what
-        was counted, and when it was last compared with another node."""
+        """Return a topic's row: its neighbours, whether its ring is whole as far as this node knows (None on a leaf),
+        its counts, and the time of its last comparison with another node."""
         overlay = self._others.overlay
         ring = None if overlay is None else overlay.is_whole(topic.group)
         return {

@@ -1,9 +1,9 @@
-"""Which routers of a topic a message goes to (R-C33).
+"""The choice of the routers of a topic to which a message is sent (R-C33).
 
     from the first live neighbour on one side    to the first on the other side, and to F - 1 at random
     from anywhere else, and published here       to the first on both sides, and to F - 2 at random
 
-Links along the ring reach everybody, links at random reach them soon.
+Links along the ring reach every node, random links reach them soon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from services.pubsub.core.known import Neighbour, Topic
 
 
 class Toward(Enum):
-    """The kind of link that a copy takes: to one side of the ring, or to anybody."""
+    """The kind of link that a copy takes: to one side of the ring, or to any member."""
 
     AFTER = "after"
     BEFORE = "before"
@@ -33,10 +33,10 @@ class Target(NamedTuple):
 
 
 def targets(topic: Topic, sender: PublicKey | None, fanout: int, chance: Chance, *, is_member: bool) -> list[Target]:
-    """Return the routers that a message goes to on its first receipt from `sender`: `fanout`, if there are enough.
+    """Return the routers to which a message is sent on its first receipt from `sender`: `fanout`, if there are enough.
 
-    A side of the ring is left out only if its first live neighbour is the sender, as far as that is a member of the
-    ring (`is_member`): a client, an uplink or a LAN neighbour is none."""
+    A side of the ring is left out only if its first live neighbour is the sender, and the sender is a member of the
+    ring (`is_member`); clients, uplinks and LAN neighbours are not."""
     found: list[Target] = []
     for toward, side in ((Toward.AFTER, topic.after), (Toward.BEFORE, topic.before)):
         if is_member and side and side[0].router == sender:
@@ -55,11 +55,11 @@ def replacement(
     topic: Topic, toward: Toward, sender: PublicKey | None, taken: Container[PublicKey | None], chance: Chance,
     *, is_member: bool,
 ) -> Neighbour | None:  # fmt: skip
-    """Return the router that gets a copy in place of one that did not take it: the nearest on that side that is not
-    taken, else any of the view; None if nobody is left.
+    """Return the router that gets a copy in place of one that did not take it: the nearest on that side that has none,
+    else any of the view; None if there is none left.
 
-    If all that are nearer than the sender are gone, the sender is the first live neighbour there: the copy goes to one
-    at random, as if that had been known."""
+    If all members nearer than the sender are gone, the sender is the first live neighbour there: the copy goes to a
+    random member, as if that had been known."""
     for one in topic.after if toward is Toward.AFTER else topic.before if toward is Toward.BEFORE else ():
         if one.router == sender and is_member:
             break
@@ -69,7 +69,8 @@ def replacement(
 
 
 def at_random(topic: Topic, taken: Container[PublicKey | None], count: int, chance: Chance) -> list[Neighbour]:
-    """Return `count` neighbours that are not taken, or all there are: those of the view at random come first."""
+    """Return `count` random neighbours that have no copy, or all there are; the random members of the view come
+    first."""
     free = [one for one in topic.others if one.router not in taken]
     if len(free) >= count:
         return chance.sample(free, count)

@@ -12,20 +12,20 @@ from services.pubsub.core.ring import ahead
 from services.pubsub.core.view import Seat, View, ViewLimits
 
 SUCCESSOR, PREDECESSOR, RANDOM = range(3)
-"""The turns of those that are asked about a topic."""
+"""The turns in which members are asked about a topic."""
 HEARD_AGE = 1
-"""The age at which a neighbour tells of somebody that it has just heard."""
+"""The age with which a neighbour passes on a member that it has just heard."""
 
 
 class Told(NamedTuple):
-    """A member of a ring as it is told of: with the age in periods of what is known of it."""
+    """A member of a ring as it is passed on: with the age of this knowledge in periods."""
 
     neighbour: Neighbour
     age: int
 
 
 class TopicRing:
-    """A topic's ring: whose turn it is to be asked, and the period in which somebody was asked last."""
+    """A topic's ring: whose turn it is to be asked, and the period of the last question."""
 
     __slots__ = ("candidates", "neighbours", "since", "topic", "turn")
 
@@ -41,7 +41,7 @@ class TopicRing:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no candidate is known that lies nearer on a side than the first neighbour there."""
+        """Whether no known candidate on a side is nearer than the first neighbour there."""
         ranks = (self.neighbours.rank(one.ahead, is_after=side) for side in (True, False) for one in self._first(side))
         return all(rank > 0 for rank in ranks)
 
@@ -54,9 +54,9 @@ class TopicRing:
         self.topic.show(*self.neighbours.sides)
 
     def partner(self, chance: Chance) -> Neighbour | None:
-        """Return whose turn it is: the nearest successor, the nearest predecessor, or a random neighbour.
+        """Return the next member to ask: the nearest successor, the nearest predecessor, or a random neighbour.
 
-        In the place of a random one it is the one of which nothing was heard longest, if that is too long."""
+        Instead of a random one it is the one not heard for longest, if that is too long."""
         if self.turn == RANDOM:
             found = self.neighbours.unheard()
             live = [] if found else list(self.topic.neighbours.values())
@@ -71,10 +71,11 @@ class TopicRing:
         self.turn = (self.turn - 1) % 3
 
     def told(self, partner: Neighbour, near: int, random: int, chance: Chance) -> tuple[Told, ...]:
-        """Return what a partner is told: members on each side of its position, nearest first, and some at random.
+        """Return the members sent to a partner: some on each side of its position, nearest first, and some at random.
 
         The nearest may be candidates, so that a ring closes faster than its members meet; the others are neighbours.
-        What is told is a period older: of several ages the lowest counts, and else nobody that is dead would age."""
+        Ages are sent one period higher, because the lowest of several ages counts, and dead members would otherwise
+        never age."""
         place, views = partner.place, (self.neighbours, self.candidates)
         around = [view.around(place, near, but=partner.router) for view in views]
         after = sorted((one for found in around for one in found[0]), key=lambda one: ahead(place, one.neighbour.place))
@@ -87,7 +88,7 @@ class TopicRing:
         return tuple([Told(one.neighbour, one.age + 1) for one in chosen])
 
     def take(self, by: Neighbour, members: Iterable[Told], own: PublicKey, age_max: int) -> None:
-        """Take in what a neighbour has told: it renews neighbours, and the rest become candidates."""
+        """Handle the members that a neighbour sent: they renew neighbours, and the others become candidates."""
         self.neighbours.put(by, 0)
         self.neighbours.hear(by.router)
         for neighbour, age in members:
@@ -104,7 +105,7 @@ class TopicRing:
         self.show()
 
     def wishes(self, count: int, but: Container[PublicKey]) -> Iterator[tuple[int, Seat]]:
-        """Yield the candidates nearest on each side that would have a place there, each with its rank on that side."""
+        """Yield the nearest candidates on each side that would have a place there, each with its rank on that side."""
         for is_after in (True, False):
             seats = [one for one in self.candidates if one.neighbour.router not in but]
             for more, seat in enumerate((seats if is_after else seats[::-1])[:count]):
@@ -113,7 +114,7 @@ class TopicRing:
                     yield rank, seat
 
     def random_wish(self, but: Container[PublicKey], chance: Chance) -> Seat | None:
-        """Return a candidate at random if there is a place for it beside the two sides."""
+        """Return a random candidate if there is a place for it besides the two sides."""
         if len(self.topic.others) >= self.neighbours.limits.others:
             return None
         seats = [one for one in self.candidates if one.neighbour.router not in but]

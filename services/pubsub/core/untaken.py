@@ -1,6 +1,6 @@
-"""Messages of this node that no neighbour has taken custody of yet: they go on until one has (R-C33).
+"""Messages of this node that no neighbour has taken custody of yet: they are sent until one has (R-C33).
 
-They are kept over a restart by their ids; their bytes are fetched from this node's router when they are tried again.
+Their ids are kept over a restart; their bytes are fetched from this node's router when they are retried.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from router.core.wire.crypto import MessageId, PublicKey
 
 @dataclass(frozen=True, slots=True)
 class UntakenLimits:
-    """At most `own_max` messages are kept. A topic's are tried again after `again_s_min`, then after pauses that double
-    up to `again_s_max`, at most `own_at_once` at a time; while it has no neighbours, that is looked at each
+    """At most `own_max` messages are kept. A topic's are retried after `again_s_min`, then after pauses that double up
+    to `again_s_max`, at most `own_at_once` at a time; while the topic has no neighbours, this is checked every
     `again_s_min`."""
 
     own_max: int = 10_000
@@ -34,7 +34,7 @@ class Own(NamedTuple):
 
 @dataclass(slots=True)
 class _Resting:
-    """The messages of a topic that wait, when they are tried next, and the pause before that."""
+    """The waiting messages of a topic, the time of their next retry, and the pause before it."""
 
     next_s: float
     pause_s: float
@@ -42,7 +42,8 @@ class _Resting:
 
 
 class Untaken:
-    """`has_neighbours(group)`: whether there is anybody to send to. Seconds are monotonic, expiries Unix seconds."""
+    """The untaken messages. `has_neighbours(group)`: whether there is a router to send to. Seconds are monotonic,
+    expiries Unix seconds."""
 
     def __init__(self, has_neighbours: Callable[[PublicKey], bool], limits: UntakenLimits) -> None:
         self._has_neighbours = has_neighbours
@@ -62,7 +63,7 @@ class Untaken:
 
     @property
     def due_s(self) -> float:
-        """Return the monotonic second at which something is tried again; infinity: never."""
+        """Return the monotonic second of the next retry; infinity: never."""
         return min([one.next_s for one in self._resting.values()], default=inf) if self._resting else inf
 
     def add(self, id: MessageId, own: Own) -> bool:
@@ -73,7 +74,7 @@ class Untaken:
         return True
 
     def end(self, id: MessageId) -> bool:
-        """Let go of a message; return whether it was kept."""
+        """Remove a message; return whether it was kept."""
         own = self._own.pop(id, None)
         if own is None:
             return False
@@ -86,7 +87,7 @@ class Untaken:
         return True
 
     def rest(self, id: MessageId, now_s: float) -> None:
-        """Let a kept message wait for its next attempt, since nobody has taken it."""
+        """Let a kept message wait for its next retry, since no router has taken it."""
         own = self._own[id]
         resting = self._resting.get(own.group)
         if resting is None:
@@ -95,12 +96,12 @@ class Untaken:
         resting.messages[id] = own
 
     def hurry(self, group: PublicKey, now_s: float) -> None:
-        """Try what waits of a topic at once, since a neighbour takes what it is sent."""
+        """Retry the waiting messages of a topic at once, since a neighbour takes messages."""
         if (resting := self._resting.get(group)) is not None:
             resting.next_s, resting.pause_s = now_s, self._limits.again_s_min
 
     def due(self, now_s: float, wall_s: float) -> tuple[list[tuple[MessageId, Own]], list[tuple[MessageId, Own]]]:
-        """Return the messages to fetch now, and those that have expired, which are let go of."""
+        """Return the messages to fetch now, and those that have expired, which are removed."""
         fetch: list[tuple[MessageId, Own]] = []
         expired: list[tuple[MessageId, Own]] = []
         for group in [group for group, one in self._resting.items() if one.next_s <= now_s]:
@@ -135,7 +136,7 @@ class Untaken:
         return self._own[id]
 
     def oldest(self, group: PublicKey) -> tuple[MessageId, Own] | None:
-        """Return the message of a topic that was kept first; None if there is none."""
+        """Return the earliest kept message of a topic; None if there is none."""
         return next(((id, own) for id, own in self._own.items() if own.group == group), None)
 
     def of(self, group: PublicKey) -> list[MessageId]:

@@ -12,14 +12,15 @@ from services.pubsub.core.ring import ahead
 AGE_MAX = 255
 
 Sides = tuple[tuple[Neighbour, ...], tuple[Neighbour, ...], tuple[Neighbour, ...]]
-"""The live members after this node and before it, nearest first, and the others."""
+"""The live members after and before this node, nearest first, and the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewLimits:
-    """How many members a view holds on each side of the ring, and at random; and beyond which age none is passed on.
+    """Most members of a view on each side of the ring, and at random; and the age beyond which none is passed on.
 
-    `of_prefix_max`: members of one public network on a side, and at random, lest one operator crowd out the others.
+    `of_prefix_max`: members of one public network on a side, and at random, so that one operator cannot crowd out the
+    others.
     """
 
     side: int = 10
@@ -29,9 +30,9 @@ class ViewLimits:
 
 
 class Seat:
-    """A member in a view: how far ahead of this node it lies, and the age in periods of what is known of it.
+    """A member in a view: its distance ahead of this node, and the age of this knowledge in periods.
 
-    `by`: the router that told of it; `is_silent`: it did not take or answer something, and was not heard since."""
+    `by`: the router that named it; `is_silent`: it did not take or answer something, and was not heard since."""
 
     __slots__ = ("age", "ahead", "by", "is_silent", "neighbour")
 
@@ -47,7 +48,7 @@ class Seat:
 
 
 class View:
-    """Members by their routers' keys. What is neither near on a side nor among the youngest others has no place."""
+    """Members by their routers' keys. Only those near on a side, or among the youngest others, have a place."""
 
     __slots__ = ("_order", "_own", "_seats", "_sides", "limits")
 
@@ -68,7 +69,7 @@ class View:
         return router in self._seats
 
     def __iter__(self) -> Iterator[Seat]:
-        """Yield the members in their order around the ring, from this node on."""
+        """Yield the members in order around the ring, from this node on."""
         return iter(self._order)
 
     def get(self, router: bytes) -> Seat | None:
@@ -78,7 +79,8 @@ class View:
 
     @property
     def sides(self) -> Sides:
-        """The live members: those that follow this node and those that precede it, nearest first, and the others."""
+        """Return the live members: those that follow this node and those that precede it, nearest first, and the
+        others."""
         return self._sides or self._arrange()
 
     def around(self, place: int, count: int, but: bytes) -> tuple[list[Seat], list[Seat]]:
@@ -88,17 +90,17 @@ class View:
         return self._passed_on(after, count, but), self._passed_on(before, count, but)
 
     def passed_on(self, but: bytes) -> list[Seat]:
-        """Return the members that are live and young enough to be passed on, but not that one."""
+        """Return the members, except that one, that are live and young enough to be passed on."""
         return self._passed_on(self._order, len(self._order), but)
 
     def unheard(self) -> Neighbour | None:
-        """Return the oldest live member, if it is too old to be passed on."""
+        """Return the oldest live member, if its age is too high to be passed on."""
         live = (one for one in self._order if not one.is_silent and one.age > self.limits.age_max)
         found = max(live, key=lambda one: one.age, default=None)
         return None if found is None else found.neighbour
 
     def rank(self, distance: int, *, is_after: bool) -> int:
-        """Return how many live members are nearer on a side than one that lies `distance` ahead of this node."""
+        """Return how many live members on a side are nearer than one that lies `distance` ahead of this node."""
         at = bisect_left(self._order, distance, key=_ahead)
         nearer = self._order[:at] if is_after else self._order[at:]
         return sum(not one.is_silent for one in nearer)
@@ -106,7 +108,7 @@ class View:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def put(self, neighbour: Neighbour, age: int, by: bytes | None = None) -> None:
-        """Take in a member, or renew it if what is said of it is younger; the worst placed one may give way."""
+        """Add a member, or renew it if this knowledge is younger; the worst placed member may be removed."""
         seat = self._seats.get(neighbour.router)
         if seat is not None and seat.neighbour.service == neighbour.service:
             if seat.neighbour != neighbour:
@@ -126,7 +128,7 @@ class View:
             self._sides = None
 
     def hear(self, router: bytes) -> None:
-        """Note that a member was heard just now."""
+        """Record that a member was heard just now."""
         seat = self._seats.get(router)
         if seat is not None:
             seat.age = 0
@@ -134,7 +136,7 @@ class View:
                 seat.is_silent, self._sides = False, None
 
     def silence(self, router: bytes) -> None:
-        """Note that a member did not take or answer something; it is not live until it is heard."""
+        """Record that a member did not take or answer something; it is not live until it is heard."""
         seat = self._seats.get(router)
         if seat is not None and not seat.is_silent:
             seat.is_silent, self._sides = True, None
@@ -145,7 +147,7 @@ class View:
                 seat.age += 1
 
     def forget_old(self) -> None:
-        """Drop the members whose age is beyond the greatest."""
+        """Drop the members older than the highest age."""
         for router in [one.neighbour.router for one in self._order if one.age > self.limits.age_max]:
             self.remove(router)
 
@@ -172,11 +174,12 @@ class View:
         return found
 
     def _side(self, seats: Iterable[Seat]) -> list[Seat]:
-        """Return the first members, but few of one public network."""
+        """Return the first members, with a few at most of one public network."""
         return _few_of_a_prefix(seats, self.limits.side, self.limits.of_prefix_max)
 
     def _trim(self) -> None:
-        """Drop those on neither side for which there is no place among the others: the oldest, or of a full network."""
+        """Drop members on neither side for which there is no place among the others: the oldest, or those of a full
+        network."""
         if len(self._order) <= self.limits.others:
             return
         near = {id(one) for one in (*self._side(self._order), *self._side(reversed(self._order)))}

@@ -1,4 +1,5 @@
-"""One message on its way through a network: who has it, since when, over how many hops, and how many copies came."""
+"""One message on its way through a network: which nodes have it, since when, over how many hops, and how many copies
+came."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ PERCENTILE = 0.99
 class Reach:
     """How a message spread over the nodes that should have it.
 
-    `hit`: the share that has it. `copies`: how many each received, on average. `last_hop`: the hop of the last
-    delivery. `p99_s`: how long it took until 99 % of those who have it had it.
+    `hit`: the share that has it. `copies`: copies received by each on average. `last_hop`: the hop of the last
+    delivery. `p99_s`: seconds until 99 % of the nodes that have it had it.
     """
 
     hit: float
@@ -47,7 +48,7 @@ class Broadcast:
         return True
 
     def until(self, end_s: float) -> Broadcast:
-        """Return what had been received by then; copies are counted as they are now."""
+        """Return the receipts up to then; copies are counted as they are now."""
         found = Broadcast(0, self.began_s)
         found.times_s = {node: time_s for node, time_s in self.times_s.items() if time_s <= end_s}
         found.hops, found.copies = self.hops, self.copies

@@ -1,4 +1,5 @@
-"""The scenario `baselines`: this protocol beside others, and Cyclon, whose published figures check the simulator."""
+"""The scenario `baselines`: this protocol compared with others, and with Cyclon, whose published figures validate the
+simulator."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from services.pubsub.simulation.network import Network
 from services.pubsub.simulation.rings import make_whole
 
 MESSAGES, AFTER_DEATH = 10, 1
-"""Messages measured while all live; after many died there is only one before any repair."""
+"""Numbers of messages measured: while all nodes live, and after many died, when only the first one counts before any
+repair."""
 CYCLON_FANOUTS = (4, 5, 6)
 ROUND_S = (1.0, 1.0)
-"""Every hop of the published figures takes one round."""
+"""Seconds of a round; every hop of the published figures takes one."""
 VIEW = 30
-"""Of random gossip: as many as a topic's view has."""
+"""The view size of random gossip: that of a topic's view."""
 DEAD = {"all live": 0.0, "half die": 0.5, "70 % die": 0.7}
 
 
@@ -29,11 +31,12 @@ class Disseminating(Protocol):
     """A network that can spread a message."""
 
     def publish(self, origin: int, alive: Callable[[int], bool]) -> Broadcast:
-        """Spread a message among the living; return its receipts when nothing is under way any more."""
+        """Spread a message among the live nodes; return its receipts when nothing is on its way any more."""
 
 
 def run(plan: Plan) -> Iterator[Result]:
-    """Measure each protocol while all live, and right after many died; then Cyclon, in rounds, which are not drawn."""
+    """Measure each protocol while all nodes live, and right after many died; then Cyclon, in rounds, which are not
+    drawn."""
     for name, make in MAKERS.items():
         for fate, share in DEAD.items():
             yield _measured(f"{name}, {fate}", make, plan, share)
@@ -55,14 +58,14 @@ def _measured(setting: str, make: Callable[[Engine, Plan], Disseminating], plan:
 
 
 class Ours:
-    """Rings that are whole, with forwarding and repair as they ship."""
+    """Whole rings, with forwarding and repair as they ship."""
 
     def __init__(self, plan: Plan) -> None:
         self._network = Network(plan.seed, plan.nodes, plan.fanout)
         make_whole(self._network)
 
     def publish(self, origin: int, alive: Callable[[int], bool]) -> Broadcast:
-        """Spread one message until nothing is under way; return its receipts."""
+        """Spread one message until none is on its way; return its receipts."""
         self._network.dead = {node.number for node in self._network.nodes if not alive(node.number)}
         id = self._network.publish(origin)
         self._network.run()
@@ -101,7 +104,7 @@ def _cyclon_setting(fanout: int) -> str:
 
 
 def goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
-    """Return the published figures; they are of 10,000 nodes, and the share that is reached hardly depends on that."""
+    """Return the published figures; they are of 10,000 nodes, but the share reached hardly depends on that."""
     published = {
         _cyclon_setting(5): (Goal("hit", 0.992, 0.998),),
         _cyclon_setting(6): (Goal("hit", 0.996, 1.0),),

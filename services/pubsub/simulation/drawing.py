@@ -15,17 +15,18 @@ COLOURS = {
     "#0067a5": "#58a6ff", "#b84a00": "#ff9a57", "#00764d": "#3fc98f", "#8f3f97": "#d9a1e3", "#7a5c00": "#e0b93c",
     "#4d5761": "#b1bac4", "#a8123e": "#ff7b96", "#006d77": "#4ecdd6",
 }  # fmt: skip
-"""The colours of curves on a light page, and in their place on a dark one: each at least 4.5 : 1 from the ground."""
+"""The colours of curves on a light page, and those on a dark one: each with a contrast of at least 4.5 : 1 to the
+background."""
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 POINTS_MAX = 400
-"""The most points of a curve that are drawn: the rest would lie between them."""
+"""Most points of a curve that are drawn; further ones would lie between them."""
 DECADES_MAX = 4
-"""The most powers of ten along a logarithmic axis; what lies before them is drawn at its beginning."""
+"""Most powers of ten along a logarithmic axis; smaller values are drawn at its beginning."""
 _ROUND = (1, 2, 5)
 
 
 def draw(title: str, axes: Axes, curves: Sequence[tuple[str, Curve]]) -> str:
-    """Return a drawing of named curves, of points in order of x, each with a dot at its end.
+    """Return a drawing of named curves, given as points in order of x, each with a dot at its end.
 
     Curves whose names begin alike up to a comma have one colour, those that end alike one kind of line."""
     shown = [(name, _thinned(curve)) for name, curve in curves if curve]
@@ -50,7 +51,7 @@ def draw(title: str, axes: Axes, curves: Sequence[tuple[str, Curve]]) -> str:
 
 
 class _Plot:
-    """The plot's area: along from 0, or in powers of ten, and up from 0, each to a round number."""
+    """The plot's area: horizontally from 0, or in powers of ten, and vertically from 0, each up to a round number."""
 
     def __init__(self, axes: Axes, points: Sequence[tuple[float, float]]) -> None:
         self.axes = axes
@@ -76,7 +77,7 @@ class _Plot:
         return "M" + "L".join(f"{x} {y}" for x, y in dots)
 
     def grid(self) -> Iterator[str]:
-        """Yield the lines of the grid and the numbers at their ends."""
+        """Yield the lines of the grid with their numbers."""
         for value in self._xs:
             yield f'<path d="M{self.x(value):.1f} {TOP}V{HEIGHT - BOTTOM}" class="grid"/>'
             yield _text(self.x(value), HEIGHT - BOTTOM + 18, f"{value:,.6g}", "middle")
@@ -87,7 +88,7 @@ class _Plot:
 
 
 def _round_numbers(most: float) -> list[float]:
-    """Return round numbers at equal distances from 0 to the first that is not below `most`: 0 and 1 if that is 0."""
+    """Return round numbers at equal distances from 0 to the first that is at least `most`: 0 and 1 if that is 0."""
     if most <= 0:
         return [0.0, 1.0]
     unit = float(10 ** floor(log10(most)))
@@ -96,7 +97,8 @@ def _round_numbers(most: float) -> list[float]:
 
 
 def _powers(least: float, most: float) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten, from the last that is not above `least` to the first not below `most`."""
+    """Return 1, 2 and 5 times powers of ten, from the last that is at most `least` to the first that is at least
+    `most`."""
     most = max(most, 10 * least)
     least = max(least, most / 10**DECADES_MAX)
     found = [part * 10.0**power for power in range(floor(log10(least)), ceil(log10(most)) + 1) for part in _ROUND]

@@ -1,6 +1,6 @@
-"""Simulated time: what happens at which node and when, and how long it takes from one node to another.
+"""Simulated time: the events of nodes in their order, and the delays between nodes.
 
-A run depends on its seed alone: chance has one source, and what is due at the same moment happens in the order of its
+A run depends on its seed alone: randomness has one source, and events due at the same moment happen in the order of
 planning.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from random import Random
 
 DELAY_S = (0.01, 0.2)
-"""The shortest and the longest time that a message is under way on a link."""
+"""The shortest and the longest delay of a message on a link."""
 CONNECT_FAILS_S = 3.0
-"""How long a node waits until it knows that another cannot be reached."""
+"""Seconds after which a node knows that another cannot be reached."""
 
 _MASK = (1 << 64) - 1
 
 
 class Engine:
-    """A clock and what is due: (time, number, node, event), earliest first."""
+    """A clock and the events due: (time, number, node, event), earliest first."""
 
     __slots__ = ("_due", "_planned", "chance", "now_s")
 
@@ -33,7 +33,7 @@ class Engine:
         return f"<engine at {self.now_s:.3f} s with {len(self._due)} events to come>"
 
     def at(self, time_s: float, node: int, event: object) -> None:
-        """Plan an event at a node; one of the past happens next."""
+        """Plan an event at a node; one in the past happens next."""
         self._planned += 1
         heapq.heappush(self._due, (time_s, self._planned, node, event))
 
@@ -54,7 +54,7 @@ class Engine:
 
 
 class Links:
-    """The links between nodes: a delay that is drawn once for each pair and holds both ways, and chance of loss.
+    """The links between nodes: a delay that is drawn once for each pair and holds both ways, and a probability of loss.
 
     No table is kept: the delay is a hash of the pair and the seed.
     """
@@ -68,7 +68,7 @@ class Links:
         self.loss = loss
 
     def delay_s(self, one: int, other: int) -> float:
-        """Return how long a message is under way between these two."""
+        """Return the delay of a message between these two nodes."""
         low, high = (one, other) if one < other else (other, one)
         mixed = (low * 0x9E3779B97F4A7C15 + high * 0xC2B2AE3D27D4EB4F + self._salt) & _MASK
         mixed = ((mixed ^ mixed >> 31) * 0xBF58476D1CE4E5B9) & _MASK

@@ -1,7 +1,7 @@
 """Filters exchanged in a simulated network, by which nodes without hints find others that want the same topics (R-C36).
 
-The tables of filters and the choice of whom to meet are those that ship. Two things stand for what is simulated
-elsewhere: nothing is signed, and discovery is a draw of nodes at random (`router simulate sampling` shows that it is).
+The tables of filters and the choice of nodes to meet are those that ship. Two parts are simplified: nothing is signed,
+and discovery is a random draw of nodes (`router simulate sampling` shows that this is right).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from services.pubsub.core.messages import Filter
 from services.pubsub.simulation.network import Network, Node
 
 ANNOUNCED_PER_S = 0.5
-"""Nodes that discovery announces: of 1,000, six or seven in ten seconds that it did not announce before."""
+"""New nodes that discovery announces a second: of 1,000 nodes, six or seven in ten seconds that were not announced
+before."""
 UNSIGNED = Signature(bytes(64))
 
 
 class Period(NamedTuple):
-    """A period of the exchange begins, of which so many more are short."""
+    """A period of the exchange begins; this many more are short."""
 
     fast: int
 
 
 class Told(NamedTuple):
-    """A node tells its filter and some of others; `is_question`: it wants to be told as much in return."""
+    """A node sends its filter and some of others. `is_question`: it wants as many in return."""
 
     by: int
     mine: Filter
@@ -37,7 +38,7 @@ class Told(NamedTuple):
 
 
 class Exchange:
-    """The exchange of filters of all nodes that are in the network now."""
+    """The exchange of filters between all present nodes."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -89,5 +90,5 @@ def _partners(node: Node) -> set[PublicKey]:
 
 
 def _as_it_is(told: Iterable[Interest]) -> tuple[Interest, ...]:
-    """Return copies: a table changes its own entries later."""
+    """Return copies, because a table changes its own entries later."""
     return tuple([Interest(one.neighbour, one.age, one.filter) for one in told])

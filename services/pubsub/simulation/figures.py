@@ -1,4 +1,4 @@
-"""Figures and their goals: what a run measures in each setting of a scenario, and what is asked of it."""
+"""Figures and their goals: the values that a run measures in each setting of a scenario, and their required bounds."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ FIGURES: dict[str, tuple[str, str]] = {
     "rounds": ("rounds", ""),
     "missed": ("ids not found", ""),
 }
-"""What each figure is called, and its unit."""
+"""The name of each figure, and its unit."""
 
 
 ROUNDING = 1e-9
-"""What a mean of numbers may lie beside the true one."""
+"""The most by which a mean may differ from the true one through rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a figure must at least and at most be."""
+    """The least and the most that a figure may be."""
 
     figure: str
     least: float = float("-inf")
@@ -70,9 +70,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one run measured in one setting, and its course as a curve. `fanout`: None if nothing is forwarded.
+    """The measurements of one run in one setting, and its course as a curve. `fanout`: None if nothing is forwarded.
 
-    `label`: what a drawing calls the curve; empty: what the setting is called."""
+    `label`: the curve's name in a drawing; empty: the name of the setting."""
 
     setting: str
     fanout: int | None
@@ -83,10 +83,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What the curves of a scenario show, along and up.
+    """The quantities on the axes of a scenario's drawing.
 
-    `is_share`: up go shares, drawn in per cent. `is_log`: along go powers of ten. `is_stepped`: a value holds until the
-    next point; else what lies between two points was not measured, and a line joins them."""
+    `is_share`: the vertical axis shows shares in per cent. `is_log`: the horizontal axis is in powers of ten.
+    `is_stepped`: a value holds until the next point; otherwise values between two points were not measured, and a line
+    joins them."""
 
     along: str
     up: str
@@ -100,7 +101,8 @@ REACHED = Axes("seconds since a message was published", "nodes that have it", is
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario: `run` yields a result for each setting; `goals` are those at so many nodes, by setting."""
+    """A scenario: `run` yields a result for each setting; `goals` returns the goals for a number of nodes, by
+    setting."""
 
     run: Callable[[Plan], Iterator[Result]]
     goals: Callable[[int], Mapping[str, tuple[Goal, ...]]]
@@ -152,7 +154,7 @@ class Row:
 
 
 def figure_text(name: str, value: float) -> str:
-    """Return a figure with its unit: a share as per cent, with as many digits as tell 99.99 % from 100 %."""
+    """Return a figure with its unit: a share in per cent, with enough digits to tell 99.99 % from 100 %."""
     if FIGURES[name][1] == "%":
         return f"{100 * value:.6g} %" if abs(1 - value) < 0.01 else f"{100 * value:.4g} %"
     number = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
@@ -167,7 +169,7 @@ def reach_figures(reach: Reach) -> dict[str, float]:
 def measure(
     name: str, scenario: Scenario, nodes: int, fanout: int, seeds: Iterable[int], hint: Callable[[str], None]
 ) -> list[Row]:
-    """Run the scenario with each seed, saying so by `hint`, and return a row for each setting."""
+    """Run the scenario with each seed, announcing each by `hint`, and return a row for each setting."""
     found: dict[str, list[Result]] = {}
     for seed in seeds:
         hint(f"{name}, seed {seed} …")

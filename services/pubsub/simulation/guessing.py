@@ -1,4 +1,4 @@
-"""The scenario `privacy`: how well a guess from a filter says whether its owner wants a known topic (R-C36)."""
+"""The scenario `privacy`: how well a guess from a filter tells whether its owner wants a known topic (R-C36)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TOPICS = (5, 10, 20, 40, 80)
 SETTING_TOPICS = 20
 TOPICS_IN_ALL = 400
 FILTERS_A_NODE = 4
-"""Each node is looked at with several secrets, lest chance decide by a hundredth."""
+"""Number of secrets with which each node is examined, so that chance does not decide by a hundredth."""
 WANTED, UNWANTED = 20, 40
-"""Topics of each filter that are guessed at, of those that its owner wants and of the others."""
+"""Topics that are guessed for each filter: wanted by its owner, and not wanted."""
 
 
 def run(plan: Plan) -> Iterator[Result]:
-    """Yield how good the best guess is, for different numbers of topics a node."""
+    """Yield the quality of the best guess, for different numbers of topics a node."""
     chance = Random(plan.seed)
     groups = [PublicKey(chance.randbytes(KEY_BYTES)) for _ in range(TOPICS_IN_ALL)]
     found = {topics: guessed(plan.nodes, topics, groups, chance) for topics in TOPICS}
@@ -31,10 +31,10 @@ def run(plan: Plan) -> Iterator[Result]:
 
 
 def guessed(nodes: int, topics: int, groups: list[PublicKey], chance: Random) -> dict[str, float]:
-    """Return the shares of right guesses of the wanted and of wrong guesses of the others, and how much they differ.
+    """Return the shares of right guesses of wanted topics and of wrong guesses of the others, and their difference.
 
-    The guess is made from how many of the topic's bits the filter has: the best rule says yes at those counts that are
-    more frequent among the wanted, so that its advantage is the distance of the two distributions.
+    The guess depends on how many of the topic's bits the filter has: the best rule says yes at the counts that are more
+    frequent among the wanted topics, so its advantage is the distance of the two distributions.
     """
     wanted, unwanted = Counter[int](), Counter[int]()
     for _ in range(nodes * FILTERS_A_NODE):

@@ -1,4 +1,4 @@
-"""The scenarios in which rings are made and mended: `bootstrap`, `healing`, `churn`."""
+"""The scenarios in which rings are built and repaired: `bootstrap`, `healing`, `churn`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ BOOTSTRAP_CYCLES_MAX, HEALING_CYCLES_MAX = 80, 40
 WARM_UP_CYCLES, MEASURED_CYCLES = 12, 12
 OLD_CYCLES = 10
 DELIVERED_S = 30.0
-"""How long a message may take: longer than it takes to pass by a few dead neighbours."""
+"""Seconds that a message may take: more than it takes to get past a few dead neighbours."""
 
 STEADY = replace(OverlayLimits(), fast_periods=0)
-"""The limits of nodes that have been there for long: all of their periods are long."""
+"""The limits of nodes that have been present for long: all of their periods are long."""
 
 _ONE_KNOWN = "all know one node"
 _MENDED = "after half died"
 _CHURN = {0.002: (0.998, 0.9999), 0.01: (0.994, 0.9995)}
-"""Shares of nodes that die and join in a cycle, and what of all, and of those that are older, must be reached."""
+"""Shares of nodes that die and join in a cycle, and the shares of all nodes, and of older ones, that must be
+reached."""
 
 
 def run_bootstrap(plan: Plan) -> Iterator[Result]:
@@ -85,7 +86,7 @@ def run_churn(plan: Plan) -> Iterator[Result]:
 
 
 def _replace_some(network: Network, share: float) -> None:
-    """Let some nodes die and as many join, at chance if the share is of less than one."""
+    """Let some nodes die and as many join, by chance if the share is less than one node."""
     chance, live = network.engine.chance, network.live
     count = int(share * len(live) + chance.random())
     network.dead |= set(chance.sample(live, count))

@@ -1,7 +1,7 @@
 """A simulated network whose nodes keep rings, forward and repair with the code that ships; links are simulated.
 
-A copy takes the delay of its link, and so does the word that it was taken. Whoever is dead takes nothing and says
-nothing, so that its neighbours wait for as long as the shipped limits tell them.
+A copy takes the delay of its link, and so does its acknowledgement. A dead node takes nothing and sends nothing, so its
+neighbours wait for as long as the shipped limits prescribe.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Taken(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """A node has said that it holds a message."""
+    """A node has announced that it holds a message."""
 
     by: int
     id: MessageId
@@ -59,20 +59,21 @@ class Asked(NamedTuple):
 
 
 class Meet(NamedTuple):
-    """A node wants to know which topics both want; what it wants itself, it tells once it was told."""
+    """A node asks which topics both want; it sends its own after it got those of the other."""
 
     by: int
 
 
 class Met(NamedTuple):
-    """A node has told which topics both want; `is_answer`: before it knows, so that it is told in turn."""
+    """A node has sent the topics that both want. `is_answer`: it does not know the other's yet, which are sent in
+    return."""
 
     by: int
     is_answer: bool
 
 
 class AskRings(NamedTuple):
-    """A node asks for members of rings, and tells of those it knows."""
+    """A node asks for members of rings, and sends those it knows."""
 
     by: int
     rings: tuple[o.RingOf, ...]
@@ -92,14 +93,14 @@ class Unreachable(NamedTuple):
 
 
 class Due(NamedTuple):
-    """Something of the node is due at that second."""
+    """Something is due at the node at that second."""
 
     at_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong: `lost`: the share of copies that are lost, `lost_unnoticed`: those lost though they were taken;
+    """Faults. `lost`: the share of copies that are lost; `lost_unnoticed`: those lost although they were acknowledged;
     `droppers`: nodes that take everything and do nothing with it."""
 
     lost: float = 0.0
@@ -109,7 +110,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The shipped limits of all nodes; `overlay`: None if rings are given and not kept."""
+    """The shipped limits of all nodes; `overlay`: None if rings are given and not maintained."""
 
     forwarding: f.ForwardingLimits
     overlay: o.OverlayLimits | None = None
@@ -135,7 +136,7 @@ class Node:
         return f"<node {self.number} with {len(self.held)} messages>"
 
     def hold(self, id: MessageId, seen: tuple[MessageId, ...]) -> None:
-        """Keep a message; those that it names are no heads any more."""
+        """Keep a message; the messages that it names are no heads any more."""
         self.held[id] = seen
         for one in seen:
             self.heads.pop(one, None)
@@ -143,7 +144,7 @@ class Node:
 
 
 class Network:
-    """Nodes by their numbers, and what is under way between them."""
+    """Nodes by their numbers, and the messages between them."""
 
     def __init__(
         self, seed: int, nodes: int, fanout: int, faults: Faults | None = None, rings: o.OverlayLimits | None = None,
@@ -183,11 +184,11 @@ class Network:
 
     @property
     def live(self) -> list[int]:
-        """Return the numbers of the nodes that live."""
+        """Return the numbers of the live nodes."""
         return [one.number for one in self.nodes if one.number not in self.dead]
 
     def add(self, groups: Collection[PublicKey] = (GROUP,)) -> Node:
-        """Add a node that wants these groups and knows nobody; it begins within the first period."""
+        """Add a node that wants these groups and knows no other; it begins within the first period."""
         chance = self.engine.chance
         node = Node(len(self.nodes), PublicKey(chance.randbytes(KEY_BYTES)), chance, self.limits, self.engine.now_s)
         node.known.topics.update({group: Topic(group) for group in groups})
@@ -202,7 +203,7 @@ class Network:
         return node
 
     def neighbour(self, number: int) -> Neighbour:
-        """Return a node as others know it."""
+        """Return a node as others see it."""
         key = self.nodes[number].key
         return Neighbour(key, key)
 
@@ -211,7 +212,7 @@ class Network:
         return self._numbers[router]
 
     def publish(self, at: int, wire: bytes = b"\0" * SMALL_BYTES, group: PublicKey = GROUP) -> MessageId:
-        """Publish a message at a node that lives, and return its id. It names the heads of what the node holds."""
+        """Publish a message at a live node, and return its id. It names the heads of the node's messages."""
         node = self.nodes[at]
         id = MessageId(self.engine.chance.randbytes(ID_BYTES))
         self._wires[id], self._groups[id] = wire, group
@@ -224,15 +225,15 @@ class Network:
         return id
 
     def on(self, kind: type[T], handle: Callable[[Node, T], None]) -> None:
-        """Have events of another kind handled at the nodes where they happen."""
+        """Have events of another kind handled at the nodes where they occur."""
         self._handle[kind] = handle
 
     def say(self, node: Node, to: int, event: object) -> None:
-        """Send something from a node to another, where it happens when it has come."""
+        """Send an event from a node to another, where it occurs after the delay."""
         self.engine.after(self.links.delay_s(node.number, to), to, event)
 
     def run(self, span_s: float = inf) -> None:
-        """Let time pass; without a span, until nothing is under way and nothing due."""
+        """Let time pass; without a span, until nothing is on its way and nothing due."""
         self.engine.run(self._happen, self.engine.now_s + span_s)
 
     # -- what happens -------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""The scenario `reconcile`: what comparing two sets of ids costs, and how soon a network that missed much has all."""
+"""The scenario `reconcile`: the cost of comparing two sets of ids, and how soon a network that missed many messages has
+all."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ ID_BYTES = 32
 MINUTE = 30_000_000
 CYCLES_MAX = 60
 MESSAGES, MISSED = 200, 0.1
-"""Messages of which each node has missed that share."""
+"""Number of messages, and the share of them that each node has missed."""
 
 _NONE, _NEWEST, _SCATTERED = "100,000 ids, none missing", "the newest 20,000 missing", "100 at random missing"
 _NETWORK = "each node missed 10 % of 200"
 
 
 class Talk(NamedTuple):
-    """What a comparison cost, and the ids that it found the asker to lack."""
+    """The cost of a comparison, and the ids that the asker lacks by it."""
 
     cost_bytes: int
     rounds: int
@@ -32,7 +33,7 @@ class Talk(NamedTuple):
 
 
 def compare(mine: View, theirs: View) -> Talk:
-    """Let one side ask the other until it has found all that it lacks; a round is a question and its answer."""
+    """Let one side ask the other until it has found all differences; a round is a question and its answer."""
     found = Differences()
     cost, rounds, question = 0, 0, ask(mine)
     while question:
@@ -67,7 +68,7 @@ def _view(keys: IdSet) -> View:
 
 
 def _caught_up(nodes: int, chance: Random) -> Result:
-    """Let every node compare with a random other in each cycle, of 5 minutes, until all have all."""
+    """Let every node compare with a random other in each cycle of 5 minutes, until all have all messages."""
     messages = {one[-ID_BYTES:]: one for one in (key_of(MINUTE, chance.randbytes(ID_BYTES)) for _ in range(MESSAGES))}
     keys = list(messages.values())
     sets = [IdSet(key for key in keys if chance.random() >= MISSED) for _ in range(nodes)]

@@ -1,4 +1,4 @@
-"""Rings in a simulated network: made whole at once, and measured against what they should be."""
+"""Rings in a simulated network: built complete at once, and measured against the right ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from services.pubsub.simulation.network import GROUP, TOPIC_BYTES, Network
 
 
 def make_whole(network: Network, group: PublicKey = GROUP) -> None:
-    """Give each live node of a group the view that it would have in the end: the nearest ones, and others at random."""
+    """Give each live node of a group its final view: the nearest ones, and others at random."""
     order = members(network, group)
     limits = ViewLimits()
     near = min(limits.side, len(order) - 1)
@@ -43,7 +43,7 @@ def members(network: Network, group: PublicKey = GROUP) -> list[int]:
 
 
 def right_links(network: Network, order: Sequence[int], group: PublicKey = GROUP) -> int:
-    """Return how many links of the whole ring are right: of each node in its order, to the next on both sides."""
+    """Return how many links of the right ring exist: of each node, to the next one on both sides."""
     found = 0
     for at, number in enumerate(order):
         topic = network.nodes[number].known.topics[group]

@@ -1,4 +1,4 @@
-"""The scenarios in which rings are whole when the message comes: `static`, `catastrophe`, `loss`, `droppers`."""
+"""The scenarios in which rings are whole when the message is published: `static`, `catastrophe`, `loss`, `droppers`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from services.pubsub.simulation.rings import make_whole
 
 MESSAGES = 10
 TRIALS_OF = 2_000
-"""Nodes of all trials after a catastrophe together: of each network there is only one first message."""
+"""Nodes of all trials after a catastrophe together, because each network has only one first message."""
 PAUSE_S = 30.0
-"""Between messages that name each other: longer than it takes to ask three routers for one that is missing."""
+"""Seconds between messages that name each other: longer than it takes to ask three routers for a missing one."""
 LATER = (0, 2, 8)
 ROUND_S = 0.1
-"""A link's delay where all are equal, so that the first copy to come is the one over the fewest hops."""
+"""A link's delay if all are equal, so that the first copy to come is the one over the fewest hops."""
 
 _SMALL, _LARGE, _EQUAL = "bodies below 16 KiB", "bodies of 16 KiB and more", "all links equally long"
 _STATIC = {
@@ -27,7 +27,7 @@ _STATIC = {
     _EQUAL: (SMALL_BYTES, (ROUND_S, ROUND_S)),
     _LARGE: (ForwardingLimits().large_bytes, DELAY_S),
 }
-"""How large the messages are in each setting, and how long they are under way."""
+"""The sizes of messages in each setting, and their delays."""
 _HALF, _MOST = "half die", "70 % die"
 _DEAD = {_HALF: 0.5, _MOST: 0.7}
 
@@ -54,7 +54,7 @@ def run_static(plan: Plan) -> Iterator[Result]:
 
 
 def run_catastrophe(plan: Plan) -> Iterator[Result]:
-    """Measure the first message after many died, of which nobody knows yet."""
+    """Measure the first message after many nodes died, which nobody knows yet."""
     for setting, share in _DEAD.items():
         reaches, curve = [], None
         for trial in range(max(1, TRIALS_OF // plan.nodes)):
@@ -69,7 +69,7 @@ def run_catastrophe(plan: Plan) -> Iterator[Result]:
 
 
 def run_loss(plan: Plan) -> Iterator[Result]:
-    """Measure messages of which 5 % of the copies are lost, though they were acknowledged."""
+    """Measure messages of which 5 % of the copies are lost although they were acknowledged."""
     for kind, faults in _LOSSES.items():
         yield from _later(plan, kind, plan.fanout, faults)
 
@@ -82,7 +82,7 @@ def run_droppers(plan: Plan) -> Iterator[Result]:
 
 
 def _later(plan: Plan, kind: str, fanout: int, faults: Faults) -> Iterator[Result]:
-    """Publish messages, each naming those before; yield how far they came at once, and some messages later."""
+    """Publish messages, each naming the earlier ones; yield how far they spread at once, and some messages later."""
     network = _whole(plan, plan.seed, fanout, faults)
     honest = [number for number in network.live if number not in faults.droppers]
     sent: list[tuple[float, MessageId]] = []
@@ -113,7 +113,7 @@ _LOST = 0.05
 _UNNOTICED = "5 % lost"
 _LOSSES = {_UNNOTICED: Faults(lost_unnoticed=_LOST)}
 _DROPPERS = {0.1: 0, 0.2: 1}
-"""The shares of droppers, and by how much the fan-out is greater than the one that is asked for."""
+"""The shares of droppers, and by how much the fan-out exceeds the required one."""
 
 
 def _static_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:

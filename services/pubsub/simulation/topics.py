@@ -1,4 +1,5 @@
-"""The scenario `topics`: many topics of uneven size, a few of which each node wants, and nobody else learns of.
+"""The scenario `topics`: many topics of uneven size, of which each node wants a few, and about which no other node
+learns.
 
 A group link names up to two routers that serve the group (hints, R-C28): here those are random members that joined the
 topic before. Without hints, nodes find each other by filters (R-C36).
@@ -111,7 +112,7 @@ def _right_share(network: Network, rings: Mapping[PublicKey, Sequence[int]]) -> 
 
 
 def _published(network: Network, rings: Mapping[PublicKey, Sequence[int]]) -> float:
-    """Publish in some topics, and return the share of their subscribers that is reached."""
+    """Publish in some topics, and return the share of their subscribers that was reached."""
     chance = network.engine.chance
     sent = {}
     for group in chance.sample(list(rings), min(MESSAGES, len(rings))):
@@ -122,7 +123,7 @@ def _published(network: Network, rings: Mapping[PublicKey, Sequence[int]]) -> fl
 
 
 def _neighbours(plan: Plan) -> Iterator[Result]:
-    """Count the distinct nodes next to each on the rings of all its topics, as they are once they are right."""
+    """Count the distinct neighbours of each node on the rings of all its topics, once these are right."""
     found: list[float] = []
     for setting, each in ((_FEW, TOPICS_A_NODE), (_MANY, MORE_TOPICS)):
         found.append(_distinct(plan, each, Random(plan.seed)))

@@ -1,10 +1,10 @@
-"""What a node says on local networks and what follows from what it hears there (D17, D18, D19).
+"""A node's datagrams on local networks, and its reactions to those of others (D17, D18, D19).
 
-`Lan.hear` takes one thing after the other and returns deeds. `admits` judges each datagram before that, in a
-microsecond or two and without a signature: what it turns away is counted by its reason and costs nothing else.
+`Lan.hear` takes one event after the other and returns deeds. `admits` judges each datagram before that, in a
+microsecond or two and without checking its signature: refused ones are counted by reason and cost nothing else.
 
-A router that was heard stays known for a day after it fell silent, without an address: what is queued for it waits, and
-nobody dials where it was.
+A router that was heard stays known for a day after it fell silent, without an address: messages queued for it wait, and
+its old address is not dialled.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_OFF_LINK
 
 TTL_S, EXPIRY_S, RENEW_S = 30, 600, 300.0
 LIFETIME_S_MAX = 86_400
-"""An expiry that is farther ahead tells of a wrong clock."""
+"""An expiry that is further ahead shows that a clock is wrong."""
 YIELD_S = 3.0
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 LISTEN_AGAIN_S = 10.0
 DIAL_AGAIN_S_MIN, DIAL_AGAIN_S_MAX = 2.0, 300.0
-"""The pause after a dial that failed: twice as long each time, and random in its upper half."""
+"""The pause after a failed dial: twice as long each time, and random in its upper half."""
 KEPT_S = 86_400
 ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S, DIALLED_PER_S = 200, 10, 10.0, 10
 SOURCE_BURST = 4
-"""How many datagrams of a source count at once, before it is one a second: two nodes of one machine may each say
-something new and their farewell within a second."""
+"""Number of datagrams from one source that are accepted at once, before the rate is one a second: two nodes on one
+machine may each send news and a farewell within a second."""
 SPOKEN, FAREWELL = "lan", "lan-farewell"
 LISTENED_AT, SAID_AT = "tls://:{port}", "tls://0.0.0.0:{port}"
 
@@ -94,7 +94,7 @@ class Lan:
     # -- before the signature ------------------------------------------------------------------------------
 
     def admits(self, came: Came, mono_s: float) -> bool:
-        """Whether a datagram is worth its signature; the reason is counted if not."""
+        """Whether a datagram is worth checking its signature; if not, the reason is counted."""
         if came.data == self._said:
             return False
         if self.neighbours.who_said(came.data) is not None:
@@ -116,7 +116,7 @@ class Lan:
         return None if self._admitted.take(source, mono_s) else LAN_FLOOD
 
     def _turn_away(self, came: Came, reason: Reason) -> list[Deed]:
-        """Count a datagram that does not count, by the network of its sender; nothing else follows from it."""
+        """Count a refused datagram by its sender's network."""
         host, _, _ = came.peer.rpartition("%")
         self.turned_away.count(reason, prefix=_network_of_host(host))
         return []
@@ -124,7 +124,7 @@ class Lan:
     # -- hearing -------------------------------------------------------------------------------------------
 
     def hear(self, heard: Any, now: Now) -> list[Deed]:
-        """Return what follows from one thing that was heard; the last deed names when to `Tick`."""
+        """Return the deeds that follow from one event; the last one names the time of the next `Tick`."""
         deeds: list[Deed] = []
         match heard:
             case Interfaces(interfaces=interfaces):
@@ -186,7 +186,7 @@ class Lan:
     # -- speaking ------------------------------------------------------------------------------------------
 
     def _sign(self, now: Now) -> list[Deed]:
-        """Have what this node says signed, and its farewell, which has the greater revision."""
+        """Have this node's advertisement signed, and its farewell, which has the greater revision."""
         if not (self._port and self._schedules):
             return []
         if self._signed_s is not None and now.mono_s < self._signed_s + RENEW_S:
@@ -249,10 +249,11 @@ class Lan:
         return [*forgotten, *self._renew(self.neighbours.enter(advert), came, source, now)]
 
     def _answer(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
-        """Tell a router that we are here, so that it need not wait for our next datagram.
+        """Send a router our advertisement, so that it need not wait for our next datagram.
 
-        It is told at each address that it speaks from, as not all may be reached; and again if it does not let us in,
-        since it may hear no other datagram. A router nearby that speaks to us alone has not heard us for a while."""
+        It is sent to each address that the router sends from, as not all may be reachable; and again if the router
+        refuses us, since it may receive no other datagram. A router that sends to us alone has not heard us for a
+        while."""
         knows_us = one.is_here and source in one.sources and one.let_in
         asks = not knows_us if came.to_group else one.is_here
         return self._tell(one, source, came.peer, now) if asks else []
@@ -262,12 +263,12 @@ class Lan:
         return [Write(self.door, peer, self._said)] if may else []
 
     def _ask(self, one: Neighbour, now: Now) -> list[Deed]:
-        """Tell a router that was silent for half its time that we are here: its answer comes to us alone (R-D19)."""
+        """Send our advertisement to a router that was silent for half its time: it answers to us alone (R-D19)."""
         one.ask_s = inf
         return self._tell(one, source_of(one.peer), one.peer, now)
 
     def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
-        """Refresh what a known router said; a farewell or an expired advertisement marks it as away."""
+        """Refresh the data of a known router; a farewell or an expired advertisement marks it as away."""
         left_s = one.advert.deadline_s(int(now.wall_s), TTL_S_MAX) - now.wall_s
         if left_s <= 0:
             return self._leave(one, now)
@@ -284,7 +285,7 @@ class Lan:
         return [*answer, *self._learn(one, urls, now)]
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
-        """Note that a router is away: it stays known for a day, without an address."""
+        """Mark a router as away: it stays known for a day, without an address."""
         one.ends_s, one.dial_s, one.failures, one.let_in = 0.0, None, 0, True
         one.sources.clear()
         return self._learn(one, (), now)
@@ -306,15 +307,15 @@ class Lan:
     # -- dialling ------------------------------------------------------------------------------------------
 
     def _dial_soon(self, one: Neighbour, pause_s: float, now: Now) -> None:
-        """Dial a router in `pause_s` if not sooner; what failed before does not count any more."""
+        """Dial a router in `pause_s`, if no dial is due sooner; earlier failures no longer count."""
         soon_s = now.mono_s + pause_s
         one.dial_s = soon_s if one.dial_s is None else min(soon_s, one.dial_s)
         one.failures = 0
 
     def _unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
-        """Dial again after a pause, also where this node was not let in: it may only not have been heard there yet.
+        """Dial again after a pause, even if this node was refused, as it may only not have been heard there yet.
 
-        What the router tries by itself before that counts as the same failure."""
+        A dial by the router itself in the meantime counts as the same failure."""
         one = self.neighbours.get(key)
         if one is None or not one.is_here:
             return
@@ -325,7 +326,7 @@ class Lan:
             one.failures += longest_s < DIAL_AGAIN_S_MAX
 
     def _dial(self, now: Now) -> Iterator[Deed]:
-        """Dial who is due, but no more than some a second."""
+        """Dial the routers whose time has come, but only a few a second."""
         for one in self.neighbours:
             if one.dial_s is None or one.dial_s > now.mono_s:
                 continue
@@ -366,7 +367,7 @@ class Lan:
     # -- shown ---------------------------------------------------------------------------------------------
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return each interface of a network as `router lan list` shows it."""
+        """Return a row for each interface of a network, as `router lan list` prints it."""
         return [self._row(one) for _, one in sorted(self.interfaces.items()) if is_local(one)]
 
     def _row(self, one: Interface) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The neighbours that were heard: what each said last, where from, and when it ends (D17, D19)."""
+"""The neighbours that were heard: each one's last advertisement, its sources, and its end (D17, D19)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from services.discovery.core.lan.networks import Ip
 KEYS_MAX = 256
 SOURCES_MAX = 4
 TTL_S_MAX = 60
-"""A neighbour is taken to be there for no longer after a datagram of it, whatever that says."""
+"""Most seconds that a neighbour counts as present after its last datagram, whatever the datagram says."""
 
 
 class Source(NamedTuple):
-    """Where a datagram came from; `at` is the index of the interface it came in by."""
+    """The source of a datagram; `at` is the index of the interface on which it came."""
 
     ip: Ip
     at: int
 
     def address(self, port: int) -> IpAddress:
-        """Return where a router is reached that listens there at this port."""
+        """Return the address of a router that listens at this source's host and the given port."""
         if self.ip.version == 6 and self.ip.is_link_local:
             return IpAddress(type(self.ip)(f"{type(self.ip)(self.ip.packed)}%{self.at}"), port)
         return IpAddress(self.ip, port)
@@ -41,10 +41,10 @@ def source_of(peer: str) -> Source:
 class Neighbour:
     """A router nearby. `ends_s`: the monotonic second at which it counts as away; 0: it is away.
 
-    `ask_s`: when to ask it whether it is still there, at `peer`, from where its last datagram came.
+    `ask_s`: when to ask whether it is still there; `peer`: the source of its last datagram.
 
     `dial_s`: when to dial it, None if no dial is due; `failures`: how many dials in a row failed; `let_in`: False if it
-    has refused this node. `until_s` is the Unix second until which the router was told of it, with `urls`."""
+    has refused this node. `until_s`: the Unix second until which it was reported to the router, with `urls`."""
 
     advert: Advertisement
     sources: dict[Source, float] = field(default_factory=dict)
@@ -67,7 +67,8 @@ class Neighbour:
         return self.ends_s > 0
 
     def came_from(self, source: Source, now_s: float, stale_s: float) -> bool:
-        """Note a source; of more than a few the one that was silent for `stale_s` gives way, or else the new one."""
+        """Record a source; beyond a few, one that was silent for `stale_s` is replaced, or else the new one is
+        dropped."""
         if source not in self.sources and len(self.sources) >= SOURCES_MAX:
             oldest = min(self.sources, key=self.sources.__getitem__)
             if self.sources[oldest] > now_s - stale_s:
@@ -77,7 +78,8 @@ class Neighbour:
         return True
 
     def reached_at(self) -> tuple[str, ...]:
-        """Return the URLs of the places where it was heard, IPv4 first: "where this came from", at the port it says."""
+        """Return the URLs of the places where it was heard, IPv4 first: each source's host, with the port that it
+        names."""
         ports = [
             one.port for one in self.advert.addresses if isinstance(one, IpAddress) and one.ip.is_unspecified
         ]  # fmt: skip
@@ -86,7 +88,7 @@ class Neighbour:
 
 
 class Neighbours:
-    """The routers that were heard, at most 256, and whose each datagram is."""
+    """The routers that were heard, at most 256, and to which of them each datagram belongs."""
 
     def __init__(self) -> None:
         self._all: dict[PublicKey, Neighbour] = {}
@@ -105,7 +107,7 @@ class Neighbours:
         return self._all.get(key)
 
     def who_said(self, data: bytes) -> Neighbour | None:
-        """Return the router whose last datagram had exactly these bytes; they were verified when they first came."""
+        """Return the router whose last datagram had exactly these bytes, which were verified when they first came."""
         return self._said.get(data)
 
     @property
@@ -113,7 +115,7 @@ class Neighbours:
         return len(self._all) >= KEYS_MAX
 
     def enter(self, advert: Advertisement) -> Neighbour:
-        """Record what a router says of itself now."""
+        """Record a router's latest advertisement."""
         one = self._all.get(advert.router)
         if one is None:
             one = self._all[advert.router] = Neighbour(advert)
@@ -124,7 +126,7 @@ class Neighbours:
         return one
 
     def least(self) -> Neighbour | None:
-        """Return the router that is away and was silent longest; None if all are here."""
+        """Return the router that is away and was silent longest; None if all are present."""
         return min((one for one in self if not one.is_here), key=lambda one: one.heard_s, default=None)
 
     def remove(self, one: Neighbour) -> None:

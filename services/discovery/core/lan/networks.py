@@ -1,4 +1,4 @@
-"""Which interfaces are of a local network, and what a network is called (D18)."""
+"""The local network of each interface, and its names (D18)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Ip = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network by its name for machines, which is the same for all who share its gateway, and one for people."""
+    """A network by its id, which is the same for all machines behind its gateway, and its name for people."""
 
     id: str
     name: str
 
 
 def is_local(one: Interface) -> bool:
-    """Whether datagrams for everybody nearby may go out by this interface, if its network is allowed."""
+    """Whether datagrams for everybody nearby may be sent on this interface, if its network is allowed."""
     return one.flags >= _NEEDED and not one.flags & _FOREIGN and bool(one.addresses)
 
 
 def network_of(one: Interface) -> Network | None:
-    """Return the network that the interface is in: by its gateway, without one by name and prefixes.
+    """Return the interface's network: named by its gateway, or without one by name and prefixes.
 
-    None: there is a gateway, and the system has not learned its link-layer address yet."""
+    None: there is a gateway, but the system has not learned its link-layer address yet."""
     if one.gateway_place and not one.gateway:
         return None
     found = one.gateway or b"\0".join([one.name.encode(), *(str(prefix).encode() for prefix in _prefixes(one))])
@@ -41,7 +41,7 @@ def network_of(one: Interface) -> Network | None:
 
 
 def on_link(one: Interface, source: Ip) -> bool:
-    """Whether that source is directly at the interface, so that no router stands between."""
+    """Whether that source is directly on the interface's link, without a router in between."""
     if source.version == 6 and source.is_link_local:
         return True
     plain = _without_zone(source)
@@ -53,8 +53,8 @@ def _without_zone(source: Ip) -> Ip:
 
 
 def _prefixes(one: Interface) -> list[str]:
-    """Return the prefixes that name a network without a gateway: those of IPv4 where there are some, since addresses of
-    IPv6 come some seconds later than the interface."""
+    """Return the prefixes that name a network without a gateway: those of IPv4 if there are any, since IPv6 addresses
+    come some seconds later than the interface."""
     four = [at for at in one.addresses if isinstance(at, IPv4Interface)]
     chosen: list[IPv4Interface | IPv6Interface] = [*four] if four else [*one.addresses]
     return sorted({str(at.network) for at in chosen})

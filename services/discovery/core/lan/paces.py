@@ -1,4 +1,4 @@
-"""How much is listened to and answered: numbers of things in a window of time (D19)."""
+"""The rates at which datagrams are accepted and answered: counts in a window of time (D19)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 
 class Pace:
-    """At most `most` in any `window_s` seconds, and of each key one in `each_s`, after a first `burst` at once."""
+    """At most `most` in any `window_s` seconds, and one of each key in `each_s`, after a first `burst` at once."""
 
     def __init__(self, most: int, window_s: float = 1.0, *, each_s: float = 1.0, burst: int = 1) -> None:
         self._most = most
@@ -22,7 +22,7 @@ class Pace:
         return f"<pace: {len(self._taken)} taken of {self._most} in {self._window_s:g} s>"
 
     def has_room(self, now_s: float) -> bool:
-        """Whether a datagram of a key that was not heard before may be taken now."""
+        """Whether a datagram of a new key may be taken now."""
         kept_s = max(self._window_s, self._burst_s)
         while self._taken and self._taken[0][0] <= now_s - kept_s:
             _, key = self._taken.popleft()

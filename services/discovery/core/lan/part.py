@@ -1,6 +1,7 @@
-"""Discovery's part on local networks: where it may be heard, which the operator says, and who is near.
+"""Discovery's part on local networks: where the operator allows this node to be heard, and which routers are near.
 
-What `router lan on` allows is kept in the service's state, beside what its settings allow, and counts at once.
+Networks allowed by `router lan on` are kept in the service's state, in addition to those allowed by its settings, and
+count at once.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ KEPT = b"lan"
 NOTED_S = 60.0
 NETWORKS_MAX = 1_000
 NETWORK_CHARS_MAX = 300
-"""An id, a name of an interface, which has at most 15 bytes, and a prefix."""
+"""Most characters of an id, an interface's name (at most 15 bytes) and a prefix."""
 KEPT_BYTES_MAX = 1 << 20
 
 
 class OnLan:
-    """Answers `router lan`, and lets `Lan` speak and hear where that is allowed."""
+    """Answers `router lan`, and lets `Lan` send and receive where that is allowed."""
 
     def __init__(self, setup: c.Setup, known: Known) -> None:
         self._settings: Settings = setup.settings
@@ -53,7 +54,7 @@ class OnLan:
         return {DOOR: GROUPS}
 
     def admits(self, came: c.Came, mono_s: float) -> bool:
-        """Whether a datagram is worth being heard."""
+        """Whether a datagram is worth handling."""
         return self._lan is not None and self._lan.admits(came, mono_s)
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
@@ -82,7 +83,7 @@ class OnLan:
         return found
 
     def _permit(self, state: Mapping[str, Any] | None = None) -> Permit:
-        """Return where this node may be heard: what was said last counts, and all networks that were allowed."""
+        """Return where this node may be heard: the last order counts, and all networks that were allowed."""
         kept = self._state() if state is None else state
         written = ALLOWED if self._settings.lan == HERE else self._settings.lan
         networks = frozenset(one.partition(" ")[0] for one in (*self._settings.networks, *kept.get("networks", ())))
@@ -97,7 +98,7 @@ class OnLan:
         return self._allow(now)
 
     def _allow(self, now: c.Now) -> list[c.Deed]:
-        """Allow the networks that were asked for, as soon as they have a name."""
+        """Allow the requested networks as soon as they have a name."""
         self._asked_for &= {one.index for one in self._interfaces if is_local(one)}
         found = {one.index: network_of(one) for one in self._interfaces if one.index in self._asked_for}
         named = [f"{one.id} {one.name}" for one in found.values() if one is not None]
@@ -135,7 +136,7 @@ class OnLan:
     # -- what did not count --------------------------------------------------------------------------------
 
     def _notes(self, now: c.Now) -> list[c.Deed]:
-        """Write down once a minute how many datagrams did not count, by the networks of their senders and reason."""
+        """Write once a minute how many datagrams were refused, by their senders' networks and reason."""
         assert self._lan is not None
         if not len(self._lan.turned_away) or now.mono_s < self._note_s:
             return []

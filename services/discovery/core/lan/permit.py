@@ -1,4 +1,4 @@
-"""Where the operator lets this node be heard (D18)."""
+"""The operator's permission for this node to be heard (D18)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Where the operator lets this node be heard: in the networks with these ids, everywhere, or nowhere."""
+    """Where the operator allows this node to be heard: in the networks with these ids, everywhere, or nowhere."""
 
     mode: str = OFF
     networks: frozenset[str] = frozenset()
@@ -21,7 +21,7 @@ class Permit:
     port: int = 0
 
     def allows(self, one: Interface) -> bool:
-        """Whether datagrams may go out by this interface."""
+        """Whether datagrams may be sent on this interface."""
         if not is_local(one) or self.mode == OFF:
             return False
         network = network_of(one)

@@ -1,4 +1,4 @@
-"""When datagrams go out at an interface: at once, after 1, 2, 4 and 8 s, then every 10 s ± 25 % (D17)."""
+"""The times of datagrams on an interface: at once, after 1, 2, 4 and 8 s, then every 10 s ± 25 % (D17)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JITTER = 0.25
 
 
 class Schedule:
-    """The datagrams of one interface; `due_s` is when the next one goes out, by the clock that never steps."""
+    """The datagrams of one interface; `due_s` is the time of the next one, by the clock that never steps."""
 
     def __init__(self, chance: Chance, now_s: float) -> None:
         self._chance = chance
@@ -26,7 +26,7 @@ class Schedule:
         self._sent = 0
 
     def take(self, now_s: float) -> bool:
-        """Whether a datagram goes out now; what was due several times meanwhile is due once."""
+        """Whether a datagram is due now; several that became due meanwhile count as one."""
         if now_s < self.due_s:
             return False
         while self._sent < len(FIRST_S) and self._began_s + FIRST_S[self._sent] <= now_s:

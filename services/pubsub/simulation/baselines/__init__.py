@@ -1,1 +1,1 @@
-"""Other protocols of dissemination, written from their papers, to compare with and to check the simulator by."""
+"""Other protocols of dissemination, written from their papers, for comparison and to validate the simulator."""

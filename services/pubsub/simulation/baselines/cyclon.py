@@ -1,11 +1,11 @@
 """Cyclon as published: the enhanced shuffle of random views (Voulgaris, Gavidia, van Steen, 2005).
 
-In each cycle every node removes the oldest entry of its view, sends to that node its own address and random others,
-and receives as many random entries; both put what is new to them into empty places first, then in place of what they
-sent. An entry is stored as the cycle in which its node made it, so its age needs no counting.
+In each cycle every node removes the oldest entry of its view, sends to that node its own address and random others, and
+receives as many random entries; both put new entries into empty places first, then in place of those they sent. An
+entry is stored as the cycle in which its node made it, so its age needs no counting.
 
-The published figures of dissemination over such views, against which this simulator is held, are of Voulgaris and
-van Steen, "Hybrid Dissemination", 2007: 10,000 nodes, rounds of equal length, each node sending to F of its view.
+The published figures of dissemination over such views, against which this simulator is held, are of Voulgaris and van
+Steen, "Hybrid Dissemination", 2007: 10,000 nodes, rounds of equal length, each node sending to F of its view.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random import Random
 VIEW = 35
 SHUFFLE = 14
 CYCLES = 40
-"""Enough to forget the views with which the network began: its in-degrees change no more after some 30."""
+"""Enough cycles to forget the views with which the network began: its in-degrees do not change after some 30."""
 
 
 class Cyclon:

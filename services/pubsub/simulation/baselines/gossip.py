@@ -19,7 +19,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """What a node learns when its copy for a dead node was not taken: it tries another entry of the view."""
+    """Reports that a copy for a dead node was not taken, so that another entry of the view is tried."""
 
     hop: int
 
@@ -43,7 +43,7 @@ class Gossip:
         self._broadcast = Broadcast(0, 0.0)
 
     def publish(self, origin: int, alive: Callable[[int], bool]) -> Broadcast:
-        """Spread one message until nothing is under way; return its receipts."""
+        """Spread one message until none is on its way; return its receipts."""
         self._alive, self._untried = alive, {}
         self._broadcast = Broadcast(origin, self._engine.now_s)
         self._forward(origin, origin, 0)

@@ -1,8 +1,8 @@
 """A GossipSub mesh: whole messages to some peers, announcements to others (Vyzovitis and others, 2020; version 1.2).
 
-Each node keeps D of its peers in its mesh and forwards to all of these. Every heartbeat it announces (IHAVE) what came
-lately to random peers outside its mesh, which ask for what they lack (IWANT); and it grafts and prunes until its mesh
-has its size. Who receives a message first tells its mesh that it wants no other copy (IDONTWANT).
+Each node keeps D of its peers in its mesh and forwards to all of these. Every heartbeat it announces recent messages
+(IHAVE) to random peers outside its mesh, which ask for missing ones (IWANT); and it grafts and prunes until its mesh
+has its size. A node that receives a message for the first time tells its mesh that it wants no other copy (IDONTWANT).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ D, D_LOW, D_HIGH = 6, 5, 12
 D_LAZY, GOSSIP_FACTOR, GOSSIP_HEARTBEATS = 6, 0.25, 3
 HEARTBEAT_S = 1.0
 DIALLED = 12
-"""Peers that each node dials; with those that dial it, it has twice as many."""
+"""Number of peers that each node dials; with those that dial it, it has twice as many."""
 SETTLING_HEARTBEATS = 15
 LASTS_S = 40.0
-"""How long a message is followed."""
+"""Seconds for which a message is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,21 @@ class IHave:
 
 @dataclass(frozen=True, slots=True)
 class IWant:
-    """The question of `by` for the message."""
+    """A request of `by` for the message."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class IDontWant:
-    """The word of `by` that it has the message."""
+    """An announcement of `by` that it has the message."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A peer turned out to be dead."""
+    """Reports that a peer is dead."""
 
     peer: int
 

@@ -1,9 +1,9 @@
 """HyParView as published: a small symmetric active view, and a passive one to mend it from.
 
 A node that joins is carried by random walks into active views. Every cycle a node exchanges a sample of both views with
-a node some steps away, which fills the passive views. A neighbour that turns out dead is replaced from the passive
-view: one that is asked takes a node that has no neighbour at once, any other only if it has room (Leitão, Pereira,
-Rodrigues, "HyParView", 2007).
+a node some steps away, which fills the passive views. A dead neighbour is replaced from the passive view: the node
+asked accepts one without neighbours at once, any other only if it has room (Leitão, Pereira, Rodrigues, "HyParView",
+2007).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHUFFLE_ACTIVE, SHUFFLE_PASSIVE = 3, 4
 
 
 class HyParView:
-    """The views of all nodes; `up` and `down` are called with the two ends of a link that comes or goes."""
+    """The views of all nodes. `up` and `down` are called with both ends of a link that comes or goes."""
 
     def __init__(self, chance: Random, up: Callable[[int, int], None], down: Callable[[int, int], None]) -> None:
         self._chance = chance
@@ -52,7 +52,7 @@ class HyParView:
             self.connect(node, new)
 
     def connect(self, one: int, other: int) -> None:
-        """Make two nodes neighbours; each that has no room drops another neighbour for it."""
+        """Make two nodes neighbours; each without room drops another neighbour for it."""
         if other in self.active[one]:
             return
         for node in (one, other):
@@ -72,7 +72,7 @@ class HyParView:
         self._remember(neighbour, node)
 
     def failed(self, node: int, neighbour: int) -> bool:
-        """Take a dead neighbour out of a node's active view; return whether it was in it."""
+        """Remove a dead neighbour from a node's active view; return whether it was in it."""
         if neighbour not in self.active[node]:
             return False
         self.active[node].remove(neighbour)
@@ -80,12 +80,12 @@ class HyParView:
         return True
 
     def candidate(self, node: int) -> int | None:
-        """Take a random entry out of a node's passive view, to ask it; None if the view is empty."""
+        """Remove and return a random entry of a node's passive view, to ask it; None if the view is empty."""
         passive = self.passive[node]
         return passive.pop(self._chance.randrange(len(passive))) if passive else None
 
     def ask(self, node: int, candidate: int) -> bool:
-        """Ask a living candidate to become a neighbour; return whether it does."""
+        """Ask a live candidate to become a neighbour; return whether it does."""
         if self.active[node] and len(self.active[candidate]) >= ACTIVE:
             self._remember(node, candidate)
             return False
@@ -93,7 +93,7 @@ class HyParView:
         return True
 
     def cycle(self) -> None:
-        """Let every node shuffle, and ask a passive entry if it has too few neighbours. All are alive."""
+        """Let every node shuffle, and ask a passive entry if it has too few neighbours. All nodes are alive."""
         for node in range(len(self.active)):
             self._shuffle(node)
             if len(self.active[node]) < ACTIVE and (candidate := self.candidate(node)) is not None:

@@ -1,8 +1,8 @@
 """Plumtree over HyParView as published: a tree that is grown by pruning, and mended by grafting.
 
 A node pushes a message to its eager neighbours and announces it to the lazy ones. A duplicate makes the link it came
-over lazy. A node that hears of a message that does not come in time asks for it, which makes that link eager again
-(Leitão, Pereira, Rodrigues, "Epidemic Broadcast Trees", 2007).
+over lazy. A node asks for an announced message that does not come in time, which makes that link eager again (Leitão,
+Pereira, Rodrigues, "Epidemic Broadcast Trees", 2007).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from services.pubsub.simulation.broadcast import Broadcast
 from services.pubsub.simulation.engine import CONNECT_FAILS_S, Engine, Links
 
 MISSING_S = 1.0
-"""How long a node waits for a message after it was first announced."""
+"""Seconds that a node waits for a message after its first announcement."""
 GRAFT_S = 0.5
-"""How long it waits for the answer before it asks the next that announced the message."""
+"""Seconds that it waits for the answer before it asks the next node that announced the message."""
 CYCLES, WARM_UPS = 20, 20
 
 
@@ -38,33 +38,33 @@ class IHave:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """The wish of `by` to be sent announcements only."""
+    """A request of `by` to be sent announcements only."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class Graft:
-    """The wish of `by` to be sent messages again, and this one now."""
+    """A request of `by` to be sent messages again, and this one now."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class StillMissing:
-    """The time has passed in which an announced message should have come."""
+    """Reports that an announced message should have come by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A neighbour turned out to be dead."""
+    """Reports that a neighbour is dead."""
 
     peer: int
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateFailed:
-    """One that was asked to become a neighbour turned out to be dead."""
+    """Reports that a candidate asked to become a neighbour is dead."""
 
 
 class Plumtree:
@@ -89,7 +89,7 @@ class Plumtree:
         return f"<Plumtree over {self._overlay!r}>"
 
     def publish(self, origin: int, alive: Callable[[int], bool]) -> Broadcast:
-        """Spread one message until nothing is under way; return its receipts."""
+        """Spread one message until none is on its way; return its receipts."""
         self._alive, self._announced = alive, {}
         self._broadcast = Broadcast(origin, self._engine.now_s)
         self._push(origin, origin, 0)
@@ -177,7 +177,7 @@ class Plumtree:
             self._engine.after(self._links.delay_s(node, peer), peer, event)
 
     def _replace(self, node: int) -> None:
-        """Ask passive entries until one becomes a neighbour; one that is dead costs `CONNECT_FAILS_S`."""
+        """Ask passive entries until one becomes a neighbour; a dead one costs `CONNECT_FAILS_S`."""
         for _ in range(len(self._overlay.passive[node])):
             candidate = self._overlay.candidate(node)
             if candidate is None:
