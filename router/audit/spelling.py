@@ -12,8 +12,8 @@ from spark_analytics.judgement.line_grammar import EXACT, LINE_BYTES_MAX, QUICK,
 
 
 class Care(Enum):
-    """How lines are checked. `QUICK`: the reader of their columns checks the values that `line_grammar.QUICK` leaves
-    open."""
+    """The strictness with which lines are checked. `QUICK`: the reader of their columns checks the values that
+    `line_grammar.QUICK` leaves open."""
 
     QUICK = re.compile(rf"(?>{QUICK}\n)*+".encode())
     EXACT = re.compile(rf"(?>{EXACT}\n)*+".encode())

@@ -43,9 +43,9 @@ class End(NamedTuple):
 
 
 class AppEnd:
-    """The app's state across connections. `hear` gets all the router sends except answers to JOIN and LEAVE; `changed`
-    is called when messages are settled and when the connection comes up. `is_known`: the node has confirmed on the
-    present connection that it knows this app."""
+    """The app's state across connections. `hear` gets everything that the router sends except answers to JOIN and
+    LEAVE; `changed` is called when messages are settled and when the connection comes up. `is_known`: the node has
+    confirmed on the present connection that it knows this app."""
 
     def __init__(
         self, outbox: Outbox, inbox: Inbox, joins: Joins, hear: Callable[[News], None], changed: Callable[[], None],
@@ -139,7 +139,7 @@ class AppEnd:
                 self._hear(item)
 
     def _hear_router(self, wire: bytes) -> None:
-        """Act on a unicast of the router itself; ignore one that this version does not understand."""
+        """Handle a unicast of the router itself; ignore one that this version does not understand."""
         body = open_message(wire).body
         try:
             said = _decoded(body)
@@ -155,7 +155,7 @@ class AppEnd:
     # -- out -----------------------------------------------------------------------------------------------
 
     def ask(self, mono_s: float) -> bool:
-        """Put the JOINs and LEAVEs that are due before all other messages; return whether there were any."""
+        """Queue the due JOINs and LEAVEs before all other messages; return whether there were any."""
         if self.router is None or self._outgoing is None:
             return False
         due = self.joins.requests(self.router, mono_s)

@@ -14,7 +14,7 @@ from router.core.wire.text import key_text, short
 from router.disk import private_file
 
 MESSAGES_MAX = 1000
-"""How many messages have their attempts remembered; the oldest are forgotten first."""
+"""Number of messages whose attempts are remembered; the oldest are forgotten first."""
 _LINE_BYTES_MAX = 2 * 32 + 22
 SAID_MAX = 400
 

@@ -1,4 +1,4 @@
-"""What an app is told when its node has caught up with a group after an absence."""
+"""The news for an app that its node has caught up with a group after an absence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.core.wire.crypto import PublicKey
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """At `at_s` (Unix seconds) the node had fetched what it missed of a group.
+    """At `at_s` (Unix seconds) the node had fetched the messages that it missed of a group.
 
     `of` messages were missing; `missing` of them nobody has any more."""
 
@@ -21,7 +21,7 @@ class CaughtUp:
     of: int = 0
 
     def __str__(self) -> str:
-        """Return it as a sentence, with the time of this machine's time zone."""
+        """Return the news as a sentence, with the time in this machine's time zone."""
         when, today = datetime.fromtimestamp(self.at_s), datetime.now()
         at = f"{when:%H:%M}" if when.date() == today.date() else f"{when:%Y-%m-%d %H:%M}"
         if not self.missing:
@@ -31,6 +31,6 @@ class CaughtUp:
 
 
 def read_caught_up(argument: str) -> CaughtUp:
-    """Return what the node says, in the argument of its word `caught-up`."""
+    """Return the news in the argument of the node's word `caught-up`."""
     said = json.loads(argument)
     return CaughtUp(PublicKey(bytes.fromhex(said["group"])), said["at_s"], said["missing"], said["of"])

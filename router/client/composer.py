@@ -33,7 +33,8 @@ SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long a message may wait at a router (seconds), and for how long it is valid (minutes from now)."""
+    """The longest time that a message waits at a router (seconds), and the time for which it is valid (minutes from
+    now)."""
 
     ttl_s: int = TTL_S
     expiry_min: int = EXPIRY_MIN
@@ -61,7 +62,7 @@ class Composed:
 
 @dataclass(frozen=True, slots=True)
 class GroupSender:
-    """All that is needed to publish in a group: its key, how bodies are sealed, and the causes that a message names.
+    """The data for publishing in a group: its key, the way of sealing bodies, and the causes that a message names.
 
     `hints`: routers that serve it."""
 

@@ -15,8 +15,8 @@ T = TypeVar("T")
 class Feed(Generic[T]):
     """`async for` takes the news one by one, waiting for more until the feed ends.
 
-    At most `most` are kept; beyond that the oldest is dropped and counted in `forgotten`. `total` counts all there ever
-    were.
+    At most `most` are kept; beyond that the oldest is dropped and counted in `forgotten`. `total` counts all news ever
+    received.
     """
 
     def __init__(self, most: int = NEWS_MAX) -> None:
@@ -30,7 +30,7 @@ class Feed(Generic[T]):
         return f"<feed: {len(self._news)} unread of {self.total}>"
 
     def __len__(self) -> int:
-        """Return how many are unread."""
+        """Return the number of unread news."""
         return len(self._news)
 
     def unread(self) -> list[T]:

@@ -26,14 +26,15 @@ Leave = Callable[[PublicKey], Awaitable[None]]
 
 
 class Lifespan(TypedDict, total=False):
-    """How long a message may wait and be valid; see `Group.publish`."""
+    """The longest time that a message may wait, and the time for which it is valid; see `Group.publish`."""
 
     ttl_s: int
     expiry_min: int
 
 
 class Manner(Lifespan, total=False):
-    """How long a message may wait and be valid, and whether its body goes unsealed (`raw`)."""
+    """The longest time that a message may wait, the time for which it is valid, and whether its body goes unsealed
+    (`raw`)."""
 
     raw: bool | None
 
@@ -83,7 +84,7 @@ class Group:
         return self._door.loop(settle_on_next=settle_on_next)
 
     async def leave(self) -> None:
-        """Receive no more of this group; messages queued for this app are logged as dropped."""
+        """Leave this group; its messages queued for this app are logged as dropped."""
         await self._leave(self.key)
 
     # -- publishing ----------------------------------------------------------------------------------------
@@ -113,10 +114,10 @@ class Group:
     ) -> MessageId | Outcomes:
         """Publish, and return the message's id when the router has it in custody; with `wait`, return its outcomes.
 
-        `ttl_s`: how long it may wait at each router for absent recipients; `expiry_min`: for how long it is valid. For
-        an unsealed body either may be up to an eighth less (255 at most), so that equal bodies differ. Raises
-        `Refused`, `NodeUnavailable`, `CannotPublish`. If cancelled before it was sent, the message is taken back; if
-        cancelled later, it may have been published.
+        `ttl_s`: seconds that it may wait at each router for absent recipients; `expiry_min`: minutes for which it is
+        valid. For an unsealed body either may be up to an eighth less (255 at most), so that equal bodies differ.
+        Raises `Refused`, `NodeUnavailable`, `CannotPublish`. If cancelled before it was sent, the message is taken
+        back; if cancelled later, it may have been published.
         """
         compose = self._compose(body, Lifetime(ttl_s, expiry_min), raw)
         posted = await self._publishing.deliver(compose, follow=wait)

@@ -1,4 +1,4 @@
-"""Reading what the own router holds of a group from before an app joined it."""
+"""Read the messages of a group that the own router holds from before an app joined it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_HISTORY = (
 
 
 class Asked(Protocol):
-    """The part of an app's connection that reads history (`router.client.node.Node`)."""
+    """The part of an app's connection that is needed to read history (`router.client.node.Node`)."""
 
     async def ask(self, word: str, argument: str = "") -> bytes: ...
     async def pull(self, group: PublicKey, id: MessageId) -> bytes | None: ...
@@ -36,16 +36,16 @@ class Asked(Protocol):
 
 @dataclass(slots=True)
 class Place:
-    """The arrival number of the last message that was read, to go on from."""
+    """The arrival number of the last message that was read, after which reading continues."""
 
     after: int = 0
 
 
 async def history(node: Asked, group: PublicKey, since_s: int, place: Place | None = None) -> AsyncIterator[Received]:
-    """Yield the messages of a joined group that the node holds and that arrived at that Unix second or later, in the
-    order in which they arrived. What comes meanwhile may be among them, and comes to the group's loops as well.
+    """Yield the messages of a joined group that the node holds and that arrived at that Unix second or later, in order
+    of arrival. Messages that arrive meanwhile may be among them, and come to the group's loops as well.
 
-    `place`: where to begin, which moves on. Raises `NotAnswered`, `NodeUnavailable`, `ClientError`."""
+    `place`: the place from which to read, which is updated. Raises `NotAnswered`, `NodeUnavailable`, `ClientError`."""
     place = Place() if place is None else place
     after, more = place.after, True
     while more:
@@ -65,7 +65,7 @@ async def history(node: Asked, group: PublicKey, since_s: int, place: Place | No
 
 
 async def _pulled(node: Asked, group: PublicKey, ids: list[MessageId]) -> list[tuple[MessageId, bytes]]:
-    """Return those of the messages that the router still holds, in this order."""
+    """Return the messages that the router still holds, in this order."""
     found: dict[MessageId, bytes] = {}
 
     async def pull(id: MessageId) -> None:
@@ -79,5 +79,5 @@ async def _pulled(node: Asked, group: PublicKey, ids: list[MessageId]) -> list[t
 
 
 def _arrival(id: MessageId, wire: bytes) -> Arrival:
-    """Return a message as if it had come over no connection: it is settled already."""
+    """Return a message as an arrival without a connection, which counts as settled."""
     return Arrival(0, 0, wire, 0, len(wire), read_header(wire, 0, len(wire)), id, time.time(), False, done=True)

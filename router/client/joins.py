@@ -1,4 +1,4 @@
-"""Which groups an app wants to be in, and which of these its router has acknowledged.
+"""The groups that an app wants to be in, and those that its router has acknowledged.
 
 JOIN and LEAVE are never queued by a router (link layer, "Who may do what"), so this end asks again: at every new
 connection for all groups, and after `ASK_AGAIN_S` for unanswered ones. Nothing here touches the link: `ask` is called
@@ -33,7 +33,7 @@ _EXPIRIES = 16  # different expiries, so that up to 16 requests within one minut
 
 @dataclass(slots=True, eq=False)
 class Membership:
-    """The wish to be in a group, or out of it (`leave`). It is the sink of its request to the link."""
+    """The wish to be in a group, or out of it (`leave`); also the sink of its request to the link."""
 
     group: PublicKey
     problem: Callable[[str], None]
@@ -74,8 +74,8 @@ class Membership:
 
 
 class Joins:
-    """All memberships of an app. `problem` gets a sentence when a group is refused at a later connection, where no one
-    waits for the answer."""
+    """All memberships of an app. `problem` gets a sentence when a group is refused at a later connection, when no
+    caller waits for the answer."""
 
     def __init__(
         self, key: SigningKey, wall_s: Callable[[], float], ask: Callable[[], None], problem: Callable[[str], None]
@@ -159,7 +159,7 @@ class Joins:
             await self._lot.park()
 
     def end(self, error: ClientError) -> None:
-        """Deny all memberships that someone waits for, because the node is gone for good."""
+        """Deny all memberships that a caller waits for, because the node is gone for good."""
         for membership in self._memberships.values():
             if membership.waiting:
                 membership.deny(error)
@@ -196,7 +196,7 @@ class Joins:
         membership.deny(JoinRefused(answer.group))
 
     def _submissions(self, membership: Membership, router: PublicKey) -> list[Submission]:
-        """Return the request, and after a JOIN the hints, if they are short enough to be said."""
+        """Return the request, and after a JOIN the hints, if they are short enough to be sent."""
         group, hints = membership.group, membership.hints
         request = Leave(group) if membership.leave else Join(group, membership.local)
         runs = [Submission(self._sealed(encode_control(request), router), membership, again=False)]

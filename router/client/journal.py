@@ -2,8 +2,8 @@
 
 Each app has its own SQLite file. An id is kept until its message cannot come any more (expiry and ten minutes); beyond
 `ids_max` the oldest are deleted, which matters only if the node then forgets what it has delivered. Ids are written in
-groups: those handled while one commit runs go into the next. With them go the heads of each group, which the app's next
-message there names as its causes (R-E9).
+groups: those handled while one commit runs go into the next. The heads of each group are written with them; the app's
+next message there names them as its causes (R-E9).
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Journal:
         self._work.set()
 
     def keep_heads(self, group: PublicKey, heads: Callable[[], list[Head]]) -> None:
-        """Write what `heads` returns at the next commit."""
+        """Write the result of `heads` at the next commit."""
         self._heads[group] = heads
 
     async def remember(self, rows: Sequence[Row]) -> None:
@@ -199,7 +199,7 @@ class Journal:
                 await self._write_what_waits()
 
     def check(self) -> None:
-        """Raise, once, the error that kept `run` from writing; the next rows gathered make it try again."""
+        """Raise, once, the error that kept `run` from writing; rows gathered later make it try again."""
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed

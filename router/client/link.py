@@ -38,7 +38,7 @@ PINGS_UNANSWERED = 2
 
 @dataclass(frozen=True, slots=True)
 class Dialling:
-    """Where to dial, and how to wait. `expect` pins the router's key; `random` returns 0 to 1, for jitter.
+    """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter.
 
     `patience_s`: after this long without a node, unsettled messages are given up; infinite if they are to be queued.
     """
@@ -125,7 +125,8 @@ class ClientLink:
     # -- one connection after the other --------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep the connection; only `close` ends this, so that a cancelled app can still settle what it has handled."""
+        """Keep the connection; only `close` ends this, so that a cancelled app can still settle messages that it has
+        handled."""
         try:
             with self._scope:
                 await self._keep_connected()
@@ -270,7 +271,7 @@ class ClientLink:
             self.wake()
 
     async def _protest(self, error: RemoteProtocolError) -> None:
-        """Send the node what was wrong, if it still reads."""
+        """Send the node its fault, if it still reads."""
         self._said_goodbye = trio.Event()
         self._goodbye = error.reason, error.text
         self.wake()

@@ -150,7 +150,7 @@ class Node:
         self._readers.inbox, self._publishing.link = inbox, self._link
         self._senders = Senders(sign_on.home, self._causes)
         self.words: Feed[Inquiry | Wanted | Hinted] = Feed()
-        """What the router asks of this app, if it is a service of its node."""
+        """The router's requests to this app, if it is a service of its node."""
         self._attempts = sign_on.attempts(self._problem)
 
     def __repr__(self) -> str:
@@ -216,7 +216,7 @@ class Node:
         await self._sign_off()
 
     def fail(self, error: BaseException | None) -> None:
-        """Count an error that ends this app against the messages in its loops' hands; see `attempts_max`."""
+        """Count an error that ends this app against the messages that its loops hold; see `attempts_max`."""
         self._attempts.fail(error, [door.held() for door in self._doors.values()], self._readers.inbox.refuse)
 
     async def _sign_off(self) -> None:
@@ -339,7 +339,7 @@ class Node:
         return await self.wires.pull(group, id, timeout_s)
 
     def opened(self, one: Arrival) -> Received | None:
-        """Return a message as an app sees it; None if it cannot be given to it, which `problems` says."""
+        """Return a message as an app sees it; None if it cannot be given to the app, which `problems` reports."""
         return self._readers.open(one)
 
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:

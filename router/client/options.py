@@ -1,4 +1,4 @@
-"""The identity an app signs on with, and where its node is: settings, key, socket, and the router's key to expect."""
+"""An app's identity, and the place of its node: settings, key, socket, and the router's key to expect."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class SignOn:
         return Sequences(self._kept("seq"))
 
     def attempts(self, problem: Callable[[str], None]) -> KeptAttempts:
-        """Return the counts of how often this app failed on which message, stored beside its sequence numbers."""
+        """Return the counts of this app's failures by message, stored beside its sequence numbers."""
         return KeptAttempts(self.settings.attempts_max, self._kept("failed"), problem)
 
     def _kept(self, kind: str) -> Path | None:

@@ -1,4 +1,5 @@
-"""The groups that an app reads in causal order: what waits, what is asked for, and whose turn it is (R-E10, R-C30).
+"""The groups that an app reads in causal order: the waiting messages, the questions, and the next message (R-E10,
+R-C30).
 
 What is missing is asked of the own router by PULL. Its answer comes beside the window, so a window that is full of
 messages that wait does not shut out what they wait for. But an answer is not always news: the node also has what this
@@ -36,7 +37,7 @@ Known = Callable[[Sequence[MessageId]], Collection[MessageId]]
 
 
 class Opened(NamedTuple):
-    """A message that has come and was opened."""
+    """A message that has come and has been opened."""
 
     arrival: Arrival
     received: Received
@@ -89,18 +90,18 @@ class Ordering:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether any message waits, or has been found for one that waited."""
+        """Whether any message waits, or a message that others wait for has been found."""
         return bool(self._busy or self._found)
 
     def missed(self, group: PublicKey | None, *, has_journal: bool) -> None:
-        """Note that the node has said that this app missed messages of a group."""
+        """Record that, according to the node, this app missed messages of a group."""
         self._missed.add(group)
         self._has_journal = has_journal
 
     # -- what comes ----------------------------------------------------------------------------------------
 
     def offer(self, opened: Opened, now_s: float, wall_s: float) -> Opened | None:
-        """Return a message that may be given at once, or let it wait and return None."""
+        """Return the message if it may be given at once; otherwise let it wait and return None."""
         received = opened.received
         order, sender, group = self._orders[received.group or b""], received.sender, received.group
         assert sender is not None and group is not None and received.seq is not None
@@ -130,15 +131,15 @@ class Ordering:
         return self._orders[group].holds(id)
 
     def unreadable(self, group: bytes, id: MessageId) -> None:
-        """Note a message that came and cannot be given to the app."""
+        """Record a message that came and cannot be given to the app."""
         order = self._orders.get(group)
         if order is not None:
             self._came(id)
             order.settle(id)
 
     def answered(self, one: Arrival, said: tuple[PublicKey, int] | None) -> bool:
-        """Take what the node answered to a PULL; `said`: sender and number, None if it cannot be read. Return whether
-        it is to be given to the app, in its turn."""
+        """Handle the node's answer to a PULL. `said`: sender and number, None if it cannot be read. Return whether the
+        message is to be given to the app, in its turn."""
         group = self.asks.group_of(one.id)
         order = self._orders.get(one.header.signer)
         if group != one.header.signer or order is None or not order.awaits(one.id):
@@ -155,13 +156,13 @@ class Ordering:
         return order.has_room(len(one.data))
 
     def take_doubts(self) -> list[tuple[PublicKey, MessageId]]:
-        """Return the messages, with their groups, of which the node is to be asked whether they are in the queue of
-        this app; each once."""
+        """Return the messages, with their groups, about which the node must be asked whether they are in this app's
+        queue; each once."""
         doubts, self._doubts = self._doubts, []
         return doubts
 
     def judged(self, id: MessageId, is_owed: bool | None) -> None:
-        """Take in whether a message is in this app's queue; None: the node has not answered."""
+        """Record whether a message is in this app's queue; None: the node has not answered."""
         group = self._here.pop(id, None)
         if group is None:
             return  # it has come
@@ -173,18 +174,18 @@ class Ordering:
         self.asks.want(group, [id])  # through a full window it could not come
 
     def lost(self) -> None:
-        """Ask again for the causes that the node had, since the connection by which they were to come is over."""
+        """Ask again for the causes that the node had, because the connection by which they were to come is over."""
         for id, group in self._here.items():
             self.asks.want(group, [id])
         self._here.clear()
 
     def found(self, one: Arrival) -> None:
-        """Take a message that others wait for, before its turn."""
+        """Take a message out of turn, because others wait for it."""
         self.asks.drop(one.id)
         self._found.setdefault(one.address, deque()).append(one)
 
     def take_found(self, address: bytes | None) -> Arrival | None:
-        """Return a message that others wait for and that has come, of this group or of any (None)."""
+        """Return a message that others waited for and that has come, of this group or of any (None)."""
         for group in list(self._found) if address is None else [address]:
             queue = self._found.get(group)
             if queue:
@@ -193,13 +194,13 @@ class Ordering:
         return None
 
     def sought(self, address: bytes | None) -> list[tuple[bytes, MessageId]]:
-        """Return what too many messages wait for, with the groups."""
+        """Return the causes, with their groups, for which too many messages wait."""
         return [
             (group, id) for group, order in self._busy_at(address) if order.is_crowded for id in order.sought()
         ]  # fmt: skip
 
     def is_crowded(self, address: bytes | None) -> bool:
-        """Whether so many wait that the oldest is to be given before more are looked at."""
+        """Whether so many messages wait that the oldest must be given before further ones are looked at."""
         return any(order.is_crowded for _, order in self._busy_at(address))
 
     # -- whose turn it is ----------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ class Ordering:
         return found
 
     def wake_s(self, address: bytes | None, *, is_full: bool) -> float:
-        """Return when a loop over this address is to look again, if nothing comes before."""
+        """Return when a loop over this address must look again, if no message comes before."""
         turns = (order.wake_s(is_full=is_full) for _, order in self._busy_at(address))
         return min(self.asks.wake_s(), *turns, math.inf)
 
@@ -257,7 +258,7 @@ class Ordering:
         return Opened(opened.arrival, replace(received, missing=missing, late=late))
 
     def _came(self, id: MessageId) -> None:
-        """Neither ask nor wait for the answer any more."""
+        """Stop asking for the message, and stop waiting for the answer."""
         if self.asks.group_of(id) is not None:
             self.asks.drop(id)
         self._here.pop(id, None)

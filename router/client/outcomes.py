@@ -1,7 +1,7 @@
 """The outcomes of a published message at the app's own node, recipient by recipient.
 
 A message begins with all recipients `queued`, and each recipient comes to one of the states in `TERMINAL`. Where the
-node gives no names, a recipient is a number: how many recipients are meant.
+node gives no names, a number of recipients stands for them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Outcomes:
 
     @property
     def recipients(self) -> list[RecipientOutcome]:
-        """Return the present state, one entry per recipient, or numbers by state."""
+        """Return the present states, one entry per recipient, or numbers by state."""
         numbers = [RecipientOutcome(number, state) for state, number in self._numbers.items() if number]
         return [*self._states.values(), *numbers]
 
@@ -84,7 +84,7 @@ class Outcomes:
         self._numbers[state] = self._numbers.get(state, 0) + number
 
     def cut(self) -> None:
-        """End the loop, because no more will be reported."""
+        """End the loop, because no more outcomes will be reported."""
         self._cut = True
         self._lot.unpark_all()
 
@@ -112,7 +112,8 @@ class Followed:
                 del self._by_id[outcome.id]
 
     def lost(self) -> None:
-        """Stop following what the node has taken: it reports those outcomes on the lost connection only."""
+        """Stop following the messages that the node has taken, since it reports their outcomes on the lost connection
+        only."""
         for outcomes in [one for one in self._by_id.values() if one.recipients]:
             self.stop(outcomes)
 

@@ -100,7 +100,7 @@ class Publishing:
 
     @property
     def has_room(self) -> bool:
-        """Whether something can be handed in at once: not while a lost connection may be up again in a moment."""
+        """Whether a message can be handed in at once; not while a lost connection may be up again in a moment."""
         link = self.link
         return not self._outbox.full and (link.is_up or link.is_away or self._waits)
 
@@ -154,7 +154,7 @@ class Publishing:
         return posted
 
     def put(self, run: Submission) -> None:
-        """Hand in a submission of this end's own before all others, without waiting for room."""
+        """Hand in a control message before all others, without waiting for room."""
         self._outbox.add(run, urgent=True)
         self.link.wake()
 

@@ -1,4 +1,4 @@
-"""Ask the own node for messages that are missing, and let it ask the router that named those it lacks (R-C30)."""
+"""Ask the own node for missing messages, and have it ask other routers for those that it lacks (R-C30)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ WORD = "pull"
 OWED = "owed"
 IDS_MAX = 12  # in one question: an app's has 1,024 bytes
 NAMED_MAX = 1024
-"""Messages to be named to the node; beyond that they are not, and are asked for again later."""
+"""Most messages that wait to be named to the node; further ones are asked for again later."""
 ANSWER_S = 10.0
 
 
 class Pulling:
-    """What the node has is carried to this app; what it gets from another router comes through the queue, to all.
+    """Asks for missing messages. Those that the node has are carried to this app; those that it gets from another
+    router come through the queue, to all subscribers.
 
-    `judged(id, is_owed)` is called with what the node answers to `judge`; None: it did not answer."""
+    `judged(id, is_owed)` is called with the node's answer to `judge`; None: it did not answer."""
 
     judged: Callable[[MessageId, bool | None], None]
 
@@ -65,7 +66,7 @@ class Pulling:
             self._work.set()
 
     async def run(self) -> None:
-        """Name to the node what is missing, until cancelled."""
+        """Name the missing messages to the node, until cancelled."""
         while True:
             await self._work.wait()
             self._work = trio.Event()

@@ -1,8 +1,8 @@
 """An app's loops over received messages: `async for` settles a message when it asks for the next one.
 
-In a group that was joined in causal order a message is opened when it comes, and given when its turn has come.
-With a journal it is settled once the journal has it on disk, for which a loop does not wait: the messages it moves on
-from are gathered, and one sync writes all that wait. `Received.settle` does wait.
+In a group that was joined in causal order a message is opened when it comes, and given when its causes were given. With
+a journal it is settled once the journal has it on disk, for which a loop does not wait: handled messages are gathered,
+and one sync writes all of them. `Received.settle` does wait.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ CHECKPOINT_EVERY = 16  # messages that a loop gets in a row before other tasks m
 
 
 class Nothing(Enum):
-    """Why a look for the next message has found none."""
+    """Why no next message was found."""
 
     YET = "one was looked at, which cannot be given, or not yet"
     HERE = "none is here"
 
 
 class GroupKeys:
-    """How to read one group: the keys that open its bodies (none: they are unsealed), and its causes."""
+    """The data for reading one group: the keys that open its bodies (none: they are unsealed), and its causes."""
 
     def __init__(self, content_key: bytes | None, causes: Causes) -> None:
         self.keys: Mapping[bytes, bytes] = {} if content_key is None else {content_key_id(content_key): content_key}
@@ -60,9 +60,9 @@ class GroupKeys:
 
 
 class Readers:
-    """Hand out messages to loops and settle them. `me`: this app; `group_keys` finds the keys of a group; `problem`
-    gets sentences about messages that cannot be given, which are settled all the same; `pull` asks the node for what
-    is missing, `judge` whether one that it has is in this app's queue."""
+    """Hands out messages to loops and settles them. `me`: this app; `group_keys` finds the keys of a group; `problem`
+    gets sentences about messages that cannot be given, which are settled all the same; `pull` asks the node for a
+    missing message, `judge` whether one that it has is in this app's queue."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Readers:
             self.journal.gather(self._rows(one), partial(self.inbox.done, one))
 
     async def leave(self) -> None:
-        """Write the messages that loops have moved on from, at the end; what cannot be written comes again."""
+        """Write the messages that loops have handled, at the end; those that cannot be written come again."""
         if self.journal is not None:
             with trio.CancelScope(shield=True):
                 try:
@@ -150,13 +150,13 @@ class Readers:
                     self._problem(error.text)
 
     def published(self, group: PublicKey, id: MessageId, until_min: int) -> None:
-        """Note that a message of this app is in custody: with a journal, a later run knows it as one that it need not
-        wait for."""
+        """Record that a message of this app is in custody: with a journal, a later run knows that it need not wait for
+        it."""
         if self.journal is not None and self.ordering.has(group):
             self.journal.gather([(id, expiry_s(until_min))], nothing)
 
     def _keep_heads(self, one: Arrival) -> None:
-        """Let the journal's next commit write what the next message to this group will name, as it is then."""
+        """Have the journal's next commit write the causes that the next message to this group will then name."""
         if one.said is not None and self.journal is not None:
             group = PublicKey(one.address)
             self.journal.keep_heads(group, self._group_keys(group).causes.heads.lasting)
@@ -170,7 +170,7 @@ class Readers:
     # -- whose turn it is ----------------------------------------------------------------------------------
 
     def step(self, address: bytes | None) -> Opened | Nothing:
-        """Return the next message to an address, or any (None), after looking at no more than one that has come."""
+        """Return the next message to an address, or any (None), after looking at no more than one new arrival."""
         ordering = self.ordering
         is_at_work = ordering.is_at_work  # else nothing waits, and nothing was found for what waited
         if is_at_work and (found := ordering.ready(address)) is not None:
@@ -192,7 +192,7 @@ class Readers:
         return Nothing.HERE if found is None else self._give(found)
 
     def _sought(self, address: bytes | None) -> Arrival | None:
-        """Return what the message that has waited longest waits for, if it is in the inbox."""
+        """Return the causes of the message that has waited longest, if they are in the inbox."""
         picked = (self.inbox.pick(group, id) for group, id in self.ordering.sought(address))
         return next((one for one in picked if one is not None), None)
 
@@ -219,7 +219,7 @@ class Readers:
         return Nothing.YET
 
     def _give(self, opened: Opened) -> Opened:
-        """Count a message as given: the next one that the app publishes follows it."""
+        """Count a message as given: the next one that the app publishes names it as a cause."""
         received = opened.received
         if received.group is not None and received.sender is not None:
             causes = self._group_keys(received.group).causes
@@ -233,7 +233,7 @@ class Readers:
             self._pull(wanted)
 
     def carried(self, wire: bytes) -> None:
-        """Take a message that the node carries to this app, if it is one that others wait for."""
+        """Take a message that the node carries to this app, if others wait for it."""
         id = message_id(wire)
         if self.ordering.asks.group_of(id) is None:
             return
@@ -245,7 +245,7 @@ class Readers:
         self.wake()
 
     def judged(self, id: MessageId, is_owed: bool | None) -> None:
-        """Take in whether a message that the node has is in this app's queue; see `Ordering.judged`."""
+        """Record whether a message that the node has is in this app's queue; see `Ordering.judged`."""
         self.ordering.judged(id, is_owed)
         self.wake()
 
@@ -264,7 +264,7 @@ class Readers:
     def open(self, one: Arrival) -> Received | None:
         """Open a message for the app; return None if it cannot be given to it, which is reported.
 
-        One that this app cannot read is refused, so that its outcome says so. Words that came before, in another
+        An unreadable message is refused, so that its outcome shows this. Signed words that came before, in another
         message, are settled like those.
         """
         message = open_message(one.wire)
@@ -295,7 +295,7 @@ class Readers:
         )  # fmt: skip
 
     def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
-        """Whether another message brought these words before."""
+        """Whether another message brought these signed words before."""
         first = self._said.first(said)
         if first is None and not self.known([said]):
             self._said.note(said, message)
@@ -349,7 +349,7 @@ class Reader:
         return loop
 
     def held(self) -> list[Arrival]:
-        """Return the messages that loops have in hand, neither settled nor refused."""
+        """Return the messages that loops hold, neither settled nor refused."""
         return [hand.held for _, hand in self._hands if hand.held is not None and not hand.held.done]
 
 

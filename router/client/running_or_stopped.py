@@ -10,7 +10,7 @@ from router.client.errors import NodeUnavailable
 from router.settings.home import Home, HomeBusy
 
 PATIENCE_S = 5.0
-"""How long to wait for a holder of the home that cannot be asked."""
+"""Seconds to wait for a holder of the home that cannot be asked."""
 PAUSE_S = 0.05
 
 Said = TypeVar("Said")
@@ -19,8 +19,8 @@ Said = TypeVar("Said")
 def asked_or_read(home: Home, ask: Callable[[], Said], read: Callable[[], Said]) -> Said:
     """Return the result of `read`, called with the home's lock held; or of `ask`, where a node holds the lock.
 
-    A holder without a socket, such as a node that starts or stops, or a command that reads, is waited for `PATIENCE_S`;
-    then raise `HomeBusy`. Other errors of the two calls pass through, except `NodeUnavailable` of `ask`.
+    For a holder without a socket, such as a node that starts or stops, or a command that reads, wait `PATIENCE_S`, then
+    raise `HomeBusy`. Other errors of the two calls pass through, except `NodeUnavailable` of `ask`.
     """
     until_s = time.monotonic() + PATIENCE_S
     while True:

@@ -12,7 +12,8 @@ from router.core.wire.crypto import MessageId
 
 SAID_MAX = 65_536
 SAID_KEEP_S = 30 * 86_400
-"""How long a journal remembers members' signed words, because a sender who repeats them chooses another expiry."""
+"""Seconds for which a journal remembers members' signed words, because a sender who repeats them chooses another
+expiry."""
 SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
 
 

@@ -18,7 +18,7 @@ GroupName = str | GroupLink | PublicKey | SigningKey
 
 
 class Senders:
-    """Find groups in a home; `causes` returns what a group's next message names."""
+    """Finds groups in a home; `causes` returns the causes of a group's next message."""
 
     def __init__(self, home: Home, causes: Callable[[PublicKey], Causes]) -> None:
         self._home = home

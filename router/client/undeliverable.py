@@ -17,7 +17,7 @@ Way = tuple[PublicKey | None, PublicKey | None, str]
 
 
 class Undeliverable:
-    """Report the first message of each group, neighbour and cause at once, and further ones together, at most every
+    """Reports the first message of each group, neighbour and cause at once, and further ones together, at most every
     `AGAIN_S`."""
 
     def __init__(self, tell: Callable[[str], None], wall_s: Callable[[], float]) -> None:

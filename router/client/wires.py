@@ -1,4 +1,4 @@
-"""Messages as bytes: signed without being sent, handed in as they are, forwarded by a named router, pulled by id."""
+"""Messages as bytes: signed without being sent, handed in unchanged, forwarded by a named router, pulled by id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Wires:
         self._publishing = publishing
         self._pulled: dict[MessageId, tuple[trio.Event, list[bytes]]] = {}
         self.on_outcome: Callable[[Outcome], None] = _ignore
-        """Called with each outcome that the router tells, if this app has asked for them."""
+        """Called with each outcome that the router reports, if this app has asked for them."""
         self.on_lost: Callable[[], None] = _nothing
         """Called when there is no connection to the router, maybe several times."""
 
@@ -34,7 +34,7 @@ class Wires:
         return f"<wires: {len(self._pulled)} messages are pulled>"
 
     def unicast(self, to: PublicKey, body: bytes, lifetime: Lifetime, via: PublicKey | None = None) -> bytes:
-        """Sign a message to one address without sending it; `via` names the next router it is to take."""
+        """Sign a message to one address without sending it. `via` names the next router."""
         wire = unframe(self._composer.unicast(to, body, lifetime).frame)
         return wire if via is None else with_via(wire, via)
 
@@ -58,7 +58,7 @@ class Wires:
         await self._publishing.until_room()
 
     def submit(self, run: Submission) -> None:
-        """Hand in signed bytes whose fate a sink of the caller's own is told; there must be room."""
+        """Hand in signed bytes, whose outcome goes to the caller's own sink; there must be room."""
         self._publishing.submit(run)
 
     async def forward(self, wire: bytes, via: PublicKey) -> MessageId:
@@ -71,7 +71,7 @@ class Wires:
         return posted.id
 
     def say(self, control: Control) -> None:
-        """Say a control message to the own router, once: nothing follows if it is refused, or the link is lost.
+        """Send a control message to the own router, once: nothing follows if it is refused, or the link is lost.
 
         The node must have been up before."""
         router = self._publishing.link.router
@@ -79,7 +79,7 @@ class Wires:
         self._publishing.put(Submission(self._composer.control(router, encode_control(control)), Silent(), again=False))
 
     async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
-        """Return the message of that id as its router holds it; None if it does not answer in time."""
+        """Return the message of that id as its router holds it; None if there is no answer in time."""
         await self._publishing.until_up()
         over, found = self._pulled.setdefault(id, (trio.Event(), []))
         self.say(Pull(group, id))
@@ -89,7 +89,7 @@ class Wires:
         return found[0] if found else None
 
     def hear(self, carried: Carried) -> None:
-        """Take the answer to a PULL: a message that the router carries to this app."""
+        """Handle the answer to a PULL: a message that the router carries to this app."""
         over, found = self._pulled.get(message_id(carried.message_wire), (None, []))
         if over is not None:
             found.append(carried.message_wire)
@@ -97,8 +97,8 @@ class Wires:
 
 
 def _nothing() -> None:
-    """Do nothing: bytes handed in as they are took no sequence number here, and nobody asks about connections."""
+    """Do nothing: bytes handed in unchanged took no sequence number here, and no caller asks about connections."""
 
 
 def _ignore(outcome: Outcome) -> None:
-    """Do nothing: nobody has asked to hear of outcomes."""
+    """Do nothing: no caller has asked for outcomes."""

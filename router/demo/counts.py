@@ -64,7 +64,8 @@ def read_book(path: Path) -> tuple[list[str], list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """How often the messages' words are found on a disk, and the group's key, which proves that the search works."""
+    """The number of times that the messages' words are found on a disk, and the group's key, which proves that the
+    search works."""
 
     bytes: int = 0
     words: int = 0

@@ -25,7 +25,8 @@ SETTINGS = {
 SMALL_BYTES = 512 << 20
 """Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
 _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
-"""On few cores G1 costs an audit an eighth more; and loading classes at the start must not trigger a collection."""
+"""Options for Java: on few cores G1 costs an audit an eighth more, and loading classes at the start must not trigger a
+collection."""
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LOCAL = {
     "spark.ui.enabled": "false",

@@ -41,7 +41,7 @@ class Lines:
 
 
 _CONTRADICTIONS = ("before this line is missing", "the sequence number ", "the footer ", "the event ")
-"""How problems begin that are between lines, or between lines and the footer."""
+"""The first words of problems between lines, or between lines and the footer."""
 
 
 def contradicts_itself(found: Lines) -> bool:

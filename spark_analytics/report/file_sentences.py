@@ -45,7 +45,7 @@ _BAD = {
     ),
     "changed": ("be believed", "Put back an unharmed copy, and find out what changed them."),
 }
-"""Why files of each bad status cannot be used, and the remedy."""
+"""The reason why files of each bad status cannot be used, and the remedy."""
 
 
 def _why_bad(texts: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ Pair = tuple[int, bytes]
 
 @dataclass
 class Disk:
-    """What the disk holds. `pending`: (arrival number, recipient) of each queue row; `tallies`: counts by (event,
+    """The contents of the disk. `pending`: (arrival number, recipient) of each queue row; `tallies`: counts by (event,
     reason)."""
 
     ledger: Ledger = field(default_factory=Ledger)

@@ -160,7 +160,7 @@ async def test_one_that_fills_its_disk_waits_for_room_and_loses_nothing(tmp_path
 
 @pytest.mark.parametrize("run", CONFIRMED)
 async def test_services_leave_the_node_the_room_that_it_needs(tmp_path: Path, place: Path, run: str) -> None:
-    """Without this limit, one service that fills the disk would make the node refuse all messages with the reason
+    """If services could use all of the disk, one of them would make the node refuse all messages with the reason
     disk-full."""
     least = shutil.disk_usage(tmp_path).free * 6 // 10
     async with household(tmp_path, "hungry", run, f"[store]\ndisk_free_bytes_min = {least}\n") as (node, pair):

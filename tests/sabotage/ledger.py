@@ -84,7 +84,7 @@ def rows(path: Path) -> list[Row]:
 
 
 class Ledger:
-    """All lines of the files that count, one message at a time. `holes`: by router, a sequence number of each;
+    """The lines of all files that count, one message at a time. `holes`: by router, a sequence number of each;
     `pruned`: the routers whose oldest segments were pruned."""
 
     def __init__(

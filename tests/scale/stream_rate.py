@@ -45,7 +45,7 @@ EVENTS, LINES = 4, 6
 """Events of a message, and lines of a parcel: at each router accepted, forwarded (no event of a message) and its
 end."""
 UP_NS = 30 * 86_400 * SECOND
-"""How long the routers have been up at the beginning."""
+"""Nanoseconds for which the routers have been up at the beginning."""
 LINE_S = 10e-6
 """Estimated seconds to write a line in advance; if they are too few, all is written again with more time."""
 SEGMENT_BYTES = 8 << 20

@@ -49,8 +49,8 @@ class Sent:
 
 @dataclass
 class Habits:
-    """How the app behaves. `settle_s`: time to handle a message, None: it stalls. `die`: the share of reads that kill
-    it. `refuse`: the share of messages that it refuses, most of them for now."""
+    """The behaviour of an app. `settle_s`: time to handle a message, None: it stalls. `die`: the share of reads that
+    kill it. `refuse`: the share of messages that it refuses, most of them for now."""
 
     settle_s: float | None = 0.01
     die: float = 0.0

@@ -185,8 +185,8 @@ def test_a_neighbour_that_becomes_an_uplink_is_joined_at_once() -> None:
 
 
 def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
-    """On open links: without the right nothing is read and nothing waits; with it, everything published from then on is
-    read."""
+    """Without the right, nothing is read and nothing waits on an open link; with it, everything published from then on
+    is read."""
     with World(24) as world:
         core, edge = world.node("core"), world.node("edge")
         world.link(edge, core, uplink=True, grants=ALL)

@@ -1,4 +1,4 @@
-"""Messages that the node handed over: whole reads, single messages, and those that wait for a loop to ask (pure).
+"""Messages that the node handed over: whole reads, single messages, and those waiting for a loop (pure).
 
 A read is not parsed before a loop asks for a single message of it.
 """
@@ -52,7 +52,7 @@ class Arrival:
     done: bool = False
     refused: tuple[Reason, str] | None = None
     said: MessageId | None = None
-    """The id of the member's signed words, once the message has been opened."""
+    """The id of the member's signed words, known once the message has been opened."""
 
     @property
     def address(self) -> bytes:
@@ -77,7 +77,7 @@ class Waiting:
         return iter(self._all.values())
 
     def addresses(self) -> dict[bytes, int]:
-        """Return how many wait for each address."""
+        """Return the number of waiting messages for each address."""
         return {address: len(queue) for address, queue in self._by.items()}
 
     def get(self, id: MessageId) -> Arrival | None:

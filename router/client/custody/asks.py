@@ -1,4 +1,4 @@
-"""Which missing messages to ask the own router for, and when: at once, and again after ever longer pauses (pure)."""
+"""The choice of missing messages to ask the own router for: at once, and again after ever longer pauses (pure)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from router.core.wire.crypto import MessageId, PublicKey
 
 @dataclass(frozen=True, slots=True)
 class AskLimits:
-    """`open_max`: the most questions in `answer_s`, after which one counts as unanswered (R-C18). `wanted_max`: the
-    most messages that are asked for; others are only waited for. `pause_s_max`: the longest pause between two questions
-    about one message, which begins at `answer_s` and doubles."""
+    """`open_max`: most open questions; one counts as unanswered after `answer_s` (R-C18). `wanted_max`: most messages
+    that are asked for; others are only waited for. `pause_s_max`: the longest pause between two questions about one
+    message, which begins at `answer_s` and doubles."""
 
     open_max: int = 16
     answer_s: float = 1.0
@@ -25,8 +25,8 @@ class AskLimits:
 
 
 class Wanted(NamedTuple):
-    """A message that is missing; `via`: the router to be asked by the own one, from which the message came that names
-    it; None at first, because most of what is missing is on its way (R-C18)."""
+    """A missing message. `via`: the router for the own router to ask, which sent the message that names this one; None
+    at first, because most missing messages are on their way (R-C18)."""
 
     group: PublicKey
     id: MessageId
@@ -53,12 +53,12 @@ class Asks:
         return len(self._wanted)
 
     def group_of(self, id: MessageId) -> PublicKey | None:
-        """Return the group of a message that is asked for; None if it is not."""
+        """Return the group of a message that is asked for; None if it is not asked for."""
         found = self._wanted.get(id)
         return None if found is None else found[1].group
 
     def want(self, group: PublicKey, ids: Iterable[MessageId], via: PublicKey | None = None) -> None:
-        """Ask for these messages, which one message names that came from the router `via`, from now on."""
+        """Ask from now on for these messages, which one message names that came from the router `via`."""
         for rank, id in enumerate(ids):
             if id not in self._wanted and len(self._wanted) < self._limits.wanted_max:
                 self._number += 1
@@ -66,17 +66,17 @@ class Asks:
                 heappush(self._due, (0, rank, self._number, id))
 
     def drop(self, id: MessageId) -> None:
-        """Ask for this message no longer."""
+        """Stop asking for this message."""
         if self._wanted.pop(id, None) is not None:
             self._repeated.discard(id)
             self._sweep()
 
     def was_repeated(self, id: MessageId) -> bool:
-        """Whether this message was asked for more than once, so that it probably came because it was asked for."""
+        """Whether this message was asked for more than once, so that it probably came because of that."""
         return id in self._repeated
 
     def take(self, now_s: float) -> list[Wanted]:
-        """Return what to ask for now."""
+        """Return the questions to send now."""
         limits, asked_s = self._limits, self._asked_s
         while asked_s and asked_s[0] <= now_s - limits.answer_s:
             asked_s.popleft()
@@ -105,12 +105,12 @@ class Asks:
         return -math.inf if is_free else self._asked_s[0] + self._limits.answer_s
 
     def _is_wanted(self, id: MessageId, number: int) -> bool:
-        """Whether this message is asked for, and not only since it was asked for again under a later number."""
+        """Whether this entry of the queue is still current: the message is asked for, and has no later entry."""
         found = self._wanted.get(id)
         return found is not None and found[0] == number
 
     def _sweep(self) -> None:
-        """Forget what is no longer wanted, once it is most of what is remembered."""
+        """Remove outdated entries once they are the majority."""
         if len(self._due) + len(self._later) > 2 * len(self._wanted) + self._limits.open_max:
             self._due = [one for one in self._due if self._is_wanted(one[3], one[2])]
             self._later = [one for one in self._later if self._is_wanted(one[4], one[3])]

@@ -1,9 +1,9 @@
 """Causal order of one group's messages: each is given after all its causes and after its sender's earlier ones (pure).
 
-R-E10. `deps` decide; `seq` orders those that are here, and may have holes. A message waits for the causes that have not
-come. What ends the waiting without them: `gap_s`, its expiry, too many that wait, or the news that a cause will not
-come. It is then given with the ids of the causes that are missing; one that comes later is given as late. Nothing waits
-for ever, and nothing is dropped.
+R-E10. `deps` decide; `seq` orders the messages that are here, and may have holes. A message waits for its causes that
+have not come. The waiting ends without them by `gap_s`, by its expiry, if too many messages wait, or by the news that a
+cause will not come. The message is then given with the ids of the missing causes; a cause that comes later is given as
+late. Nothing waits for ever, and nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OrderLimits:
-    """What bounds causal order in one group, except `given_max` and `senders_max`, which bound it in all.
+    """Limits of causal order in one group; `given_max` and `senders_max` hold for all groups together.
 
-    `waiting_max`: when this many messages wait, the oldest is given. `bytes_max`: of what was asked for, this much may
-    wait. `gap_s`: no message waits longer. `full_s`: how long the oldest waits once the node's window is full, so that
-    what is missing cannot come through it. `old_s`: how long the causes are waited for of a message that was asked for
-    and may be from before this app's time. `given_max`: ids of messages remembered as given; `missed_max`: ids
-    remembered as missing. `senders_max`: senders whose newest number is remembered. `walk_max`: steps from a message
-    that has waited too long to what it waits for.
+    `waiting_max`: number of waiting messages at which the oldest is given. `bytes_max`: bytes of answers to questions
+    that may wait. `gap_s`: the longest wait. `full_s`: the longest wait of the oldest message once the node's window is
+    full, so that no cause can come through it. `old_s`: how long the causes are waited for of a message that was asked
+    for and may be from before this app's time. `given_max`: ids of messages remembered as given; `missed_max`: ids
+    remembered as missing. `senders_max`: senders whose newest number is remembered. `walk_max`: steps from an overdue
+    message along the messages it waits for.
     """
 
     waiting_max: int = 256
@@ -45,9 +45,10 @@ class OrderLimits:
 
 
 class Given:
-    """The ids of the newest messages that the app was given, published, or could not be given; in all groups.
+    """The ids of the newest messages, in all groups, that the app was given or has published, or that could not be
+    given.
 
-    Others look into `ids` and do not change it."""
+    Other objects read `ids`, but do not change it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -67,8 +68,8 @@ class Given:
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[T]):
-    """One message: `number` in the order of arrival, `due_s` when it is given at the latest, `waits_for` the causes
-    that have not come (a dict, for its order), `missing` all that had not come at first, without those that came."""
+    """A waiting message: `number` in the order of arrival, `due_s` when it is given at the latest, `waits_for` the
+    causes that have not come (a dict, for its order), `missing` all that had not come at first, except those that came since."""
 
     number: int
     id: MessageId
@@ -120,7 +121,7 @@ class CausalOrder(Generic[T]):
         return not unknown and sender not in self._by_sender
 
     def pass_by(self, id: MessageId) -> bool:
-        """Note that a message for which `is_next` was True is given; return whether it is late."""
+        """Record that a message for which `is_next` was True is given; return whether it is late."""
         self._given.add(id)
         late = self._missed.pop(id, None) is not None
         if id in self._effects:
@@ -132,7 +133,7 @@ class CausalOrder(Generic[T]):
         *, size: int, now_s: float, life_s: float,
     ) -> list[MessageId]:  # fmt: skip
         """Let a message wait, and return the causes that have not come. `unknown`: its causes that have not been given;
-        `life_s`: how long it may wait at most, as it is valid no longer or its causes are before this app's time."""
+        `life_s`: the longest that it may wait, because it expires or its causes are before this app's time."""
         assert id not in self._waiting
         missing = dict.fromkeys(one for one in unknown if one != id)
         waits_for = dict.fromkeys(one for one in missing if not self._missed.get(one))
@@ -154,7 +155,7 @@ class CausalOrder(Generic[T]):
         return id in self._waiting
 
     def has_missed(self, id: MessageId) -> bool:
-        """Whether this cause was said to be missing."""
+        """Whether this cause was reported missing."""
         return id in self._missed
 
     def awaits(self, id: MessageId) -> bool:
@@ -166,13 +167,13 @@ class CausalOrder(Generic[T]):
         return len(self._waiting) < self._limits.waiting_max and self._bytes + size <= self._limits.bytes_max
 
     def settle(self, id: MessageId) -> None:
-        """Note a message that came and cannot be given, or is the app's own: nothing waits for it."""
+        """Record a message that came and cannot be given, or is the app's own: nothing waits for it any more."""
         self._given.add(id)
         self._missed.pop(id, None)
         self._release(id)
 
     def give_up(self, id: MessageId) -> None:
-        """Wait for this cause no longer: it is missing to all that name it."""
+        """Stop waiting for this cause: it is missing for all messages that name it."""
         self._miss(id, for_all=True)
         for one in self._effects.pop(id, {}).values():
             self._free_of(one, id)
@@ -192,9 +193,10 @@ class CausalOrder(Generic[T]):
         return None
 
     def overdue(self, now_s: float, *, is_full: bool = False) -> Turn[T] | None:
-        """Return a message that has waited too long, or what it waits for if that is here; None if there is none.
+        """Return a message that has waited too long, or the message it waits for if that is here; None if there is
+        none.
 
-        `is_full`: the node's window is full, and nothing that came through it is left."""
+        `is_full`: the node's window is full, and everything that came through it has been read."""
         if not self._waiting:
             return None
         if self._first_due.due_s <= now_s:
@@ -208,11 +210,11 @@ class CausalOrder(Generic[T]):
         return None
 
     def sought(self) -> list[MessageId]:
-        """Return what the oldest message waits for, to be looked for a last time before it is given."""
+        """Return the causes of the oldest message, to be looked for a last time before it is given."""
         return list(self._root(self._oldest).waits_for) if self._waiting else []
 
     def wake_s(self, *, is_full: bool) -> float:
-        """Return when `overdue` may return something, if nothing comes before."""
+        """Return when `overdue` may return a message, if none comes before."""
         if not self._waiting:
             return math.inf
         full_s = self._oldest.came_s + self._limits.full_s if is_full else math.inf
@@ -220,7 +222,7 @@ class CausalOrder(Generic[T]):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many wait that the oldest is to be given."""
+        """Whether so many messages wait that the oldest must be given."""
         return len(self._waiting) >= self._limits.waiting_max
 
     @property
@@ -229,7 +231,7 @@ class CausalOrder(Generic[T]):
 
     @property
     def _first_due(self) -> Waiting[T]:
-        """The one that waits and is to be given first at the latest; the heap drops those that were given."""
+        """Return the waiting message with the earliest deadline; the heap drops those already given."""
         if len(self._due) > 2 * len(self._waiting) + self._limits.waiting_max:
             self._due = sorted((one.due_s, one.number, one) for one in self._waiting.values())
         while self._waiting.get(self._due[0][2].id) is not self._due[0][2]:
@@ -237,8 +239,8 @@ class CausalOrder(Generic[T]):
         return self._due[0][2]
 
     def _root(self, one: Waiting[T]) -> Waiting[T]:
-        """Follow from a message to what it waits for as long as that is here, at most `walk_max` steps: causes may form
-        a circle only by forged ids."""
+        """Follow from a message to those it waits for, as long as they are here, for at most `walk_max` steps: only
+        forged ids can form a circle."""
         for _ in range(self._limits.walk_max):
             inner = next((self._waiting[id] for id in one.waits_for if id in self._waiting), None)
             if inner is None and not one.waits_for:

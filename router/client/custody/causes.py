@@ -1,7 +1,7 @@
-"""What an app's next message to a group names: the newest four in its header, the heads inside its seal (pure).
+"""The causes of an app's next message to a group: the newest four in its header, the heads inside its seal (pure).
 
 Heads are the messages that the app has been given or has published and that no other of these names (R-E9). A reader
-who has the heads of a message has all that its author had, however many senders there are.
+that has the heads of a message has everything that its author had, however many senders there are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Until = tuple[MessageId, int]
 
 @dataclass(frozen=True, slots=True)
 class HeadLimits:
-    """`heads_max`: the most heads of a group, of which the newest are kept; `named_max`: ids remembered as named by
-    others, so that a cause that comes after its effect is no head."""
+    """`heads_max`: most heads of a group; the newest are kept. `named_max`: ids remembered as named by others, so that
+    a cause that comes after its effect is no head."""
 
     heads_max: int = 16
     named_max: int = 4096
@@ -50,7 +50,7 @@ class RecentIds:
 
 @dataclass(slots=True)
 class _Own:
-    """A published message that is not in custody yet: the heads it took the place of, and those published after it."""
+    """A published message that is not in custody yet: the heads that it replaced, and those published after it."""
 
     until_min: int
     named: dict[MessageId, int]
@@ -58,7 +58,8 @@ class _Own:
 
 
 class Heads:
-    """The heads of one group. What is published is a head at once; if it is refused, what it named is a head again."""
+    """The heads of one group. A published message is a head at once; if it is refused, those it named are heads
+    again."""
 
     def __init__(self, kept: Iterable[Until] = (), limits: HeadLimits | None = None) -> None:
         self._limits = limits or HeadLimits()
@@ -70,7 +71,7 @@ class Heads:
         return f"<{len(self._heads)} heads>"
 
     def given(self, id: MessageId, until_min: int, deps: Sequence[MessageId]) -> None:
-        """Note a message that the app has been given."""
+        """Add a message that the app has been given."""
         heads = self._heads
         for dep in deps:
             heads.pop(dep, None)
@@ -79,7 +80,7 @@ class Heads:
             self._add(id, until_min)
 
     def published(self, id: MessageId, until_min: int, deps: Sequence[MessageId]) -> None:
-        """Note a message that the app has composed; `kept` or `refused` follows."""
+        """Add a message that the app has composed; `kept` or `refused` follows."""
         named = {dep: until for dep in deps if (until := self._heads.pop(dep, None)) is not None}
         for dep in named:
             if dep in self._own:
@@ -88,13 +89,13 @@ class Heads:
         self._add(id, until_min)
 
     def kept(self, id: MessageId) -> None:
-        """Note that a published message is in custody, and will be read."""
+        """Record that a published message is in custody, and will be read."""
         own = self._own.pop(id, None)
         for dep in own.named if own is not None else ():
             self._name(dep)
 
     def refused(self, id: MessageId) -> None:
-        """Take back a published message, which nobody will read: what named it names what it named instead."""
+        """Take back a published message, which nobody will read: messages that named it now name those it named."""
         own = self._own.pop(id, None)
         self._heads.pop(id, None)
         if own is None:
@@ -129,8 +130,8 @@ class Heads:
 
 
 class Causes:
-    """What the next message to one group names. A message that no router keeps (ttl 0) is no head: readers who missed
-    it would wait for it in vain. `on_published(id)` is called when a message has been composed, `on_kept(id,
+    """The causes of the next message to one group. A message that no router keeps (ttl 0) is no head, because readers
+    who missed it would wait for it in vain. `on_published(id)` is called when a message has been composed, `on_kept(id,
     until_min)` when it is in custody."""
 
     def __init__(
@@ -147,12 +148,12 @@ class Causes:
         return f"<causes: {self.heads!r}>"
 
     def given(self, id: MessageId, until_min: int, ttl_s: int, deps: Sequence[MessageId]) -> None:
-        """Note a message that the app has been given."""
+        """Add a message that the app has been given."""
         if ttl_s:
             self.heads.given(id, until_min, deps)
 
     def published(self, id: MessageId, until_min: int, deps: Sequence[MessageId], *, is_head: bool) -> None:
-        """Note a message that the app has composed. `is_head`: it is sealed, and routers keep it."""
+        """Add a message that the app has composed. `is_head`: it is sealed, and routers keep it."""
         self.recent.note(id, until_min)
         if self._on_published is not None:
             self._on_published(id)
@@ -160,7 +161,7 @@ class Causes:
             self.heads.published(id, until_min, deps)
 
     def kept(self, id: MessageId, until_min: int) -> None:
-        """Note that a message that the app has published is in custody."""
+        """Record that a message published by the app is in custody."""
         self.heads.kept(id)
         if self._on_kept is not None:
             self._on_kept(id, until_min)

@@ -1,10 +1,9 @@
-"""The messages that the node has handed over: which loop gets each, and up to where all are settled (pure).
+"""The messages that the node has handed over: which loop gets each, and up to which number all are settled (pure).
 
-Messages wait here until a loop asks for them; nothing is parsed before that. How much waits is bounded by the window
-that the app announced: the node sends no more than that before something is settled. Messages that no loop reads go
-back to the node's queue before they hold up the rest. Of a message that comes a second time after a lost connection,
-the app sees one copy as long as its process lives: the copy takes the place of the first, and settling the first
-settles it.
+Messages wait here until a loop asks for them; nothing is parsed before that. The window that the app announced bounds
+the waiting messages: the node sends no more before some are settled. Messages that no loop reads go back to the node's
+queue before they hold up the rest. If a message comes a second time after a lost connection, the app sees only one copy
+as long as its process lives: the second replaces the first, and settling the first settles it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whateve
 
 
 class Prefix:
-    """How many messages from the first on are done without a gap."""
+    """The number of messages from the first on that are done without a gap."""
 
     __slots__ = ("_later", "n")
 
@@ -49,8 +48,8 @@ class Prefix:
 
 class Inbox:
     """The inbox of one app. `durable`: the key is kept; `known` looks ids up in the app's journal; `problem` gets
-    sentences about messages that cannot be given to the app; `wake_loops` is called when loops may ask, `wake_link`
-    when there is something to send to the node."""
+    sentences about messages that cannot be given to the app; `wake_loops` is called when loops may ask again,
+    `wake_link` when there is something to send to the node."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class Inbox:
         self._refusals: list[Refusal] = []
         self._again = 0
         self.received = 0
-        """How many messages the present connection has brought."""
+        """The number of messages that the present connection has brought."""
         self._sizes: deque[tuple[int, int]] = deque()  # by read: the number of its last message, its bytes
 
     def __repr__(self) -> str:
@@ -176,8 +175,8 @@ class Inbox:
     # -- the loops' side -----------------------------------------------------------------------------------
 
     def take_reads(self) -> list[Read]:
-        """Return all messages that no loop has asked for, by whole reads, unparsed; `reads_done` settles them. Nothing
-        looks for copies among them: this is for a link that is not dialled again."""
+        """Return all messages that no loop has asked for, by whole reads, unparsed; `reads_done` settles them. Copies
+        among them are not detected: this is for a link that is not dialled again."""
         reads = list(self._reads)
         self._reads.clear()
         return reads
@@ -202,7 +201,7 @@ class Inbox:
         return found
 
     def pick(self, address: bytes, id: MessageId) -> Arrival | None:
-        """Return a message to this address that waits, out of its turn; None if it is not here."""
+        """Return a waiting message to this address, out of turn; None if it is not here."""
         if self._reads:
             self._parse()
         found = self._waiting.get(id)
@@ -212,8 +211,8 @@ class Inbox:
         return found
 
     def adopt(self, one: Arrival) -> bool:
-        """Take a message that came as an answer and not through the window; return whether it is new here. Its copy, if
-        it is queued for this app, is settled when the message is."""
+        """Take a message that came as an answer and not through the window; return whether it is new here. A copy of it
+        in the app's queue is settled with it."""
         if one.id in self._recent:
             return False
         self._remember(one)
@@ -221,7 +220,7 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether the node can hand over nothing, or no message of half the window's bytes, before one is settled."""
+        """Whether the node can hand over no message, or none of half the window's bytes, before one is settled."""
         if self.received - self.settled >= self._window_messages:
             return True
         self._forget_settled()
@@ -243,8 +242,8 @@ class Inbox:
             sizes.popleft()
 
     def _leave_unread(self) -> None:
-        """Give the messages of addresses that no loop has ever asked for back to the node, and report each address
-        once. Called when a loop has to wait while half the window is taken."""
+        """Give messages back to the node whose address no loop has ever asked for, and report each address once. Called
+        when a loop has to wait while half the window is taken."""
         for address, count in self._waiting.addresses().items():
             if address in self._asked:
                 continue
@@ -262,14 +261,14 @@ class Inbox:
         self.refuse(one, unread.REASON, unread.TEXT)
 
     def done(self, one: Arrival) -> None:
-        """Mark a message as done, once the app has handled it."""
+        """Mark a message as done, when the app has handled it."""
         if not one.done:
             one.done = True
             one.data = b""
             self._end_one(one, one.link, one.k)
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
-        """Refuse a message: for the node that is its end, unless the reason says *later*."""
+        """Refuse a message: for the node that is its end, unless the reason is a *later* one."""
         if not one.done:
             one.refused = reason, text
             self.done(one)
@@ -277,7 +276,7 @@ class Inbox:
                 self._recent.pop(one.id, None)  # it comes again, and is then no copy
 
     def _end_one(self, one: Arrival, link: int, k: int) -> None:
-        """Give number `k` of connection `link` the fate of this message, of which it may be a copy."""
+        """End number `k` of connection `link` as this message, of which it may be a copy, has ended."""
         if one.refused is not None and link == self._link:
             self._refusals.append((k, *one.refused))
             self._wake_link()
@@ -293,7 +292,7 @@ class Inbox:
     # -- parsing -------------------------------------------------------------------------------------------
 
     def _parse(self) -> None:
-        """Make arrivals of all reads. If the journal cannot be read, nothing has changed."""
+        """Parse all reads into arrivals. If the journal cannot be read, nothing has changed."""
         while self._reads:
             arrivals, nonsense = arrivals_of(self._reads[0])
             known = self._known([one.id for one in arrivals])
@@ -313,7 +312,7 @@ class Inbox:
                     self._waiting.add(one)
 
     def _is_copy(self, one: Arrival) -> bool:
-        """Whether this is a copy of a recent message; if so, it takes the place of the first."""
+        """Whether this is a copy of a recent message; if so, it replaces the first."""
         first = self._recent.get(one.id)
         if first is None:
             return False
@@ -330,7 +329,7 @@ class Inbox:
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
-    """Return the ranges of numbers, and the spans, that are left between the holes."""
+    """Return the ranges of numbers, and the spans, that remain between the holes."""
     runs: list[tuple[int, int]] = []
     kept: list[Span] = []
     at = 0

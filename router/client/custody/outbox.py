@@ -32,16 +32,16 @@ class Sink(Protocol):
 
 
 class Silent:
-    """The sink of a control message that is answered by another message or not at all: its end tells nothing."""
+    """The sink of a control message that is answered by another message or not at all, so its end means nothing."""
 
     def refused(self, reason: Reason, text: str) -> None:
-        """Do nothing: the router does not act on it, and whoever waits for an answer gives up."""
+        """Do nothing: the router ignores the message, and a caller that waits for an answer gives up."""
 
     def ended(self) -> None:
         """Do nothing: the router has it."""
 
     def failed(self, error: ClientError) -> None:
-        """Do nothing: the connection is gone, and whoever waits for an answer gives up."""
+        """Do nothing: the connection is gone, and a caller that waits for an answer gives up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class Submission:
 
 
 class Outbox:
-    """A queue that takes at most `messages_max` and `bytes_max` before the first is settled; then it is `full`."""
+    """A queue that takes at most `messages_max` and `bytes_max` until some are settled; then it is `full`."""
 
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         self.messages_max = messages_max
@@ -78,7 +78,7 @@ class Outbox:
     # -- in ------------------------------------------------------------------------------------------------
 
     def add(self, run: Submission, *, urgent: bool = False) -> None:
-        """Queue a submission; an urgent one goes before all that wait."""
+        """Queue a submission; an urgent one goes before all waiting ones."""
         self._count(run, 1)
         if urgent:
             self._waiting.appendleft(run)

@@ -39,7 +39,7 @@ class Unread:
 
     def holds(self, address: bytes, message: MessageId, readers: Collection[bytes | None]) -> bool:
         """Whether this message is to be refused. It no longer is once the address has a reader and the node has started
-        over: with a message that does not come after the one refused last."""
+        over, which it has if the message does not follow the one refused last."""
         ids = self._ids.get(address)
         if ids is None:
             return False

@@ -1,4 +1,4 @@
-"""Which connections become links, and the limits of a link besides its rights.
+"""The admission of connections as links, and the limits of a link besides its rights.
 
 The limits are a place, messages a second, and a number of false signatures. Strangers have few of each, and all
 strangers together not many more. A link that brings too many false signatures is closed, and its key is barred for a

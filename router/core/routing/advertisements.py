@@ -20,7 +20,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.reasons import ADVERT_STALE, Reason
 
 SAMPLED = "sampled"
-"""What the list of neighbours shows as the source of one that is known by its advertisement alone."""
+"""The source that the list of neighbours shows for one that is known by its advertisement alone."""
 
 
 class Advertised(NamedTuple):

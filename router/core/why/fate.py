@@ -69,7 +69,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """What a router did with the message, and when. `router`: its key as hex, "" if it is not disclosed."""
+    """The actions of one router on the message, and their times. `router`: its key as hex, "" if it is not
+    disclosed."""
 
     router: str
     event: str

@@ -100,7 +100,7 @@ class Ping:
 
 
 class LogHead(NamedTuple):
-    """How far a router's event log reaches: its last sequence number and the digest up to there."""
+    """The extent of a router's event log: its last sequence number and the digest up to there."""
 
     seq: int
     digest: bytes

@@ -1,4 +1,4 @@
-"""Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
+"""The reasons for which a message is not passed on: one list for refusals, the event log, metrics and the CLI.
 
 Numbers 0-63 are the router's; every service has a later range (`RANGES`), and declares its reasons in its `reasons.py`.
 A reason that is not declared in this process is shown by its number. Reasons of a service's range that the router
@@ -20,7 +20,8 @@ NOT_DECLARED = "A service ended it for a reason of its own, which this node has 
 
 
 class Reason(IntEnum):
-    """Why a message was not passed on: `word` for machines, `sentence` for people, `later` if a retry may succeed."""
+    """The reason for which a message is not passed on: `word` for machines, `sentence` for people, `later` if a retry
+    may succeed."""
 
     word: str
     sentence: str

@@ -37,7 +37,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a message arrives: Unix seconds, and seconds of a clock that never steps."""
+    """The time of a message's arrival: Unix seconds, and seconds of a clock that never steps."""
 
     wall_s: float
     mono_s: float

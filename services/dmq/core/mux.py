@@ -28,8 +28,8 @@ SENT_BYTES_MAX = 12_288
 """The longest payload that is sent; payloads of up to 65,535 bytes are read."""
 SDU_S = 30.0
 SDU_HANDSHAKE_S = 10.0
-"""Seconds that an SDU of the handshake may take from its first byte to its last; silence between SDUs has no limit
-here."""
+"""Seconds that an SDU may take from its first byte to its last, after the handshake and before its end; silence between
+SDUs has no limit here."""
 RESPONDER_BIT = 0x8000
 CLOCK_US = 1 << 32
 

@@ -37,7 +37,7 @@ class MsgAcceptMessage:
 
 
 class RejectKind(Enum):
-    """Why a message was not taken, as far as the protocol can express it."""
+    """The reason for which a message was not taken, as far as the protocol can express it."""
 
     INVALID = 0
     ALREADY_RECEIVED = 1

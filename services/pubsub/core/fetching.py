@@ -47,9 +47,9 @@ class FetchLimits:
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """What is fetched from one router after one comparison: `needed` messages in all; `came`: those that came; `known`:
-    the own router had them after all; `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked
-    for yet; `is_void`: the comparison did not end, so further missing messages are unknown.
+    """The messages fetched from one router after one comparison: `needed` in all; `came`: those that came; `known`: the
+    own router had them after all; `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked for
+    yet; `is_void`: the comparison did not end, so further missing messages are unknown.
 
     Messages with a rank below `old` are history, which the apps of this node do not get; `old_count`: how many of those
     that came or are missing are history."""

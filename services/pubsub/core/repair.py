@@ -52,7 +52,7 @@ class RepairLimits:
 
 
 class Named(Enum):
-    """How another node has named an id."""
+    """The way in which another node has named an id."""
 
     SEEN = "in `seen` of a message"
     HAVE = "by HAVE"

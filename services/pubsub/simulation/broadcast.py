@@ -12,7 +12,7 @@ PERCENTILE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How a message spread over the nodes that should have it.
+    """The spread of a message over the nodes that should have it.
 
     `hit`: the share that has it. `copies`: copies received by each on average. `last_hop`: the hop of the last
     delivery. `p99_s`: seconds until 99 % of the nodes that have it had it.

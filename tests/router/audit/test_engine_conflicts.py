@@ -237,7 +237,7 @@ def test_a_footer_that_its_lines_contradict_is_told(what: str, tmp_path: Path) -
 
 
 def test_event_numbers_that_are_in_no_line_are_told(tmp_path: Path) -> None:
-    """Only the lines show it: the footer and the name of the next file cover the missing numbers."""
+    """The footer and the name of the next file cover the missing numbers, so that only the lines show it."""
     log = Log()
     log.accepted(1, range(3))
     log.skip(4)

@@ -133,7 +133,7 @@ def test_the_tests_see_no_java_of_this_machine() -> None:
 
 @pytest.mark.long
 def test_an_audit_by_spark_where_no_java_is_installed(fleets: Fleets) -> None:
-    """This test is slow, because it starts a Spark of its own."""
+    """The test is slow, because it starts a Spark of its own."""
     logs = fleets(4, 400, 0)
     command = [sys.executable, "-m", "router", "audit", str(logs), "--engine", "spark", "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ OTHERWISE_BYTES = 350 * 10**6
 
 @pytest.mark.long
 def test_nine_million_lines_in_the_least_memory(tmp_path: Path) -> None:
-    """This takes two minutes and 8 GB of disk; over fewer lines DuckDB would not need more memory than it has."""
+    """The test takes two minutes and 8 GB of disk; over fewer lines DuckDB would not need more memory than it has."""
     write_fleet(tmp_path / "fleet", 20, 2000, 10, is_over=True)
     truth = multiply(tmp_path / "fleet", tmp_path / "logs", 250)
     as_of = datetime.fromtimestamp(-(-truth["as_of_ns"] // 10**9), UTC).isoformat()

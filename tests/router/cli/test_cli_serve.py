@@ -37,7 +37,7 @@ def test_settings_from_the_command_line(home: Path) -> None:
 
 
 def test_a_new_home_is_said_to_be_new(router: Run, home: Path) -> None:
-    """Without this line, a mistyped --home would silently become another node with another address."""
+    """Without the line "new", a mistyped --home would silently become another node with another address."""
     command = [*ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
     said = []
     for _ in range(2):

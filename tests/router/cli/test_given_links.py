@@ -1,4 +1,4 @@
-"""Where `router peer add` and `router group add` find a link: in a mail, a file, standard input; and the messages if
+"""The links that `router peer add` and `router group add` find in a mail, a file or standard input; and the messages if
 there is none."""
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
 
 
 def test_a_link_without_its_scheme_is_not_repeated(router: Run) -> None:
-    """It may be too long for the name of a file, and it is a secret."""
+    """Such a link may be too long for the name of a file, and it is a secret."""
     letters = LINK.partition(":")[2] + "A" * 200
     said = refused(router("group", "add", letters))
     assert "does not begin with upsycle:" in said and letters[:20] not in said

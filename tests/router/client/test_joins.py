@@ -123,7 +123,7 @@ async def test_a_link_that_refuses_the_request() -> None:
 
 @pytest.mark.parametrize("by_link", [True, False])
 async def test_what_is_refused_later_is_a_problem(by_link: bool, autojump_clock: MockClock) -> None:
-    """It is reported once, and requested again at the next connection."""
+    """A later refusal is reported once, and the group is requested again at the next connection."""
     world = World()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.joins.join, ONE, False, 10)

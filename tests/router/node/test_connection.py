@@ -307,7 +307,7 @@ async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float
 
 
 async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(autojump_clock: MockClock) -> None:
-    """It sends neither pongs nor messages, which the other end would not take any more."""
+    """The node sends neither pongs nor messages, which the other end would not take any more."""
     async with connected(limits=LinkLimits(goodbye_s=1)) as ends:
         await ends.say(letter(10))
         link_writer = ends.connection.link_writer

@@ -179,7 +179,7 @@ async def test_a_stranger_s_frame_is_shorter(autojump_clock: MockClock) -> None:
 
 
 async def test_many_messages_that_cannot_be_read_end_the_link(autojump_clock: MockClock) -> None:
-    """They have three bytes each and cost no more than link items; a few among good ones are only refused."""
+    """The messages have three bytes each and cost no more than link items; a few among good ones are only refused."""
     scene = Scene()
     last = await ended(scene, partial(scene.say, b"\x42\x84\x00" * 51, 0, 200))
     assert last == link.Goodbye(Reason.RATE_LIMITED, "too many malformed messages a second")

@@ -127,7 +127,7 @@ async def test_only_a_configured_service_may_say_such_words(tmp_path: Path) -> N
 
 
 async def test_a_grant_lets_a_guest_in_as_often_as_it_says(tmp_path: Path) -> None:
-    """It does not let the guest in more often, for longer, or after it was taken back."""
+    """A grant does not let the guest in more often, for longer, or after it was taken back."""
     home = made(tmp_path)
     group = SigningKey(b"h" * 32)
 

@@ -204,7 +204,8 @@ def test_who_speaks_for_another_is_refused() -> None:
 
 
 def test_of_many_groups_those_with_the_fewest_neighbours_decide_who_is_met() -> None:
-    """So 4,096 groups take no longer than 64; among groups with equally few neighbours, others are chosen each time."""
+    """A choice for 4,096 groups takes no longer than for 64; among groups with equally few neighbours, others are
+    chosen each time."""
     lonely, others = GROUPS[0], [PublicKey(digest(b"group %d" % number)) for number in range(200)]
     table = InterestTable(OWN, Random(1), InterestLimits(groups_max=8, suggested_max=1))
     table.take(node(0), 0, exactly(lonely))

@@ -59,7 +59,7 @@ def test_more_groups_than_it_takes_on_are_refused(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])
 def test_one_that_stays_connected_and_answers_late_is_met_again(mode: str) -> None:
-    """Its service was away, or had no room on its disk; the link has been up all the time."""
+    """The neighbour's service was away, or had no room on its disk; the link has been up all the time."""
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
     found = Sides(one, two)
     one.links.add(two.router.public)
@@ -275,7 +275,7 @@ def test_two_nodes_with_one_service_key_both_stand_on_the_ring() -> None:
 
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])
 def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) -> None:
-    """This holds however short its link was down, and though the last meeting was a moment ago."""
+    """The neighbour is met at once however short its link was down, and though the last meeting was a moment ago."""
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
     found = met(one, two)
     for _ in range(2):

@@ -1,4 +1,5 @@
-"""What a met neighbour learns of groups: tags and filters, by which it finds no group that it does not know."""
+"""Information that a met neighbour gets about groups: tags and filters, by which it finds no group that it does not
+know."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_rings_name_only_groups_that_are_shared() -> None:
 
 
 def test_a_filter_differs_only_in_bits_of_the_group() -> None:
-    """So it reveals nothing about other groups, and its bits for this one are drawn by chance."""
+    """A filter reveals nothing about other groups, and its bits for this one are drawn by chance."""
     filters = []
     for wanted in ([SHARED], [SHARED, OWN[0]]):
         side = Side(1, wanted)

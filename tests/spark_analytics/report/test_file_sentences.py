@@ -39,7 +39,7 @@ def test_what_to_do_of_a_log_begun_anew(why: str, is_said: bool) -> None:
 
 
 def test_a_directory_that_cannot_be_listed_is_bad() -> None:
-    """It may contain whole logs."""
+    """The directory may contain whole logs."""
     found = summary(evidence(WHOLE, problems=(Problem("a/log", 0, f"{UNLISTED}: Permission denied"),)))
     [finding] = [row for row in found["findings"] if row["level"] == "bad"]
     assert finding["text"].startswith(f"The directory a/log {UNLISTED} (Permission denied). ")

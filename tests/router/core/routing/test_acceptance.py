@@ -166,7 +166,8 @@ def test_a_carried_via_is_cut_out() -> None:
     ],
 )  # fmt: skip
 def test_a_carrier_is_refused_once(inner: bytes, why: Reason) -> None:
-    """It is refused for itself if it is forged, otherwise for the message it carries, whatever is wrong with that."""
+    """A carrier is refused for itself if it is forged, otherwise for the message it carries, whatever is wrong with
+    that."""
     one, first, _, _ = two_bringers()
     body = b"\x82\x00" + frame(inner)
     true = seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY)
@@ -224,7 +225,7 @@ def test_what_shares_its_fate_shares_a_parcel() -> None:
 
 
 def test_arrival_numbers_have_no_gap_where_a_message_is_refused() -> None:
-    """So a reader of the log sees by a sum that each number was given once."""
+    """A reader of the log can see by a sum that each number was given once."""
     one, alice, bob = house()
     one.router.link_down(bob, one.now())
     one.bring(alice, news(b"1"), news(b"2", ttl_s=0), news(b"3"))

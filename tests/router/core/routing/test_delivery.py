@@ -343,7 +343,7 @@ def test_what_is_past_its_deadline_is_not_handed_over_however_late_the_sweep() -
 
 
 def damaged(one: OneRouter, whole_row: bool) -> Damaged:
-    """Of Bob's first parcel all but the first message."""
+    """Return all but the first message of Bob's first parcel as damaged."""
     parcel = one.disk.parcels[1]
     runs = ((1, parcel.count),)
     return Damaged(

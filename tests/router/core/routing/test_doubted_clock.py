@@ -117,8 +117,8 @@ def test_what_stays_on_this_machine_goes_by_its_clock(ahead_s: int) -> None:
 
 @pytest.mark.parametrize(("offset_s", "at_s"), [(-2 * DAY_S, -2 * DAY_S), (8 * DAY_S, 8 * DAY_S), (None, -2 * DAY_S)])
 def test_what_a_router_brings_whose_clock_is_another_is_not_refused_for_good(offset_s: int | None, at_s: int) -> None:
-    """By the edge's clock the message is valid: one of the two clocks is wrong, and the edge keeps it until that is
-    corrected."""
+    """The message is valid by the edge's clock: one of the two clocks is wrong, and the edge keeps the message until
+    that is corrected."""
     one, _, edge = core(offset_s)
     assert refused(one, edge, news(at_s)) == [Reason.CLOCK_DOUBTED] and Reason.CLOCK_DOUBTED.later
     [link] = [link for link in one.router.links if link.key == EDGE.public]

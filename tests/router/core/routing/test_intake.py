@@ -80,7 +80,8 @@ def test_a_carried_multicast_is_a_row_of_its_own(inner: bytes) -> None:
 
 
 def test_a_via_that_is_carried_is_cut_out() -> None:
-    """It is removed as from any other message from outside (R-C6); the rest of the read stays in place."""
+    """The VIA of a carried message is removed as from any other message from outside (R-C6); the rest of the read stays
+    in place."""
     inner = [with_via(one, BOB.public) for one in MULTICASTS[:2]]
     arrived = read(*(to_router(encode_control(Carried(one))) for one in inner), UNICASTS[1])
     before = arrived.data

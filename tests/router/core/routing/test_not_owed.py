@@ -1,4 +1,4 @@
-"""Why a LAN neighbour was not owed a message: each cause by value, and none where it was owed."""
+"""The reasons why a LAN neighbour was not owed a message: each cause by value, and none where it was owed."""
 
 from __future__ import annotations
 

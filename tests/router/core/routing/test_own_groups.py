@@ -66,7 +66,8 @@ def test_what_a_service_says_in_its_own_group_stays_here_while_nobody_joins_it_f
 
 
 def test_the_group_of_discovery_never_leaves_the_node() -> None:
-    """This holds whatever its members asked for and whoever is linked; no message comes into it from outside."""
+    """The group stays here whatever its members asked for and whoever is linked; no message comes into it from
+    outside."""
     one = house()
     up, found = one.link(UP.public, role="router"), one.link(DISCOVERY.public)
     alice, client = one.link(ALICE.public), one.link(CLIENT.public, role="router")
@@ -81,8 +82,8 @@ def test_the_group_of_discovery_never_leaves_the_node() -> None:
 
 @pytest.mark.parametrize("overheard", [False, True])
 def test_the_router_hears_advertisements_of_its_discovery_service(overheard: bool) -> None:
-    """It gets each advertisement once, as a value, whether or not others get it too; the log does not list it as a
-    recipient."""
+    """The router gets each advertisement once, as a value, whether or not others get it too; the log does not list the
+    router as a recipient."""
     one = house()
     found, alice = one.link(DISCOVERY.public), one.link(ALICE.public)
     if overheard:

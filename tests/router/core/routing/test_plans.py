@@ -281,7 +281,8 @@ def test_a_group_that_is_local_stays_here() -> None:
 
 
 def test_a_client_that_joins_locally_says_so_for_itself_alone() -> None:
-    """Its local JOIN keeps nobody else's messages from the uplinks; an app of this node decides for all."""
+    """A client's local JOIN keeps nobody else's messages from the uplinks; that of an app of this node decides for
+    all."""
     house = House(uplinks=1, connected={CLIENT: AS_CLIENT}).join(CLIENT, local=True)
     assert house.multicast(LOCAL, APP) == (CLIENT, UP)
     assert house.multicast(AS_CLIENT, CLIENT) is Reason.NO_SUBSCRIBERS, "its own stay here, as it wished"

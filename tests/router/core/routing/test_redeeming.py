@@ -134,7 +134,8 @@ def test_it_gives_up_at_the_end_of_the_invitation_by_either_of_two_doubted_times
 
 
 def test_nothing_else_goes_to_the_inviter_before_it_has_answered() -> None:
-    """It would refuse a stranger's JOIN and messages for good; they wait, and follow its acceptance in order."""
+    """The inviter would refuse a stranger's JOIN and messages for good, so they wait, and follow its acceptance in
+    order."""
     one = guest(locals=[ALICE.public])
     app = one.link(ALICE.public)
     one.bring(

@@ -82,7 +82,8 @@ def ends(one: OneRouter) -> list[str]:
 
 
 def test_who_may_no_longer_join_is_in_no_group_at_once() -> None:
-    """Its open link stays, as a mere peer's; it is told that it is out, the uplink is left, and the log says why."""
+    """The key's open link stays, as a mere peer's; the key is told that it is out, the uplink is left, and the log says
+    why."""
     one, number = house()
     up = one.link(UP.public, role="router", dialled=True)
     told(one, up)

@@ -93,8 +93,8 @@ def test_who_only_received_a_message_hears_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("event", ["duplicate", "refused"])
 def test_of_a_copy_that_was_turned_away_it_hears_that_alone(event: str) -> None:
-    """It may have received the message and sent it back, or found it somewhere, so the message's fate is not its
-    business."""
+    """The neighbour may have received the message and sent it back, or found it somewhere, so the message's fate is not
+    its business."""
     mine, others = line(event, BOB), line("refused", CARA)
     heard = may_hear(replace(TRACE, turned=(others, mine)), BOB)
     assert heard == Trace(IDS[0], turned=(mine,))

@@ -286,7 +286,7 @@ class Delivered:
 
 @pytest.mark.parametrize("spoilt", [b"\0", b"x", b"\n"])
 def test_a_line_that_the_disk_has_spoilt_leaves_a_hole(begin: Begin, spoilt: bytes) -> None:
-    """This holds even if the damaged line has lost the words that are searched for."""
+    """A damaged line leaves a hole even if it has lost the words that are searched for."""
     log = Delivered(begin)
     assert log.is_delivered() and log.found().unread == ()
     log.one.path.write_bytes(log.data.replace(log.line, spoilt * (len(log.line) - 1) + b"\n"))
@@ -317,7 +317,7 @@ def test_a_first_segment_that_was_edited_is_told_of_where_its_message_is_sought(
 
 
 def test_a_last_segment_without_a_good_footer_is_a_hole_up_to_what_the_store_gives_next(begin: Begin) -> None:
-    """Without the store the hole has no end."""
+    """The hole has no end if the store cannot be asked."""
     log = Delivered(begin)
     log.one.path.write_bytes(log.data[:-9] + b"00000000\n")
     segments = Segments(log.one.path.parent, KEY, log.scene.segments.limits)
@@ -394,7 +394,7 @@ def test_of_very_many_copies_too(begin: Begin, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_of_several_ids_all_but_one_go_meanwhile(begin: Begin) -> None:
-    """Of several ids one line each is read; of the one that remains, every line."""
+    """One line is read of each of several ids, and every line of the one that remains."""
     scene = begin(14)
     scene.write(1)
     two = [b"\xab\xcd" + bytes([number]) * 30 for number in (1, 2)]

@@ -147,7 +147,7 @@ def test_a_node_with_little_to_do_waits_for_nothing(shelf: Shelf) -> None:
 
 
 def test_ids_of_an_earlier_version_count_for_the_apps(shelf: Shelf) -> None:
-    """Their rows name no holder, in whichever of both databases they are; new rows beside them do."""
+    """Rows of an earlier version name no holder, in whichever of both databases they are; new rows beside them do."""
     minute, more = 1000, {}
     with shelf.environment.begin(write=True) as txn:
         for first in range(1, 4):

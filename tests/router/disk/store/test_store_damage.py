@@ -95,7 +95,8 @@ def test_frames_that_are_cut_short_or_missing(change: Callable[[bytes], bytes | 
 
 @pytest.mark.parametrize("change", [flipped(0), flipped(40), flipped(-1), lambda data: data[:9], lambda data: None])
 def test_a_spoilt_row_takes_its_parcel_with_it(change: Callable[[bytes], bytes | None], tmp_path: Path) -> None:
-    """Its frames cannot be separated any more, but its messages can still be counted, and their room freed."""
+    """The frames of such a parcel cannot be separated any more, but its messages can still be counted, and their room
+    freed."""
     parcels = held(tmp_path)
     store = opened(tmp_path)
     apply(store, Changes(finished=[Finished(KEYS[0], 5, 1, 2, parcels[1].size(1, 2))]))
@@ -118,7 +119,7 @@ def test_a_spoilt_row_takes_its_parcel_with_it(change: Callable[[bytes], bytes |
 
 
 def test_a_spoilt_row_is_found_when_its_deadline_comes(tmp_path: Path) -> None:
-    """Its recipients are not written there any more, so the queues are searched."""
+    """The damaged row does not name its recipients any more, so the queues are searched."""
     parcels = held(tmp_path)
     spoil(tmp_path, "parcels", 5, flipped(20))
     store = opened(tmp_path)

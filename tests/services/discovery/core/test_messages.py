@@ -54,7 +54,7 @@ def test_exact_bytes() -> None:
 
 
 def test_advertisements_travel_as_they_were_received() -> None:
-    """This includes those with an address of a kind that this version does not know."""
+    """Advertisements with an address of a kind that this version does not know are kept unchanged, too."""
     odd = ADVERT | {"addr": [5, [[77, {"x": 1}], AT]]}
     found = decode_message(encode([3, {"view": [[7, odd]]}]))
     assert isinstance(found, Sampled)

@@ -33,7 +33,7 @@ def test_the_end_of_an_item_is_found_whole_and_byte_by_byte(value: Any, rest: by
     "item", ("9f01820203ff", "bf0102ff", "9f9f9fffff00ff", "c11a514b67b0", "f97e00", "fb7ff8000000000000")
 )
 def test_indefinite_lists_tags_and_floats_are_items_too(item: str) -> None:
-    """They may be in data that is skipped: that of unknown versions."""
+    """Such items may be in data that is skipped: that of unknown versions."""
     data = bytes.fromhex(item)
     assert ItemScanner().end_in(data + b"\x00") == len(data)
     reader = Reader(b"\x00" + data, 1)

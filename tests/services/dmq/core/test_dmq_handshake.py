@@ -37,7 +37,7 @@ SHARED = [one for one in VECTORS["shared_protocols"] if one["protocol"] == "hand
 
 @pytest.mark.parametrize("hex_text", [one["hex"] for one in (*STORED, *SHARED)])
 def test_stored_messages_are_read_and_written_back(hex_text: str) -> None:
-    """This includes those between nodes, whose data is carried and not parsed."""
+    """The stored messages include those between nodes, whose data is carried and not parsed."""
     assert encode_message(decode_message(raw(hex_text))).hex() == hex_text
 
 

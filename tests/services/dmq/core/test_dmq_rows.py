@@ -27,7 +27,7 @@ STATES = st.builds(State, st.sampled_from(rows.ENCODINGS), st.integers(0, (1 << 
 
 @given(ROWS)
 def test_a_live_message_is_the_same_again(row: Row) -> None:
-    """Its times are the same to the last bit: an expiry that moved by one would be judged otherwise."""
+    """The times of a message are the same to the last bit: an expiry that moved by one would be judged otherwise."""
     assert rows.read_row(row.number, rows.encode_row(row)) == row
 
 

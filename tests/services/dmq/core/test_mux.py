@@ -146,7 +146,7 @@ def test_a_message_is_refused_as_soon_as_its_heads_are_too_long() -> None:
 
 @pytest.mark.parametrize("vector", VECTORS["protocol_messages"], ids=lambda one: f"{one['protocol']} {one['name']}")
 def test_stored_messages_of_all_protocols_are_cut_whole(vector: dict[str, str]) -> None:
-    """This includes those between nodes, which nothing here reads yet."""
+    """The stored messages include those between nodes, which nothing here reads yet."""
     wire = raw(vector["hex"])
     inbox = Inbox(1 << 16, LOOSE_REPLY)
     inbox.add(wire + b"\x81\x03")

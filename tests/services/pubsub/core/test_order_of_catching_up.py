@@ -58,7 +58,7 @@ def test_the_longest_list_with_its_order_fits_a_message() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 1 << 32), st.integers(1, 300), st.integers(0, 300), st.integers(1_500, 52_000))
 def test_every_id_is_found_with_its_rank(seed: int, here: int, there: int, most: int) -> None:
-    """This holds however many frames it takes, and whatever both have already."""
+    """Every id is found with its rank however many frames it takes, and whatever both sides have already."""
     random = Random(seed)
     keys = [key_of(1 + random.randrange(3), random.randbytes(32)) for _ in range(here + there)]
     mine, theirs, found = IdSet(keys[:here]), IdSet(random.sample(keys, here + there)), Differences()
@@ -151,7 +151,7 @@ def test_fetches_of_one_topic_go_one_after_the_other() -> None:
 
 
 def test_what_was_said_before_is_history_and_what_is_said_since_is_news() -> None:
-    """This holds even if the other got more of it meanwhile, and if a clock is an hour off."""
+    """The result is the same if the other got more messages meanwhile, and if a clock is an hour off."""
     for ahead_s in (0, HOUR, -HOUR):
         left, right = Node(1, ahead_s=ahead_s), Node(2)
         right.hold(*map(message, range(50)), at_s=BEGIN_S - 5)
