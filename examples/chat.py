@@ -1,10 +1,10 @@
-"""A chat: prints what the others in a group say, and says to them what is typed, line by line.
+"""A chat: prints the messages of the others in a group, and sends what is typed to them, line by line.
 
     router group new friends        # once; `router group share friends` prints the link for the others
     router serve                    # in a terminal of its own
     python examples/chat.py friends Ann
 
-What is said while somebody is away waits for them. An answer is never printed before the question.
+Messages sent while somebody is away wait for them. An answer is never printed before the question.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A service in a process of its own: answers what is sent to its address, in capital letters.
+"""A service in a process of its own: answers messages to its address, in capital letters.
 
     router serve                                    # in a terminal of its own
     python examples/service_in_own_process.py       # prints the service's address
     router send ADDRESS "hello"
 
-The same class runs inside the node when `router.toml` names its module under `node.services`. If it fails it is
-started again, and what it had not finished comes again; what comes while it is away waits for it.
+The same class runs inside the node when `router.toml` names its module under `node.services`. If it fails it is started
+again, and unfinished messages come again; messages that come while it is away wait for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from router import service
 
 
 class Shout(service.Service):
-    """Answers to the sender. What is in capitals already needs no answer, so that two of these soon fall silent."""
+    """Answers the sender in capitals. A body in capitals already gets no answer, so that two of these services soon
+    fall silent."""
 
     async def on_connected(self) -> None:
         print(router.key_text("addr", self.node.key), flush=True)

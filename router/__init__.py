@@ -1,6 +1,6 @@
 """A key-addressed message router, and the API of apps that sign on to it: `router.connect()`.
 
-What is public is named here and loaded when it is first used, so that `import router` costs nothing.
+Public names are listed here and loaded on first use, so that `import router` costs nothing.
 """
 
 from __future__ import annotations

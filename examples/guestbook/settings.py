@@ -8,7 +8,7 @@ from router.service.settings import Struct, door, span
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A guestbook: who may write how much, and where else it can be reached."""
+    """A guestbook: who may write how many pages, and where else it can be reached."""
 
     pages_max: Annotated[int, span(1, 1_000_000, "Pages kept at most; one more is refused guestbook:full.")] = 1000
     board: Annotated[str, door("Where UDP asks for the number of pages: udp://HOST:PORT. Empty: nowhere.")] = ""

@@ -38,7 +38,7 @@ class Supervisor(TrioActor):
 
     `start` starts the actor (`lambda: PubSub.start(key)`), whose `on_start` publishes its reference. `progress` counts
     the work that the actor has finished, over all its lives: after a life that finished some, the pause is the shortest
-    again. `on_problem` is called with the reason of each failure. `name` is what the log calls the actor.
+    again. `on_problem` is called with the reason of each failure. `name` is the actor's name in the log.
     """
 
     def __init__(

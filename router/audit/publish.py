@@ -69,7 +69,7 @@ def publish(
 
 
 def give_name(new: Path, out: Path, old: Path) -> None:
-    """Rename `new` to `out`, and what was there to `old`; undo the first if the second fails."""
+    """Rename `new` to `out`, after renaming an existing `out` to `old`; undo the first step if the second fails."""
     try:
         if out.exists():
             out.rename(old)

@@ -144,7 +144,7 @@ async def again(stranger: Stranger) -> None:
 
 
 async def forgeries(stranger: Stranger) -> None:
-    """Send messages whose signature is not by the key they name."""
+    """Send messages whose signature is not by the key that they name."""
     head = stranger.unicast(stranger.public, os.urandom(BODY_BYTES))[:-64]
     while True:
         await stranger.messages([head + os.urandom(64) for _ in range(16)])

@@ -27,7 +27,7 @@ def clock(ctx: click.Context, as_json: bool) -> None:
 def confirm(as_json: bool) -> None:
     """Confirm that this machine's clock is right.
 
-    Check the clock first: messages whose time is over by it expire at once. Neighbours' clocks that differ are then
+    Check the clock first: messages that it shows as expired end at once. Differing clocks of neighbours are then
     ignored until this clock jumps.
     """
     _tell(ask(invocation().home, "clock", "confirm"), as_json)

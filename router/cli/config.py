@@ -36,9 +36,9 @@ def config() -> None:
 def check(ctx: click.Context, as_json: bool) -> None:
     """Find every mistake in `router.toml` and the keys.
 
-    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too. What the node
-    can run with, though it is hardly meant, is told of with exit code 0, and so are guests of the running node that
-    the file does not name."""
+    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too. Settings that are valid
+    but probably not intended are reported with exit code 0, and so are guests of the running node that the file does
+    not name."""
     home = invocation().home
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))

@@ -46,7 +46,7 @@ def addresses(config: Config) -> tuple[TransportAddress, ...]:
 def own_link(key: SigningKey, home: Home, config: Config) -> str:
     """Return the link of this node, with the keys of its public services; raise `Failure` if others cannot reach it.
 
-    Its revision is 0, so that it gives way to what the node itself says while it runs."""
+    Its revision is 0, so that it gives way to the node's own advertisements while it runs."""
     found = addresses(config)
     if not found:
         said = "others cannot reach this node, so it has no link"

@@ -103,11 +103,11 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
     Ctrl-C ends it with exit code 0, or 130 before --count messages have come.
 
     With --causal an answer is never printed before the question. Where a message has not come in time, a note on
-    standard error, or "missing" with --json, says what the next line should have followed. --journal and --as keep
-    the order over restarts.
+    standard error, or "missing" with --json, says what the next line should have followed. --journal and --as keep the
+    order over restarts.
 
-    With --since it begins with those that this node holds from earlier, in the order in which they came. What the node
-    lacks it asks its neighbours for, and says when it has caught up; that needs the pub/sub service.
+    With --since it begins with those that this node holds from earlier, in the order in which they came. The node asks
+    its neighbours for those it lacks, and this command says when it has caught up; that needs the pub/sub service.
     """
     if raw and causal:
         raise click.UsageError("--causal needs sealed bodies, which say what they follow; leave out --raw")

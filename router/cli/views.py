@@ -166,10 +166,10 @@ def drop(recipient: str, as_json: bool) -> None:
 def groups(as_json: bool) -> None:
     """Show the groups of the running node and who has joined them.
 
-    OVERLAY, where the node runs the pub/sub service, says how many other routers are its neighbours in the group;
-    whether the ring is whole, or it knows of a nearer one that it has not met yet; how many copies of a message it
-    sends on; how many messages came because they were missed and asked for; and when it last compared with another
-    what both hold: what was missing then came, but for what nobody had."""
+    OVERLAY, if the node runs the pub/sub service, shows how many other routers are its neighbours in the group; whether
+    the ring is whole, or a nearer router is known that was not met yet; how many copies of a message are sent on; how
+    many missed messages came because they were asked for; and when the node last compared its messages with another's:
+    those it lacked were then fetched, unless nobody had them."""
     found = ask(invocation().home, "groups")
     names, overlays = _names(), _overlays()
     rows = [
@@ -203,7 +203,7 @@ def _overlays() -> dict[str, dict[str, Any]]:
 
 
 def _ask_pubsub(home: Home, status: dict[str, Any], word: str) -> dict[str, Any] | None:
-    """Return what the node's pub/sub service answers; None if, according to `status`, the node runs none, or it is
+    """Return the answer of the node's pub/sub service; None if, according to `status`, the node runs none, or it is
     just not there to answer."""
     if not any(one["name"] == PUBSUB and one["state"] == "running" for one in status["services"]):
         return None

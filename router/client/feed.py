@@ -44,7 +44,7 @@ class Feed(Generic[T]):
         self._lot.unpark_all()
 
     def end(self) -> None:
-        """Let loops end once they have read what is left."""
+        """Let loops end once they have read the rest."""
         self._ended = True
         self._lot.unpark_all()
 

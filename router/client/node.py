@@ -116,7 +116,7 @@ class Node:
 
     Bounded feeds: `problems`, sentences about messages that could not be given to the app; `missed`, messages refused
     or expired on their way to it; `reports`, its unicasts that ended undelivered; `caught_up`, groups of which the node
-    has fetched what it missed.
+    has fetched the messages it missed.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -243,8 +243,8 @@ class Node:
     ) -> Group:  # fmt: skip
         """Join a group, now and at every new connection: by a name in this home, a link, or a bare key (whose bodies
         come unsealed; a `SigningKey` may also publish). `local`: only messages published on this node. `order`: with
-        "causal" a message comes after all that its sender had read before, or, where that has not come within `gap_s`,
-        with what is missing named in `message.missing`.
+        "causal" a message comes after all that its sender had read before; those that have not come within `gap_s` are
+        named in `message.missing`.
 
         Raises `JoinRefused`, `NotAnswered`, `NodeUnavailable`.
         """

@@ -1,15 +1,15 @@
 """The groups that an app reads in causal order: the waiting messages, the questions, and the next message (R-E10,
 R-C30).
 
-What is missing is asked of the own router by PULL. Its answer comes beside the window, so a window that is full of
-messages that wait does not shut out what they wait for. But an answer is not always news: the node also has what this
-app had in an earlier run, or what was said before it joined, and does not owe it. So an answer is given to the app only
-if it must be new to it: its sender's number is above all that this app was given of that sender, or the app has a
-journal that does not know it and the node has said that it missed messages. Of any other the node is asked whether it
-is in this app's queue: if so it is given as well, else it counts as missing. What the own router lacks it asks of the
-router that the effect came from, from the second question on; the answer is new to it and comes through the queue.
-Where such an answer is no news to the app by the same test, and follows nothing that the app was given or said, its own
-causes are waited for no longer than `old_s`.
+Missing messages are requested from the own router by PULL. The answer comes beside the window, so a window full of
+waiting messages does not keep their causes out. But an answer is not always news: the node also has messages that this
+app had in an earlier run, or that were published before it joined, and does not owe these. So an answer is given to the
+app only if it must be new: its number is above all that this app was given of that sender, or the app has a journal
+that does not know it and the node has reported missed messages. For any other answer the node is asked whether it is in
+this app's queue: if so it is given as well, otherwise it counts as missing. From the second question on, the own router
+asks the router that brought the effect for messages that it lacks; such a message is new to it and comes through the
+queue. If that is no news to the app by the same test, and follows nothing that the app was given or has published, its
+own causes are waited for no longer than `old_s`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Heard:
 def compare(
     where: str, acknowledged: Collection[str], ids: Collection[str], numbers: Sequence[int], again: int
 ) -> Heard:
-    """Compare what an app handled, `ids` and `numbers` in its book's order, with what was acknowledged."""
+    """Compare the messages that an app handled (`ids` and `numbers` in its book's order) with those acknowledged."""
     lost, strange = set(acknowledged) - set(ids), set(ids) - set(acknowledged)
     doubled = len(numbers) - len(set(numbers))
     return Heard(where, len(numbers), len(lost), len(strange), doubled, _falls(numbers), again)

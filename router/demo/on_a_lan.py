@@ -120,7 +120,7 @@ class _Play:
         self._say("Each has heard what itself and the other said, every message once and in order.")
 
     def _heard(self, node: Node, app: App) -> list[Any]:
-        """Compare an app's book with what was acknowledged, speaker by speaker: order holds for each."""
+        """Compare an app's book with the acknowledged messages, speaker by speaker, because order holds for each."""
         ids, numbers = read_book(self._book(node))
         by_id = dict(zip(ids, numbers, strict=True))
         found = []

@@ -67,7 +67,7 @@ def shuffled(wires: list[bytes]) -> list[bytes]:
 
 
 def receive(wires: list[bytes], order: Order) -> float:
-    """Return the CPU seconds that an app needs for all of them."""
+    """Return the CPU seconds that an app needs to receive all messages."""
     me = SigningKey(b"m" * 32)
     keys = GroupKeys(FAMILY.content_key, Causes())
     readers = Readers(

@@ -41,7 +41,7 @@ def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose:
 
     `router audit DIR` gives the same figures and verdict as for the original logs; a damaged file is replaced by one
     that is found damaged in the same way. Export the logs of neighbours together: otherwise DIR lacks what they
-    recorded of each other's messages. Without the secret nobody can find out whose keys they were.
+    recorded of each other's messages. Without the secret nobody can find out the original keys.
     """
     from router.audit.database import AuditFailed
     from router.audit.export.lines import ExportError

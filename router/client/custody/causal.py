@@ -68,8 +68,9 @@ class Given:
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[T]):
-    """A waiting message: `number` in the order of arrival, `due_s` when it is given at the latest, `waits_for` the
-    causes that have not come (a dict, for its order), `missing` all that had not come at first, except those that came since."""
+    """A waiting message: `number` in the order of arrival; `due_s`: when it is given at the latest; `waits_for`: the
+    causes that have not come (a dict, for its order); `missing`: all causes that had not come at first, except those
+    that came since."""
 
     number: int
     id: MessageId

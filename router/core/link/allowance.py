@@ -1,4 +1,4 @@
-"""A rate limit: so many a second, of which some may be saved up."""
+"""A rate limit: a number of tokens a second, some of which may be saved up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judge arrived messages as far as this needs no cryptography (R-C1).
+"""Check arrived messages in every way that needs no cryptography (R-C1).
 
 The order is that of R-C1: size and shape (in `intake`), expiry, destination or group known, duplicate, the neighbour's
 rate. The signature is checked elsewhere after this, and then comes `acceptance`.

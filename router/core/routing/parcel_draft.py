@@ -14,7 +14,7 @@ from .parcel import U32, Parcel
 class ParcelDraft:
     """Messages of one link, in order, that share kind, signer, destination, VIA and whether ttl is 0.
 
-    `pieces` are (data of a read, rows that lie in it without a gap).
+    `pieces`: pairs of a read's data and the rows in it that follow each other without a gap.
     """
 
     __slots__ = ("count", "pieces", "size", "which")

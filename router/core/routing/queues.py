@@ -164,7 +164,7 @@ class Queues:
     def reserve(self, recipient: bytes, signer: bytes, neighbour: bytes, messages: int, size: int) -> Queue:
         """Reserve room for `messages` with a total of `size` bytes, and return the queue; negative numbers free it.
 
-        `signer` and `neighbour` may be whole keys or their first `TAG_BYTES`, which are what the disk keeps.
+        `signer` and `neighbour` may be whole keys or their first `TAG_BYTES`, as kept on disk.
         """
         queue = self.of(recipient)
         queue.total.add(messages, size)

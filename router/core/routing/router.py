@@ -235,7 +235,8 @@ class Router:
     # -- messages in -----------------------------------------------------------------------------------------
 
     def examine(self, arrived: Arrived, now: Now) -> Job | None:
-        """Judge a read as far as this needs no signature; None if the link, and so all it left unsettled, is gone."""
+        """Judge a read in every way that needs no signature; None if the link, and with it everything unsettled, is
+        gone."""
         link = self.links.get(arrived.link)
         return None if link is None else self._examination.examine(link, arrived, now)
 

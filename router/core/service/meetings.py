@@ -1,4 +1,4 @@
-"""Meetings of a service with those of its role on other routers: which groups both routers want (R-D20).
+"""Meetings of a service with those of its role on other routers, to find the groups that both routers want (R-D20).
 
     one   → other   MEET {n}                 one's nonce
     other → one     MET  {n, to, tags}       the answer

@@ -37,7 +37,7 @@ class Reason(IntEnum):
 
     @property
     def clause(self) -> str:
-        """Return the sentence without capital and full stop, to stand inside another one."""
+        """Return the sentence without capital and full stop, for use inside another one."""
         return self.sentence[0].lower() + self.sentence[1:].rstrip(".")
 
     @classmethod

@@ -121,7 +121,7 @@ class Logbook:
         return now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
 
     async def tidy(self, now: Now) -> None:
-        """Seal and prune what is due. A thread waits for the disk; events committed meanwhile go into the next
+        """Seal and prune where it is due. A thread waits for the disk; events committed meanwhile go into the next
         segment."""
         if self._is_writing:
             return

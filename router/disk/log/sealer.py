@@ -166,7 +166,7 @@ class Sealer:
         return found
 
     def _span(self) -> Span:
-        """Return the open segment as it stands, with its present path and the one that it will get."""
+        """Return the open segment's present lines, with its present path and its later one."""
         tally = self._tally
         paths = self._draft, self._segments.directory / file_name(tally.first_seq)
         return Span(paths, tally.first_seq, tally.next_seq - 1, tally.min_t, self._size, self._index.columns())

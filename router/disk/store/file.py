@@ -83,7 +83,7 @@ def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
 
 
 def owner(path: Path) -> bytes | None:
-    """Return the key of the router whose store lies in the folder `path`, None if there is no store yet."""
+    """Return the key of the router whose store is in the folder `path`, None if there is no store yet."""
     try:
         if not (path / DATA).exists() or not (path / DATA).stat().st_size:
             return None

@@ -28,7 +28,7 @@ SENT_BYTES_MAX = 12_288
 """The longest payload that is sent; payloads of up to 65,535 bytes are read."""
 SDU_S = 30.0
 SDU_HANDSHAKE_S = 10.0
-"""Seconds that an SDU may take from its first byte to its last, after the handshake and before its end; silence between
+"""Seconds that an SDU may take from its first byte to its last: after the handshake, and during it. Silence between
 SDUs has no limit here."""
 RESPONDER_BIT = 0x8000
 CLOCK_US = 1 << 32
