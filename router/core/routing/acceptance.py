@@ -9,10 +9,13 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
+from operator import sub
 from typing import NamedTuple
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
+from router.core.wire.crypto import ID_BYTES
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import Reason
@@ -31,15 +34,13 @@ from .links import Link, Links
 from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
-from .plans import ForUs, Plans
+from .plans import ForUs, Plans, plan_key
 from .queues import Queues
 from .revocation import end_route
 from .routes import Route, Routes
 from .seen import Seen
 
 UNLIMITED = 1 << 62
-PARCEL_MESSAGES_MAX = 1024
-PARCEL_BYTES_MAX = 1 << 20
 
 LeftOut = tuple[tuple[bytes, Reason], ...]
 """Recipients that a message is not owed to after all, each with the reason."""
@@ -129,6 +130,7 @@ class Acceptance:
     def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
         run, carriers = ParcelDraft(), ParcelDraft()  # carriers ask for nothing themselves and end no run
         source_rate = self._limits.source_messages_per_s
+        head, is_old, which = None, False, None
         for job in batch.jobs:
             refused = 0
             for at, row, is_valid in job.verdicts():
@@ -141,19 +143,20 @@ class Acceptance:
                 elif row.id in on_disk and not is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
                     batch.known.append(row)
-                elif source_rate and not self._may_send(row.signer, now):
+                elif source_rate and not self._may_send(row.head.signer, now):
                     self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
                     refused = row.k
                 else:
-                    is_old = self._as_history.has(row)
-                    which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0, is_old)
-                    if row.kind == UNICAST and job.carries(at):
-                        if which != carriers.which:
+                    if row.head is not head or is_old is not self._as_history.has(row):
+                        head, is_old = row.head, self._as_history.has(row)
+                        which = (head.kind, head.signer, head.destination, head.via, head.ttl_s == 0, is_old)
+                    if head.kind == UNICAST and job.carries(at):
+                        if which != carriers.which or carriers.is_full:
                             self._accept(batch, carriers, now)
                             carriers = ParcelDraft(which)
                         carriers.add(job.arrived.data, row)
                         continue
-                    if which != run.which or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
+                    if which != run.which or run.is_full:
                         self._accept(batch, run, now)
                         run = ParcelDraft(which)
                     run.add(job.arrived.data, row)
@@ -200,7 +203,7 @@ class Acceptance:
         if not run.count:
             return
         link, row = batch.link, run.first
-        which = (row.kind, row.signer, row.destination, row.via, link.id)
+        which = plan_key(row.head, link.id)
         plan = self._plans.of(which, link, now.judged_s)
         if isinstance(plan, Reason):
             for row in run.rows():
@@ -215,11 +218,11 @@ class Acceptance:
             return
         if self._as_history.has(row):
             plan = self._as_history.recipients(run.rows(), plan)
-        if row.kind == MULTICAST and row.signer == link.key:
+        if row.head.kind == MULTICAST and row.head.signer == link.key:
             for data, rows in run.pieces:
                 for one in rows:
                     self._overhear(link, one, data, now)
-        if row.ttl_s == 0:
+        if row.head.ttl_s == 0:
             plan += self._plans.not_kept(which, link)  # these are logged as offline, like other recipients away
             for data, rows in run.pieces:
                 for row in rows:
@@ -276,7 +279,7 @@ class Acceptance:
         able, full = [], []
         uplinks = self._uplinks()
         for recipient in plan:
-            its_messages, its_bytes, why = self._queues.room(recipient, row.signer, link.charged, size)
+            its_messages, its_bytes, why = self._queues.room(recipient, row.head.signer, link.charged, size)
             if its_messages < 1 or its_bytes < size:
                 if recipient in uplinks:
                     return Room((), 0, 0, ()), why
@@ -305,14 +308,12 @@ class Acceptance:
         """Remember the ids, log the acceptance and those left out, and send the outcome to a publisher that asked."""
         pending = self._pending
         link.active_s = now.mono_s
-        accept = self._seen.accept
-        for at in range(0, len(parcel.ids), 32) if parcel.indexed else ():
-            accept(parcel.ids[at : at + 32])
         if parcel.indexed:
+            self._seen.accept_all(parcel.ids[at : at + ID_BYTES] for at in range(0, len(parcel.ids), ID_BYTES))
             self._index.add(parcel.holder, parcel.count)
         if not parcel.stored:
             pending.changes.parcels.append(parcel)
-        sizes = array(U32, [stop - start for start, stop in zip([0, *parcel.ends], parcel.ends, strict=False)])
+        sizes = array(U32, map(sub, parcel.ends, chain((0,), parcel.ends)))
         named = parcel.recipients + tuple(recipient for recipient, _ in left_out)
         pending.changes.events.append(
             ev.Accepted(
@@ -333,18 +334,19 @@ class Acceptance:
 
     def _learn(self, link: Link, row: Row, now: Now) -> None:
         """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
-        if row.kind != UNICAST or link.standing is Standing.LOCAL or link.standing in UNKNOWN or row.signer == link.key:
+        kind, source, *_ = row.head
+        if kind != UNICAST or link.standing is Standing.LOCAL or link.standing in UNKNOWN or source == link.key:
             return
-        if self._links.to(row.signer) is not None:
+        if self._links.to(source) is not None:
             return
-        route = Route(row.signer, link.key, expiry_s(row.expiry_min))
+        route = Route(source, link.key, expiry_s(row.head.expiry_min))
         gone = self._routes.learn(route, now.judged_s)
         if gone is None:
             return
         for one in gone:
             end_route(self._routes, self._pending, one, now)
-        self._pending.changes.routes[row.signer] = route
-        fields = (("destination", row.signer), ("neighbour", link.key), ("until_s", route.until_s))
+        self._pending.changes.routes[source] = route
+        fields = (("destination", source), ("neighbour", link.key), ("until_s", route.until_s))
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
 
     def _log_turned(self, batch: Batch, now: Now) -> None:
@@ -371,7 +373,7 @@ class Acceptance:
 
 def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
     """Whether the link is responsible for this row; it is not if a valid unicast of another key carries the row."""
-    return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)
+    return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].head.signer != link.key)
 
 
 def _for_a_stranger(k: int, reason: Reason, text: str) -> Refusal:

@@ -31,7 +31,7 @@ def body_of(row: Row, data: bytes) -> tuple[int, int]:
 def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> bytes | None:
     """Return the first two bytes of a service's message to this router in the group of the service's own key; None if
     it is no such message."""
-    if link.key not in directory.services or row.signer != link.key:
+    if link.key not in directory.services or row.head.signer != link.key:
         return None
     start, _ = body_of(row, data)
     kind = data[start : start + 2]
@@ -52,7 +52,7 @@ def out_of_place(
     if kind == CARRIED:  # the carried message is judged separately, together with its carrier
         no_right = link.standing is Standing.STRANGER
         return (Reason.NOT_AUTHORISED, "strangers have nothing carried") if no_right else None
-    if row.signer != link.key:
+    if row.head.signer != link.key:
         return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"
     most = CONTROL_BYTES_MAX
     if kind == ASK:
@@ -63,7 +63,7 @@ def out_of_place(
         most = HINT_BYTES_MAX
         if is_stranger:
             return Reason.NOT_AUTHORISED, "strangers give this router no hints"
-    elif row.kind == MULTICAST:
+    elif row.head.kind == MULTICAST:
         most = ADVERTISEMENT_BYTES_MAX
     elif kind == ANSWER:
         most = REPORT_BYTES_MAX + HEAD_BYTES

@@ -35,7 +35,7 @@ class AsHistory:
 
     def has(self, row: Row) -> bool:
         """Whether a message was asked for as history."""
-        return bool(self._ids) and row.kind == MULTICAST and row.id in self._ids
+        return bool(self._ids) and row.head.kind == MULTICAST and row.id in self._ids
 
     def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Return the recipients of such messages: the pub/sub service alone, or everybody if it is not in the group."""

@@ -17,11 +17,11 @@ from router.core.wire.reasons import Reason
 from .directory import Standing
 from .duplicate_index import Index
 from .effects import Now
-from .intake import Arrived, Refusal, Row, carried
+from .intake import Arrived, Head, Refusal, Row, carried
 from .job import Job
 from .links import Link
 from .parcel import U32
-from .plans import ForUs, Plans
+from .plans import ForUs, Plans, plan_key
 from .seen import Seen
 
 OVERTAKEN = (
@@ -52,16 +52,20 @@ class Examination:
         wall_s, holder = now.judged_s, link.holder
         earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
         seen, plans, fresh, positions = self._seen, self._plans.current(), job.fresh, job.positions
-        number = link.id
+        number, mono_s, may_send = link.id, now.mono_s, link.allowance.take
+        head: Head | None = None
         for row in arrived.rows:
-            k, identity, kind, signer, destination, _, expiry, via, _, start, end, signer_at = row
-            if not earliest <= expiry <= latest and (refusal := self._out_of_time(link, row, now)):
+            k, identity, its_head, _, start, end, signer_at = row
+            if its_head is not head:
+                head = its_head
+                is_in_time = earliest <= head.expiry_min <= latest
+                which = plan_key(head, number)
+                plan = plans.get(which)
+                if plan is None:
+                    plan = self._plans.of(which, link, wall_s)
+            if not is_in_time and (refusal := self._out_of_time(link, row, now)):
                 self._turn_away(job, row, (k, *refusal))
                 continue
-            which = (kind, signer, destination, via, number)
-            plan = plans.get(which)
-            if plan is None:
-                plan = self._plans.of(which, link, wall_s)
             if plan.__class__ is Reason:
                 self._turn_away(job, row, (k, plan, ""))
                 continue
@@ -69,12 +73,12 @@ class Examination:
             if for_us and (verdict := self._judge(link, row, arrived.data)):
                 job.refusals.append((k, *verdict))
                 continue
-            once = not for_us and (via is None or not is_source_routed(link, row))
+            once = not for_us and (head.via is None or not is_source_routed(link, row))
             if once and identity in seen:
                 job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
             elif once and not seen.begin(identity):
                 job.copies.append(row)
-            elif not link.allowance.take(1, now.mono_s):
+            elif not may_send(1, mono_s):
                 if once:
                     seen.refuse(identity, Reason.RATE_LIMITED, "")
                 job.refusals.append((k, Reason.RATE_LIMITED, "this neighbour sends too many messages a second"))
@@ -93,13 +97,13 @@ class Examination:
 
         It is refused for good only if the clocks concerned agree: both our times while our clock is doubted, and the
         clock of the router that brought it. For messages that stay on this machine, its own clock counts alone."""
-        expiry = row.expiry_min
+        expiry = row.head.expiry_min
         verdict = self._index.out_of_time(link.holder, expiry, now.judged_s)
         if verdict is None or verdict[0].later:
             return verdict
         shown_s = now.shown_ns // SECOND_NS
         if now.ahead_ns and not self._is_verdict_at(verdict[0], link, expiry, shown_s):
-            which = (row.kind, row.signer, row.destination, row.via, link.id)
+            which = plan_key(row.head, link.id)
             if link.standing is Standing.LOCAL and self._plans.stays_here(self._plans.of(which, link, now.judged_s)):
                 return self._index.out_of_time(link.holder, expiry, shown_s)
             return Reason.CLOCK_DOUBTED, clock_text(now.ahead_ns)
@@ -140,7 +144,7 @@ class Examination:
         if row is None:
             return
         verdict = self._out_of_time(job.link, row, now)
-        plan = self._plans.of((row.kind, row.signer, None, None, job.link.id), job.link, now.judged_s)
+        plan = self._plans.of(plan_key(row.head, job.link.id), job.link, now.judged_s)
         if verdict is None and isinstance(plan, Reason):
             verdict = plan, ""
         refusal = (row.k, *verdict) if verdict is not None else None
@@ -166,4 +170,4 @@ def is_source_routed(link: Link, row: Row) -> bool:
 
     The algorithm ends there, before the duplicate check, because the same message goes to one router after the other.
     """
-    return row.via is not None and row.kind == MULTICAST and link.standing is Standing.LOCAL
+    return row.head.via is not None and row.head.kind == MULTICAST and link.standing is Standing.LOCAL

@@ -10,11 +10,24 @@ from typing import NamedTuple
 from router.core.link.session import Messages
 from router.core.wire.codec import Malformed, content_at, frame
 from router.core.wire.control import CARRIED
-from router.core.wire.crypto import digest
-from router.core.wire.message import MULTICAST, body_at, read_header
+from router.core.wire.crypto import digest, digester
+from router.core.wire.message import MULTICAST, Header, body_at, goes_on, read_beginning, read_header
 from router.core.wire.reasons import Reason
 
 SIGNATURE_BYTES = 66  # with its CBOR head
+NO_BEGINNING = b"\0"
+"""No message begins so."""
+
+
+class Head(NamedTuple):
+    """What routing needs of a message's header. Consecutive messages of a read that begin alike share one object."""
+
+    kind: int
+    signer: bytes
+    destination: bytes | None
+    ttl_s: int
+    expiry_min: int
+    via: bytes | None
 
 
 class Row(NamedTuple):
@@ -22,12 +35,7 @@ class Row(NamedTuple):
 
     k: int
     id: bytes
-    kind: int
-    signer: bytes
-    destination: bytes | None
-    ttl_s: int
-    expiry_min: int
-    via: bytes | None
+    head: Head
     frame_at: int
     start: int
     end: int
@@ -64,24 +72,29 @@ def read_messages(link: int, messages: Messages) -> Arrived:
     rows: list[Row] = []
     refusals: list[Refusal] = []
     view = memoryview(data)
+    digest = digester()
     has_via = False
-    k = first_k
+    beginning = NO_BEGINNING
+    k = first_k - 1
     for frame_at, start, end in spans:
-        try:
-            kind, signer, destination, ttl_s, expiry, signer_at, stop, via = read_header(data, start, end)
-        except Malformed as error:
-            refusals.append((k, Reason.MALFORMED, str(error)))
-        else:
-            if via is not None:
-                has_via = True
-            identity = digest(view[start + 1 : stop])
-            row = (k, identity, kind, signer, destination, ttl_s, expiry, via, frame_at, start, stop, signer_at)
-            rows.append(Row._make(row))
         k += 1
+        if goes_on(data, start, end, beginning):  # nearly always: it has the header of the message before it
+            stop = end
+        else:
+            try:
+                header, beginning = read_beginning(data, start, end)
+            except Malformed as error:
+                refusals.append((k, Reason.MALFORMED, str(error)))
+                continue
+            head, stop = _head(header), header.end
+            signer_after = header.signer_at - start
+            if header.via is not None:
+                has_via, beginning = True, NO_BEGINNING
+        rows.append(Row(k, digest(view[start + 1 : stop]), head, frame_at, start, stop, start + signer_after))
     size = spans[-1][2] - spans[0][0]
     if has_via:
         data, rows = _without_via(data, rows)
-    return Arrived(link, k - 1, size, data, rows, refusals)
+    return Arrived(link, k, size, data, rows, refusals)
 
 
 def carried(arrived: Arrived, row: Row) -> Row | None:
@@ -101,14 +114,16 @@ def carried(arrived: Arrived, row: Row) -> Row | None:
     if header.kind != MULTICAST:
         raise Malformed("only a multicast message is carried")
     identity = digest(memoryview(data)[start + 1 : header.end])
-    found = Row(
-        row.k, identity, MULTICAST, header.signer, None, header.ttl_s, header.expiry_min, None, frame_at, start,
-        header.end, header.signer_at,
-    )  # fmt: skip
+    head = _head(header)._replace(via=None)
+    found = Row(row.k, identity, head, frame_at, start, header.end, header.signer_at)
     if header.via is not None:
         one, [found] = _without_via(data, [found], len(data) + len(arrived.stripped))
         arrived.stripped += one
     return found
+
+
+def _head(header: Header) -> Head:
+    return Head(header.kind, header.signer, header.destination, header.ttl_s, header.expiry_min, header.via)
 
 
 def _without_via(data: bytes, rows: Sequence[Row], at: int = 0) -> tuple[bytes, list[Row]]:

@@ -36,7 +36,7 @@ class Job:
     def to_look_up(self) -> list[tuple[int, bytes]]:
         """Return (expiry minute, id) of all rows to look up in the index on disk."""
         rows = [*self.fresh, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
-        return [(row.expiry_min, row.id) for row in rows]
+        return [(row.head.expiry_min, row.id) for row in rows]
 
     def verdicts(self) -> Iterable[tuple[int, Row, int]]:
         """Return the fresh and vouched rows in the order of their arrival: position among the fresh (-1: none), row,

@@ -105,7 +105,7 @@ class Membership:
 
     def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
         """Return why a message for this router is refused before it is verified, or None."""
-        if row.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
+        if row.head.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
             return Reason.NO_SUBSCRIBERS, ""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
         return out_of_place(link, row, data, is_awaited=link.key in self._awaited, ask_bytes_max=most)
@@ -121,7 +121,7 @@ class Membership:
 
         A known key is answered with a failure if its request is not granted, a stranger not at all (R-C15)."""
         start, end = body_of(row, data)
-        if row.kind == MULTICAST:
+        if row.head.kind == MULTICAST:
             kind = kind_in_group(self._directory, link, row, data)
             if kind == ADVERTISED:
                 return self._advertised(Advertised(link.key, data[start:end]), now)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate, takewhile
+from operator import sub
 
 from router.core.wire.lifetime import deadline_s
 
 from .intake import Row
 from .parcel import U32, Parcel
+
+PARCEL_MESSAGES_MAX = 1024
+PARCEL_BYTES_MAX = 1 << 20
 
 
 class ParcelDraft:
@@ -30,6 +34,11 @@ class ParcelDraft:
         run = cls()
         run.add(data, row)
         return run
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next message belongs into another parcel."""
+        return self.count >= PARCEL_MESSAGES_MAX or self.size >= PARCEL_BYTES_MAX
 
     @property
     def first(self) -> Row:
@@ -62,19 +71,19 @@ class ParcelDraft:
         ttl_s_max: int, *, stored: bool, indexed: bool,
     ) -> Parcel:  # fmt: skip
         """Return the parcel of all messages, accepted at Unix second `wall_s` and numbered from `arrival` on."""
-        rows, first = self.rows(), self.first
-        ttls = array(U32, [row.ttl_s for row in rows])
-        expiries = array(U32, [row.expiry_min for row in rows])
-        if len(set(ttls)) == len(set(expiries)) == 1:
-            deadlines = array(U32, [deadline_s(wall_s, first.ttl_s, first.expiry_min, ttl_s_max)]) * len(rows)
+        rows, head = self.rows(), self.first.head
+        _, ids, heads, frames_at, _, ends, _ = zip(*rows, strict=True)
+        if heads.count(head) == len(heads):
+            ttls, expiries = array(U32, (head.ttl_s,)) * len(rows), array(U32, (head.expiry_min,)) * len(rows)
+            deadlines = array(U32, (deadline_s(wall_s, head.ttl_s, head.expiry_min, ttl_s_max),)) * len(rows)
         else:
-            deadlines = array(U32, [deadline_s(wall_s, row.ttl_s, row.expiry_min, ttl_s_max) for row in rows])
+            ttls, expiries = array(U32, [one.ttl_s for one in heads]), array(U32, [one.expiry_min for one in heads])
+            deadlines = array(U32, [deadline_s(wall_s, one.ttl_s, one.expiry_min, ttl_s_max) for one in heads])
         return Parcel(
-            first=arrival, kind=first.kind, signer=first.signer, destination=first.destination, neighbour=neighbour,
+            first=arrival, kind=head.kind, signer=head.signer, destination=head.destination, neighbour=neighbour,
             via=via, recipients=recipients, at_s=wall_s, blob=self.blob(),
-            ends=array(U32, accumulate([row.end - row.frame_at for row in rows])),
-            ids=b"".join([row.id for row in rows]), ttls=ttls, expiries=expiries, deadlines=deadlines, stored=stored,
-            indexed=indexed,
+            ends=array(U32, accumulate(map(sub, ends, frames_at))), ids=b"".join(ids), ttls=ttls, expiries=expiries,
+            deadlines=deadlines, stored=stored, indexed=indexed,
         )  # fmt: skip
 
     def cut(self, messages: int, size: int) -> tuple[ParcelDraft, ParcelDraft]:

@@ -14,6 +14,7 @@ from router.core.wire.reasons import NOT_SHARED, Reason
 
 from .directory import UNKNOWN, Directory, Standing
 from .groups import Groups
+from .intake import Head
 from .links import Link
 from .routes import Routes
 
@@ -28,6 +29,10 @@ PlanKey = tuple[int, bytes, bytes | None, bytes | None, int]
 """Kind, signer, destination, VIA, and the number of the link that brought the message: everything on which a plan
 depends."""
 PLANS_MAX = 10_000
+
+
+def plan_key(head: Head, link: int) -> PlanKey:
+    return head.kind, head.signer, head.destination, head.via, link
 
 
 class Routing:

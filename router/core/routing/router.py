@@ -245,7 +245,7 @@ class Router:
         self.admission.end(self._acceptance.decide(jobs, on_disk, now), now)
         for job in jobs:
             if job.refusals and (job.link.uplink or job.link.key in self.directory.agreements.lan):
-                by_k = {row.k: row.signer for row in job.arrived.rows}
+                by_k = {row.k: row.head.signer for row in job.arrived.rows}
                 unwanted = [by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k]
                 for group in dict.fromkeys(unwanted):
                     self._membership.upstream.not_wanted(job.link, group, now)

@@ -7,6 +7,8 @@ flight shares the first copy's outcome.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from router.core.wire.reasons import Reason
 
 KEEP_AFTER_EXPIRY_S = 600
@@ -38,10 +40,16 @@ class Seen:
         return False
 
     def accept(self, message: bytes) -> None:
-        self._in_flight.pop(message, None)
-        self._young.add(message)
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
+        self.accept_all((message,))
+
+    def accept_all(self, messages: Iterable[bytes]) -> None:
+        in_flight, young, half = self._in_flight, self._young, self._half
+        for message in messages:
+            in_flight.pop(message, None)
+            young.add(message)
+            if len(young) >= half:
+                self._old = young
+                self._young = young = set()
 
     def refuse(self, message: bytes, reason: Reason, text: str) -> None:
         """Forget a refused message, but keep the verdict for its waiting copies."""

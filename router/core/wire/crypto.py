@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from blake3 import blake3
@@ -106,3 +107,16 @@ def verify(key: bytes, message: bytes, signature: bytes) -> bool:
 def digest(data: bytes | memoryview) -> bytes:
     """Return the unkeyed BLAKE3-256 digest."""
     return blake3(data).digest()
+
+
+def digester() -> Callable[[bytes | memoryview], bytes]:
+    """Return a function like `digest`, for one thread, that is faster over many short pieces of data."""
+    state = blake3()
+    reset, update, result = state.reset, state.update, state.digest
+
+    def digest_next(data: bytes | memoryview) -> bytes:
+        reset()
+        update(data)
+        return result()
+
+    return digest_next

@@ -99,6 +99,11 @@ def _split_ids(ids: bytes) -> list[bytes]:
 
 def read_header(data: bytes, start: int, end: int) -> Header:
     """Return the header of the message at `data[start:end]`, strictly checked (R-A4, R-A5); else raise `Malformed`."""
+    return read_beginning(data, start, end)[0]
+
+
+def read_beginning(data: bytes, start: int, end: int) -> tuple[Header, bytes]:
+    """Return the header like `read_header`, and for `goes_on` the bytes before the body and its head."""
     if end - start < 2:
         raise Malformed("shorter than any message")
     kind = data[start + 1]
@@ -131,7 +136,8 @@ def read_header(data: bytes, start: int, end: int) -> Header:
         raise Malformed("the body's length does not fit the message")
     if data[signature_at : signature_at + 2] != _SIGNATURE_HEAD or stop > end:
         raise Malformed("no signature of 64 bytes after the body")
-    return Header._make((kind, signer, destination, _uint(ttl), _uint(expiry), signer_at, stop, via))
+    header = Header._make((kind, signer, destination, _uint(ttl), _uint(expiry), signer_at, stop, via))
+    return header, data[start : found.start(found.re.groups)]
 
 
 def body_at(data: bytes, start: int, end: int) -> int:
@@ -139,6 +145,21 @@ def body_at(data: bytes, start: int, end: int) -> int:
     found = (_MULTICAST if data[start + 1] == MULTICAST else _UNICAST).match(data, start, end)
     assert found is not None
     return found.end()
+
+
+def goes_on(data: bytes, start: int, end: int, beginning: bytes) -> bool:
+    """Whether `data[start:end]` is a message that begins like another, which had no VIA: they have the same header.
+
+    False as well for a body of less than 256 bytes or more than 65,535. The messages of one publisher mostly differ in
+    body and signature alone, and this takes a fifth of the time of `read_header`."""
+    at = start + len(beginning)
+    length = end - at - 3 - _SIGNATURE_BYTES
+    return (
+        256 <= length < 1 << 16
+        and data.startswith(beginning, start)
+        and data.startswith(b"\x59" + length.to_bytes(2, "big"), at)
+        and data.startswith(_SIGNATURE_HEAD, end - _SIGNATURE_BYTES)
+    )
 
 
 def open_message(wire: bytes) -> Message:

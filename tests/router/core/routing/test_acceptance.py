@@ -8,9 +8,9 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.routing.acceptance import PARCEL_MESSAGES_MAX
 from router.core.routing.directory import JOIN, Neighbour
 from router.core.routing.limits import AcceptanceLimits, Limits, QueueLimits
+from router.core.routing.parcel_draft import PARCEL_MESSAGES_MAX
 from router.core.wire.codec import frame
 from router.core.wire.control import Carried, Join, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey

@@ -10,7 +10,15 @@ from router.core.routing.intake import Arrived, Row, carried, read_messages
 from router.core.wire.codec import Malformed, encode, frame, split_frames
 from router.core.wire.control import Carried, encode_control
 from router.core.wire.crypto import SigningKey, verify
-from router.core.wire.message import MULTICAST, UNICAST, message_id, open_message, seal_unicast, with_via
+from router.core.wire.message import (
+    MULTICAST,
+    UNICAST,
+    message_id,
+    open_message,
+    seal_multicast,
+    seal_unicast,
+    with_via,
+)
 from router.core.wire.reasons import Reason
 
 ROUTER = SigningKey(b"r" * 32)
@@ -28,10 +36,11 @@ def check(arrived: Arrived, row: Row, wire: bytes) -> None:
     message = open_message(wire)
     assert arrived.data[row.start : row.end] == wire
     assert arrived.data[row.frame_at : row.end] == frame(wire)
-    assert arrived.data[row.signer_at : row.signer_at + 32] == row.signer
-    assert (row.id, row.ttl_s, row.expiry_min) == (message_id(wire), message.ttl_s, message.expiry_min)
-    assert row.kind == (UNICAST if row.destination else MULTICAST)
-    assert verify(row.signer, arrived.data[row.start + 1 : row.end - 66], arrived.data[row.end - 64 : row.end])
+    head = row.head
+    assert arrived.data[row.signer_at : row.signer_at + 32] == head.signer
+    assert (row.id, head.ttl_s, head.expiry_min) == (message_id(wire), message.ttl_s, message.expiry_min)
+    assert head.kind == (UNICAST if head.destination else MULTICAST)
+    assert verify(head.signer, arrived.data[row.start + 1 : row.end - 66], arrived.data[row.end - 64 : row.end])
 
 
 def test_every_message_becomes_a_row() -> None:
@@ -41,7 +50,38 @@ def test_every_message_becomes_a_row() -> None:
     assert [row.k for row in arrived.rows] == list(range(7, 7 + len(BARE)))
     for row, wire in zip(arrived.rows, BARE, strict=True):
         check(arrived, row, wire)
-        assert row.via is None
+        assert row.head.via is None
+
+
+def one_of_many(body: bytes, *, ttl_s: int = 600) -> bytes:
+    return seal_multicast(ALICE, body, ttl_s=ttl_s, expiry_min=3_700_000)
+
+
+def test_messages_that_begin_alike_share_their_head() -> None:
+    wires = [
+        *(one_of_many(bytes((number,)) * size) for number, size in enumerate((300, 300, 1000, 256, 65_535))),
+        one_of_many(b"short"), one_of_many(bytes(300)), one_of_many(bytes(300), ttl_s=601),
+    ]  # fmt: skip
+    arrived = read(*wires)
+    heads = [row.head for row in arrived.rows]
+    for row, wire in zip(arrived.rows, wires, strict=True):
+        check(arrived, row, wire)
+    assert all(head is heads[0] for head in heads[:5])
+    assert heads[7].ttl_s == 601 and all(head == heads[0] for head in heads[:7])
+
+
+def test_what_follows_a_message_is_judged_as_if_it_stood_alone() -> None:
+    """The bytes that a message shares with the one before it are not parsed again, but each is compared."""
+    before, wire = one_of_many(bytes(300)), one_of_many(bytes(299) + b"!")
+    kept = range(wire.index(bytes(100)), len(wire) - 66), range(len(wire) - 64, len(wire))  # body, signature
+    cuts = [wire[:-1], wire + b"\0", wire[: len(before) // 2], with_via(wire, BOB.public)]
+    changed = [
+        wire[:at] + bytes((wire[at] ^ bit,)) + wire[at + 1 :]
+        for at in range(len(wire)) if not any(at in one for one in kept) for bit in (1, 4, 128)
+    ]  # fmt: skip
+    for other in (*cuts, *changed):
+        alone, [_, *after] = read(other), read(before, other).rows
+        assert [(row.id, row.head) for row in after] == [(row.id, row.head) for row in alone.rows]
 
 
 @pytest.mark.parametrize("which", [[0], [1], [2], [0, 2], [0, 1, 2]])
@@ -49,7 +89,7 @@ def test_via_is_noted_and_cut_out(which: list[int]) -> None:
     bare = [UNICASTS[4], MULTICASTS[1], UNICASTS[3]]
     wires = [with_via(wire, BOB.public) if at in which else wire for at, wire in enumerate(bare)]
     arrived = read(*wires)
-    assert [row.via for row in arrived.rows] == [BOB.public if at in which else None for at in range(3)]
+    assert [row.head.via for row in arrived.rows] == [BOB.public if at in which else None for at in range(3)]
     for row, wire in zip(arrived.rows, bare, strict=True):
         check(arrived, row, wire)
     assert arrived.data == b"".join(map(frame, bare)), "what follows is contiguous again"
@@ -89,7 +129,7 @@ def test_a_via_that_is_carried_is_cut_out() -> None:
     arrived.join()
     assert arrived.data[: len(before)] == before
     for row, bare in zip(rows, MULTICASTS[:2], strict=True):
-        assert row is not None and row.via is None
+        assert row is not None and row.head.via is None
         check(arrived, row, bare)
 
 

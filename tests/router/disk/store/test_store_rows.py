@@ -16,9 +16,9 @@ from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.plain_store import Disk, PlainStore
 from samples.stores import BOOT, KEYS, LIMITS, PUBSUB, WALL_S, apply, batch, opened, parcel, shape
 
-from router.core.routing.acceptance import PARCEL_MESSAGES_MAX
 from router.core.routing.groups import Subscription
 from router.core.routing.parcel import U32, column_of, words
+from router.core.routing.parcel_draft import PARCEL_MESSAGES_MAX
 from router.core.routing.recovered import Belief
 from router.disk.store import rows as store_rows
 from router.disk.store.rows import QueueRow, decode_parcel, encode_parcel, read_subscription, totals
