@@ -90,6 +90,7 @@ class Story:
             nursery.start_soon(self._share_group)
 
     async def _init(self, node: Node, role: str) -> None:
+        node.home.create(role)  # without services, which are recipients as well: what is counted are the apps' messages
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
     async def _let_edges_in(self) -> None:
