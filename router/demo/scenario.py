@@ -18,6 +18,7 @@ from router.demo.counts import Asked, Counts, Heard, compare, read_book, search
 from router.demo.narrator import Telling
 from router.demo.processes import App, Node, Stage
 from router.rig.process import RigFailed
+from router.settings.config import Role
 
 GROUP = "friends"
 FIRST = 100
@@ -83,13 +84,14 @@ class Story:
             "only the core, and the core knows them."
         )
         async with trio.open_nursery() as nursery:
-            for node, role in ((self.core, "core"), (self.a, "edge"), (self.b, "edge")):
-                nursery.start_soon(self._init, node, role)
+            nursery.start_soon(self._init, self.core, "core")
+            for edge in (self.a, self.b):
+                nursery.start_soon(self._init, edge, "edge")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._let_edges_in)
             nursery.start_soon(self._share_group)
 
-    async def _init(self, node: Node, role: str) -> None:
+    async def _init(self, node: Node, role: Role) -> None:
         node.home.create(role)  # without services, which are recipients as well: what is counted are the apps' messages
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
