@@ -20,7 +20,6 @@ _HEADS = (
     "GAIN OF ONE",
     "GAIN OF 50",
     "GAIN OF 50 APART",
-    "FROM BIRTH",
 )
 
 
@@ -52,8 +51,7 @@ def sampling(nodes: int, seeds: int, cycles: int, seed: int, as_json: bool) -> N
     In-degree deviation: how unevenly nodes stand in the views of others. Components: into how many parts the views
     fall after 80 % of the nodes vanish. Dead entries: their share of all views 30 periods after half vanish. Gain:
     attackers' share of what is announced, as a multiple of the fair one; of one identity that asks without end, of 50
-    in one public network that send 80 % of the questions, of 50 in 50 networks that attack a network that runs, and
-    of these where they are there from the first moment, three times as many periods later.
+    in one public network that send 80 % of the questions, and of 50 in 50 networks that attack a network that runs.
 
     1,000 nodes take some minutes for each seed, 10,000 ten times as long.
     """

@@ -127,7 +127,7 @@ def test_a_name_that_leads_nowhere_is_found(tmp_path: Path) -> None:
 
 
 def test_a_name_that_leads_back_to_its_own_machine_is_found(tmp_path: Path) -> None:
-    home = made(tmp_path / "home", 'listen = ["tls://127.0.0.1:0"]', 'advertise = ["tls://localhost:4100"]')
+    home = made(tmp_path / "home", 'listen = ["tls://0.0.0.0:0"]', 'advertise = ["tls://localhost:4100"]')
     row = of(examined(home)[1], "address")
     assert row["ok"] is False and "leads back to the machine that dials it" in row["found"]
     assert "name an address in node.advertise" in row["remedy"]

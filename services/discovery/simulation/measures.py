@@ -25,8 +25,7 @@ class Figures:
 
     `gain_…`: the attackers' share of what the honest nodes announce, as a multiple of the fair one: of one identity
     that asks without end, and of 50 in one public network that send 80 % of the questions, where both begin together
-    with the network; of 50 in as many networks that attack it once it runs; and of the same where they begin together
-    with it, `LATER` as many periods later.
+    with the network; and of 50 in as many networks that attack it once it runs.
     """
 
     seed: int
@@ -36,7 +35,6 @@ class Figures:
     gain_of_one: float
     gain_of_50: float
     gain_of_50_apart: float
-    gain_of_50_from_birth: float
 
 
 GOALS = {
@@ -47,9 +45,7 @@ GOALS = {
     "gain_of_50": 3.0,
     "gain_of_50_apart": 3.0,
 }
-"""The most that each figure may be. What attackers gain that are there from the first moment has none: it takes a while
-until honest nodes have heard of each other."""
-LATER = 3
+"""The most that each figure may be."""
 
 
 def measure(nodes: int, cycles: int, seed: int, limits: SamplingLimits | None = None) -> Figures:
@@ -62,7 +58,6 @@ def measure(nodes: int, cycles: int, seed: int, limits: SamplingLimits | None = 
         gain(nodes, cycles, seed, limits, Flood(1, 1, ASKS_OF_ONE * nodes)),
         gain(nodes, cycles, seed, limits, Flood(FLOODERS, 1, asks)),
         gain(nodes, cycles // 2, seed, limits, Flood(FLOODERS, FLOODERS, asks), runs_for=cycles),
-        gain(nodes, LATER * cycles, seed, limits, Flood(FLOODERS, FLOODERS, asks), over=cycles // 2),
     )
 
 

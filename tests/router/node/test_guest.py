@@ -60,7 +60,8 @@ async def test_it_offers_what_waits_and_tells_what_became_of_it(home: Home) -> N
 
 
 async def test_who_is_turned_away_hears_of_the_block_as_far_as_it_was_told(home: Home) -> None:
-    guest, turned_away = Guest(home), {CORE.public: TURNED_AWAY}
+    guest = Guest(home)
+    turned_away: dict[bytes, str] = {CORE.public: TURNED_AWAY}
     guest.offers()
     waits = "its invitation is not answered yet: it does not let us in"
     remedy = "its operator has blocked this node, or it knows of no invitation any more; ask for `router peer unblock`"

@@ -46,6 +46,14 @@ def test_many_networks_under_one_hand_gain_little_once_a_network_runs() -> None:
 
 
 @pytest.mark.long
+def test_a_network_that_is_born_under_attack_heals() -> None:
+    """At first the attackers are all that is heard; asked in turn, they run out before the honest nodes do."""
+    flood = Flood(50, 50, 12)
+    assert gain(150, 20, 1, LIMITS, flood) > 3.0
+    assert gain(150, 110, 1, LIMITS, flood, over=20) <= GOALS["gain_of_50_apart"]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_1000_nodes_meet_every_goal(seed: int) -> None:
     figures = measure(1_000, 40, seed)
