@@ -225,9 +225,9 @@ class Dialler:
             )  # fmt: skip
 
     async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
-        """Dial what an advertisement names: each address it resolves to, if it counts and the budget allows.
+        """Dial an advertised neighbour: each address that its names resolve to, if it counts and the budget allows.
 
-        A hint was judged by who gave it when it came (R-C28); what a name leads to, nobody has judged before."""
+        A hint was judged by its source when it came (R-C28), but not the address that a name in it resolves to."""
         problem = Reason.CONNECT_FAILED, f"{url} resolves to no address"
         named = parse_address(url)
         is_judged = neighbour.learned == HINT and isinstance(named, IpAddress)

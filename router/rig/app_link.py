@@ -56,8 +56,8 @@ class Sent:
 
 
 class AppLink:
-    """A link to the node that is dialled once. `heard`: what the router said, except answers to JOIN and LEAVE;
-    `problems`: sentences about groups that were refused."""
+    """A link to the node that is dialled once. `heard`: the router's items and messages, except answers to JOIN and
+    LEAVE; `problems`: sentences about groups that were refused."""
 
     def __init__(self, key: SigningKey, offer: Offer, outbox: Outbox) -> None:
         self.key = key

@@ -26,8 +26,8 @@ class Form(NamedTuple):
 
 
 def judge(kept: Mapping[bytes, bytes], service: str, version: int, forms: Mapping[bytes, Form]) -> list[c.Deed]:
-    """Return the deeds that note the version, none if it is there: a state without one is the first version's, which
-    did not write it down. Raise `BadState` if it is another, or if a row cannot be what this version wrote."""
+    """Return the deeds that record the version, none if it is there. A state without one is that of the first version,
+    which recorded none. Raise `BadState` if it is another, or if a row cannot be of this version."""
     found = kept.get(STATE)
     if found is not None and found != encode([version]):
         raise BadState(

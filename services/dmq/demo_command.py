@@ -28,9 +28,9 @@ from services.dmq.demo.stage import NETWORK, Played, staged
 def demo(messages: int, kills: int, as_json: bool) -> None:
     """Play sixteen signers and two aggregators at a node that is killed.
 
-    Node and one aggregator get kill -9 in between. One pool sends what an aggregator cannot read, one a wrong
-    certificate, one speaks twice within a minute, one signs what another has signed. Ends with the counts that it has
-    checked; exit code 1 if one of them is wrong.
+    The node and one aggregator get kill -9 in between. One pool sends a body that an aggregator cannot read, one a
+    wrong certificate, one two messages within a minute, one the payload of another. Ends with the checked counts; exit
+    code 1 if one of them is wrong.
     """
     with tempfile.TemporaryDirectory(prefix="dmq-demo-") as base:
         now_s = time.time()

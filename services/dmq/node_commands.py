@@ -20,7 +20,7 @@ name_option = click.option("--name", default=NAME, help="The service's name, if 
 @name_option
 @json_option
 def status(name: str, as_json: bool) -> None:
-    """Say what the running node holds, has taken and rejected, and how far its consumers are."""
+    """Show the messages that the running node holds, has taken and rejected, and its consumers' progress."""
     found = ask_service(invocation().home, name, "status")
     if as_json:
         say_json(found)
@@ -74,7 +74,7 @@ def mempool(name: str, as_json: bool) -> None:
 @name_option
 @json_option
 def again(consumer: str, id: str, name: str, as_json: bool) -> None:
-    """Give a consumer once more what was set aside for it: all of it, or the message whose ID begins so."""
+    """Give messages again that were set aside for a consumer: all of them, or the one whose ID begins like this."""
     found = ask_service(invocation().home, name, "again", f"{consumer} {id}".rstrip())
     if as_json:
         say_json(found)

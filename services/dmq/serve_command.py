@@ -44,8 +44,8 @@ def serve(
 ) -> None:  # fmt: skip
     """Run a DMQ node in the foreground, for the signers and aggregators of this machine.
 
-    It lives in the home, as a service of a node that needs no neighbours; what is in the configuration there, and not
-    given here, stands. A dmq-node's file and flags are taken; what has no effect here is said, key by key.
+    It runs in the home, as a service of a node that needs no neighbours; settings in the home's configuration hold
+    unless given here. A dmq-node's file and flags are accepted; each key without effect here is reported.
     """
     settings: dict[str, object] = {}
     if local_socket is not None:

@@ -49,7 +49,7 @@ def verify(
     messages: tuple[str, ...], revision: Revision, at: float | None, pools: Path | None,
     max_kes_evolutions: int | None, network: Terms, genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Say what a node would say to messages.
+    """Show a node's verdict on messages.
 
     A line each: id, revision, verdict, reason, pool, sentence. A file holds one message as bytes, or one a line in hex.
     The issue numbers of certificates are remembered from one message to the next. There is no mempool here: no message

@@ -2,13 +2,13 @@
 
 The service consists of parts, each with a duty of its own; all of them share `Known` and `Others`.
 
-    Partners       SUB and UNSUB; MEET and MET: with whom groups are shared
+    Partners       SUB and UNSUB; MEET and MET: the routers with which groups are shared
     Hints          HINT: routers that group links name; on a leaf they are the uplinks' business
     Rings          RINGS: the nodes next to this one in each topic
     Interests      INTERESTS: nodes that may want the same groups
     Dissemination  messages of topics, HAVE: where they are sent, and the missed ones
-    Comparing      COMPARE: what was missed in an absence is fetched, and sent on
-    Shown          what operators are shown
+    Comparing      COMPARE: messages missed in an absence are fetched, and sent on
+    Shown          the views of operators
 """
 
 from __future__ import annotations

@@ -213,8 +213,7 @@ class Delivery:
     # -- settling -------------------------------------------------------------------------------------------
 
     def settled(self, link: Link, n: int, now: Now) -> None:
-        """Handle the neighbour's settling of our first `n` messages: those it did not refuse are in its custody, or
-        delivered."""
+        """Handle the settling of our first `n`: those not refused are in the neighbour's custody, or delivered."""
         link.outgoing.settle(n)
         flights = link.flights
         while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
@@ -293,8 +292,7 @@ class Delivery:
                 self._mark_passed(queue, self._links.to(queue.recipient))
 
     def _mark_passed(self, queue: Queue, link: Link | None) -> None:
-        """Tell an app how many of the messages that come now were passed over and may have been brought by an earlier
-        link."""
+        """Tell an app how many of the messages passed over, which come now, an earlier link may have brought."""
         if queue.repeats.passed and link is not None and link.app:
             repeats = queue.repeats.begin(queue.total.messages, link.outgoing.window_messages)
             self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))

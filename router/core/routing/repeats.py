@@ -10,10 +10,11 @@ from dataclasses import dataclass
 class Repeats:
     """Counts the messages that were handed to an earlier link and not settled; they are the oldest of their queue.
 
-    `ahead`: those that the present link has not come to. `passed`: those that it passed over because they seem to be
-    expired, or because their stream was held back; they come behind newer ones if the clock turns out to be wrong, or
-    once the stream goes on. `is_known` False: the node has started again, and no more than one window of the queue was
-    handed out before. `is_disordered`: more of it may have been (`Disorder`). Counting one too many is harmless.
+    `ahead`: those that the present link has not reached. `passed`: those that it passed over because they seem to be
+    expired, or because their stream was held back; they come after newer ones if the clock turns out to be wrong, or
+    once the stream goes on. `is_known` False: the node has started again, so all that is known is that at most one
+    window of the queue was handed out before. `is_disordered`: more of it may have been (`Disorder`). Counting one too
+    many is harmless.
     """
 
     ahead: int = 0

@@ -1,6 +1,5 @@
-"""The wanted groups, as reported to the pub/sub and the discovery service of this node by SUB and UNSUB.
-
-R-C12, R-C13, R-C14, R-C27; the discovery service compares them with those of LAN neighbours (R-D20)."""
+"""The wanted groups, as reported to the pub/sub and the discovery service of this node by SUB and UNSUB (R-C12, R-C13,
+R-C14, R-C27). The discovery service compares them with those of LAN neighbours (R-D20)."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ ROLES = (PUBSUB, DISCOVERY)
 
 
 class WantedGroups:
-    """Tells these services when a group becomes wanted or is not wanted any more, and repeats each message until it is
+    """Tells both services when a group becomes wanted or is not wanted any more, and repeats each message until it is
     acknowledged.
 
     A service that connects is told of all wanted groups, and of the unwanted ones that it has joined or not yet let go.

@@ -169,7 +169,8 @@ class Exchanges:
         yield c.Publish(_advert(one).message, ttl_s=0, tag=TAG)
 
     def _keep(self, drawn: Iterable[Advertised]) -> Iterator[c.Deed]:
-        """Keep what was drawn, in place of what the sampler's memory no longer has, then of what was drawn before."""
+        """Keep the advertisements drawn, in place of those that have left the sampler's memory, then of earlier
+        ones."""
         assert self._sampling is not None
         drawn = tuple(drawn)
         memory, stays = {KEPT + one.key for one in self._sampling.sampled}, {KEPT + one.key for one in drawn}

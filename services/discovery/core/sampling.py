@@ -5,9 +5,9 @@ verifies first, and knows the router of each service.
 
 The exchange is that of Cyclon (Voulgaris, Gavidia, van Steen 2005): each period the oldest entry is removed and asked,
 with the own entry and some others; both sides put what they receive into empty places, then in place of what they sent.
-What is announced is not the view, which those who send much can fill, but a sample of all that was heard. So that those
-do not decide what is heard either, a router of that sample is asked in each period as well, with the own entry alone:
-it answers out of its own sample, and its answer goes into the sample, not into the view.
+The announced nodes are not those of the view, which frequent senders can fill, but a sample of all nodes heard. So that
+frequent senders do not decide which nodes are heard either, a router of that sample is asked in each period as well,
+with the own entry alone: it answers from its own sample, and its answer goes into the sample, not into the view.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ WAKE_MIN_S = 0.01
 class SamplingLimits:
     """The numbers of D21. A period lasts `period_s`, give or take `jitter` of it.
 
-    `askers_max` bounds who is remembered as having asked in a period: nobody beyond is answered. Who does not answer
-    rests for `quarantine_periods`, or `few_quarantine_periods` while the view holds fewer entries than an exchange.
-    One in `seeds_part` of the questions that are for the sample goes to a seed.
+    `askers_max`: most nodes that are answered in a period. A node that does not answer is in quarantine for
+    `quarantine_periods`, or `few_quarantine_periods` while the view holds fewer entries than an exchange. One in
+    `seeds_part` of the questions for the sample goes to a seed.
     """
 
     period_s: float = 10.0
@@ -135,7 +135,7 @@ Deed = Ask | Reply | Announce | Drop | Wake
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A question that waits for its answer until a monotonic second, and what was sent with it; None: the answer is
+    """A question that waits for its answer until a monotonic second, and the entries sent with it; None: the answer is
     for the sample alone."""
 
     until_s: float
@@ -365,7 +365,7 @@ class Sampling:
     def _merge(
         self, by: PublicKey, received: Sequence[ViewEntry], sent: Sequence[ViewEntry] | None, now: Now
     ) -> list[Deed]:
-        """Let the sampler hear what can be used, and merge it into the view unless `sent` is None."""
+        """Pass the usable entries to the sampler, and merge them into the view unless `sent` is None."""
         used = dict[PublicKey, ViewEntry]()
         dropped = dict[Cause, int]()
         for entry in received:

@@ -1,9 +1,9 @@
-"""The sampler: a uniform sample of the routers heard of lately, however often each of them was.
+"""The sampler: a uniform sample of the routers heard lately, however often each was heard.
 
 Each id has a rank, its hash under a secret, and the memory holds those with the lowest ranks of all that were heard
 (min-wise sampling: Broder, Charikar, Frieze, Mitzenmacher 1998; for peer sampling: "Brahms", Bortnikov, Gurevich,
-Keidar, Kliot, Shraer 2009). An id that is heard a second time is in there or is not, as after the first: so who sends
-much gains nothing, and some identities are never more of the sample than of what was heard.
+Keidar, Kliot, Shraer 2009). An id that is heard again is in the memory or not, as after the first time: frequent
+senders gain nothing, and an attacker's identities have no greater share of the sample than of the ids heard.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Rank = tuple[bytes, PublicKey]
 
 @dataclass(frozen=True, slots=True)
 class SamplerLimits:
-    """The size of the memory, and of what is drawn from it; how many periods ago, at most, those in it were heard of
-    first-hand; and for how many periods ranks hold."""
+    """The sizes of the memory and of a draw from it; the most periods since its members were heard of first-hand; and
+    the number of periods for which ranks hold."""
 
     memory: int = 256
     drawn: int = 20

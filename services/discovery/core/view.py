@@ -92,7 +92,8 @@ class View:
                 self._admit(key, entry, replaceable)
 
     def _renew(self, key: PublicKey, entry: ViewEntry) -> None:
-        """Keep the greater revision, of equal ones the lower age; a revision whose prefix is full keeps no place."""
+        """Keep the greater revision, and of equal ones the lower age; drop a revision for whose prefix there is no
+        room."""
         old = self._entries[key]
         if entry.advert.rev == old.advert.rev:
             self._entries[key] = ViewEntry(min(old.age, entry.age), old.advert)

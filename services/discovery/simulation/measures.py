@@ -122,7 +122,7 @@ class Flood:
 def gain(
     nodes: int, cycles: int, seed: int, limits: SamplingLimits, flood: Flood, *, runs_for: int = 0, over: int = 0
 ) -> float:
-    """Return the attackers' share of what honest nodes announce, as a multiple of the fair one.
+    """Return the attackers' share of the nodes that honest nodes announce, as a multiple of the fair share.
 
     They begin when the network has run for `runs_for` cycles. It is measured over `over` cycles (0: half as many as
     `cycles`), after the first `cycles` of the attack.

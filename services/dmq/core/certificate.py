@@ -53,7 +53,7 @@ class Certificate:
 
     @property
     def signed(self) -> bytes:
-        """Return what the cold key signs."""
+        """Return the bytes that the cold key signs."""
         return signed_bytes(self.kes_key, self.issue_number, self.start_period)
 
     def is_signed(self) -> bool:
@@ -65,7 +65,7 @@ class Certificate:
 
     @property
     def inner(self) -> list[bytes | int]:
-        """Return the certificate without its cold key, as it stands on the wire beside it."""
+        """Return the certificate without its cold key, in the form of messages, where the key stands beside it."""
         return [bytes(self.kes_key), self.issue_number, self.start_period, bytes(self.signature)]
 
 

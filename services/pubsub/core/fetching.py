@@ -29,10 +29,10 @@ TAG = "compare"
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
     """Bounds of fetching: open questions, and for how many there must be room before more are asked, since together
-    each costs less; how far ahead of the first that has no answer one may be, which an app in causal order can put
-    right; seconds until one is asked again, and how often it is asked; how many in a row may be without an answer; how
-    many messages are remembered as sent to one neighbour of one topic, and how many seconds one that is sent on takes
-    the place of another at most, as long as nothing is heard of it."""
+    each costs less; how far a question may be ahead of the first without an answer, which an app in causal order can
+    put right; seconds until a question is repeated, and how often; how many in a row may be without an answer; how many
+    messages are remembered as sent to one neighbour of one topic; and the seconds for which one sent on occupies a
+    place at most if nothing is heard of it."""
 
     open_max: int = 64
     together: int = 16
@@ -186,7 +186,7 @@ class Fetching:
     # -- fetching ------------------------------------------------------------------------------------------------
 
     def go_on(self, now: c.Now) -> list[c.Deed]:
-        """Ask for what waits, as far as questions may be open, several at once; topics take turns."""
+        """Ask for waiting messages, several at once, as far as questions may be open; topics take turns."""
         deeds: list[c.Deed] = []
         limits, turns = self._limits, self._turns()
         room = limits.open_max - self._asked

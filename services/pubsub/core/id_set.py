@@ -197,7 +197,7 @@ def _sum(leaf: bytes) -> int:
 
 
 def _position(leaf: bytes, bound: bytes) -> int:
-    """Return how many keys of a leaf stand before the bound."""
+    """Return how many keys of a leaf are before the bound."""
     low, high = 0, len(leaf) // ROW_BYTES
     while low < high:
         middle = (low + high) // 2

@@ -33,7 +33,8 @@ def test_a_secret_that_keys_no_hash_is_refused(secret: bytes) -> None:
 
 @pytest.mark.parametrize(("few", "share"), [(50, 0.8), (1, 0.5)])
 def test_who_sends_much_is_not_drawn_more(few: int, share: float) -> None:
-    """50 of 500 identities send 80 % of the stream, one of 500 half of it: less than twice the fair share."""
+    """50 of 500 identities send 80 % of the stream, one of 500 a half: they are drawn less than twice as often as is
+    fair."""
     chance, drawn = Random(3), Counter[int]()
     for node in range(15):
         sampler = StreamSampler(bytes((node + 1,)), Random(node), LIMITS)
