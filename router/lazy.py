@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def load_by_name(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package; `places`: by module, the names that it defines, separated by spaces."""
+    """Return the `__getattr__` of a package; `places`: the names that each module defines, separated by spaces."""
 
     def load(name: str) -> object:
         for place, names in places.items():

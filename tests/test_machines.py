@@ -44,7 +44,7 @@ def test_in_a_network_that_is_split_only_the_machines_of_one_part_reach_each_oth
 
 
 def knock(one: Machine, other: Machine) -> str:
-    """Return what becomes of a connection to a port where nobody listens."""
+    """Return the result of connecting to a port where nobody listens."""
     script = "import errno, socket, sys; print(errno.errorcode[socket.socket().connect_ex((sys.argv[1], 9))])"
     return one.run(sys.executable, "-c", script, other.ip).strip()
 

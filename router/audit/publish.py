@@ -56,8 +56,8 @@ def parent(out: Path) -> Path:
 def publish(
     database: Database, evidence: Evidence, summary: dict[str, Any], out: Path, names: Mapping[str, str]
 ) -> None:
-    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then. `names`: of keys in
-    hex, for the page."""
+    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then. `names`: the names of
+    keys (in hex) for the page."""
     try:
         with scratch(parent(out)) as directory:
             new = directory / "new"

@@ -25,7 +25,8 @@ shows whether the lines are side by side (`spark_analytics/judgement/fingerprint
 
 
 def contradicted(database: Database, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
-    """Return the files whose lines do not match their footers. `numbers`: of the files that were read, by path."""
+    """Return the files whose lines do not match their footers. `numbers`: the numbers of the files that were read, by
+    path."""
     key = secrets.randbits(62)
     sums: dict[int, list[Summed]] = {}
     for row in database.rows(_SUMS, {"key": key, "most": COUNT_MAX}):

@@ -16,8 +16,8 @@ from router.settings.home import Home
 
 
 class NodeProcess(Process):
-    """A node. `settings`: by name; `flags`: further arguments of `router serve`; `served_by`: the command that runs in
-    place of `router`."""
+    """A node. `settings`: its settings by name; `flags`: further arguments of `router serve`; `served_by`: the command
+    that runs in place of `router`."""
 
     def __init__(
         self, name: str, home: Home, stderr: Path, settings: Mapping[str, object], *flags: str,

@@ -311,7 +311,7 @@ def _error(question: Question, text: str) -> bytes:
 
 
 def _damaged(question: Question, what: str, error: Exception | None) -> bytes:
-    """Return an error answer; where the damage is on this disk is left out for a neighbour."""
+    """Return an error answer; a neighbour is not told where on this disk the damage is."""
     return _error(question, what if question.neighbour else f"{what}: {error}")
 
 

@@ -102,7 +102,7 @@ def witnesses(rows: Iterable[Row]) -> list[Witness]:
 
 
 def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[tuple[object, ...]]:
-    """Return a row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: of `self_reports`.
+    """Return a row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: those of `self_reports`.
 
     `run_seq`: its last start. `settled_ns`: since then its clock has not jumped and it was not started again; while
     `is_doubted` it lets nothing expire. `open_links` are up where the log ends: messages written to one of these are in

@@ -30,7 +30,7 @@ def numbers_of(paths: Iterable[str]) -> dict[str, int]:
 
 def contradicted(laid: DataFrame, words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
     """Return the files whose lines do not match their footers. `laid`: the layout; `words`: rows of `findings.tally`;
-    `numbers`: of the files that were read, by path."""
+    `numbers`: the numbers of the files that were read, by path."""
     by_router: dict[str, list[Seal]] = defaultdict(list)
     for seal in seals:
         if seal.is_kept and seal.path in numbers:

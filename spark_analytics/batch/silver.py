@@ -65,7 +65,7 @@ def parts(files: Iterable[File]) -> list[Part]:
 def read_events(
     spark: SparkSession, found: Sequence[Part], uris: Mapping[str, str], numbers: Mapping[str, int]
 ) -> DataFrame:
-    """Read the events of these parts; `uris`: of the files, by name; `numbers`: of the routers, by key."""
+    """Read the events of these parts; `uris`: the files' URIs by name; `numbers`: the routers' numbers by key."""
     rows = [
         (uri, part.router, numbers[part.router], part.first_seq, part.last_seq)
         for part in found

@@ -35,7 +35,8 @@ class File(NamedTuple):
     """A file of the evidence. `status`: good, tail (the lines of these two count, no others), pruned, copy, bad, fork,
     foreign.
 
-    `lines`: number of events; of pruned.jsonl, of footers. `router` is None and the span 0 to 0 if they are not known.
+    `lines`: number of its events, or for pruned.jsonl of its footers. `router` is None and the span 0 to 0 if they are
+    not known.
     """
 
     path: str
@@ -58,8 +59,8 @@ class Hole(NamedTuple):
 class Log(NamedTuple):
     """One router's log: `segments` sealed files that count, events `first` to `last` (0: none).
 
-    `whole`: it has no hole. `pruned_to`: up to where only footers are left (0: nowhere). `problems`: of its files, then
-    its holes. `place`: the directory of its first signed file, or the path of an unsigned one.
+    `whole`: it has no hole. `pruned_to`: the last event of which only a footer is left (0: none). `problems`: those of
+    its files, then those of its holes. `place`: the directory of its first signed file, or the path of an unsigned one.
     """
 
     router: str
@@ -263,8 +264,8 @@ def _told(
 ) -> Evidence:
     """Return the evidence with these holes, and with matching logs and limits.
 
-    `vouched`: router -> event up to which neighbours vouch for its log; `seen`: up to which they saw it, 0 if they saw
-    events that are not in it; `absent`: neighbours without a log here.
+    `vouched`: router -> last event of its log for which neighbours vouch; `seen`: router -> last event that they saw, 0
+    if they saw events that are not in the log; `absent`: neighbours without a log here.
     """
     found = tuple(sorted(set(holes)))
     logs = tuple(_log(log.router, evidence, found) for log in evidence.logs)

@@ -65,8 +65,8 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """A file, its claims and its status. `seals`: what it verifiably covers; `digest`: of all its bytes; `is_file`:
-    False for an entry that is no file, whose name then proves nothing about how far a log reached."""
+    """A file, its claims and its status. `seals`: the footers that prove what it covers; `digest`: that of all its
+    bytes; `is_file`: False for an entry that is no file, whose name then proves nothing about how far a log reached."""
 
     path: str
     status: str

@@ -24,7 +24,7 @@ PARCEL = ("router", "parcel")
 
 @dataclass(frozen=True)
 class Running(Tables):
-    """The rows from which a batch's tables are made. `rows`: of open and new parcels; `past`: the sums of earlier
+    """The rows from which a batch's tables are made. `rows`: those of open and new parcels; `past`: the sums of earlier
     batches for the same tables; `given`: whole tables made elsewhere."""
 
     past: Mapping[str, DataFrame]

@@ -31,8 +31,8 @@ from router.transport.contract import Buffer, StreamBroken
 
 
 class RawLink(AppLink):
-    """A link on which a test hands in any messages. `got`: messages as they came; `refused`: by number, from 1;
-    `written`: every byte of this end; `ended`: the node's goodbye.
+    """A link on which a test hands in any messages. `got`: messages as they came; `refused`: the reasons by message
+    number, from 1; `written`: every byte of this end; `ended`: the node's goodbye.
 
     Messages are settled on arrival. `window`: how many messages the node may send without settlement.
     """

@@ -51,7 +51,8 @@ class UnknownItem(Malformed):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first item in each direction. `epoch`: of the store; `key`: only where no TLS proves it.
+    """The first item in each direction. `epoch`: that of the sender's store; `key`: the sender's, present only if no
+    TLS proves it.
 
     `pubsub`: the router's pub/sub service, if it is public."""
 

@@ -73,8 +73,8 @@ class Found:
     `since_seq`, `since_ns`: where the kept log begins, 0 if it is empty. `unsearched`: the number of segments without
     an index, for which there was no time to make one; `unread`: files other than `spoilt` with wanted lines that cannot
     be read. `is_behind`: as in `Log`. `missing`: events that the log lacks before its last or the store's next one, or
-    records as missing. `spoilt`: files without a good footer, and files with wanted lines whose digest is not the
-    signed one, unless the store still has all their events. `unnamed`: messages that the searched log only counts.
+    that it records as missing. `spoilt`: files without a good footer, and files with wanted lines whose digest is not
+    the signed one, unless the store still has all their events. `unnamed`: messages that the searched log only counts.
     """
 
     trace: Trace | None

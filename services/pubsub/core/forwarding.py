@@ -68,7 +68,7 @@ class Origin(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Send the message on to a router; `again`: in place of a copy that another router did not take."""
+    """Send the message on to a router; `again`: the copy replaces one that another router did not take."""
 
     id: MessageId
     group: PublicKey

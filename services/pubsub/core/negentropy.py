@@ -136,7 +136,7 @@ def go_on(
 ) -> bytes:
     """Handle an answer and add to `found`; return the asker's next frame, b"" if all differences are found.
 
-    `ranks`: of all ids that the answer lists, or none of them. Raises `BadFrame`."""
+    `ranks`: the ranks of all ids in the answer, or none. Raises `BadFrame`."""
     if received[:1] != VERSION:
         raise BadFrame(f"version {received[:1].hex() or 'missing'} of negentropy; this is {VERSION.hex()}")
     frame = _compare(view, received, found, frame_bytes_max, ranks).written

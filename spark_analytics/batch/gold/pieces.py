@@ -37,9 +37,9 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    """Return the pieces. `wait_ns`: from the accepted line to this one, by one clock if both are of one boot.
-    `early`: how many of the messages expired before they were due. `is_flying`: written to a link that is up where the
-    log ends; in flight nothing expires.
+    """Return the pieces. `wait_ns`: the time from the accepted line to this one, by the monotonic clock if both are of
+    one boot. `early`: how many of the messages expired before they were due. `is_flying`: written to a link that is up
+    where the log ends; in flight nothing expires.
     """
     line = accepted.select(
         "router", "parcel", "n", F.col("t").alias("accepted_t"), F.col("mono").alias("accepted_mono"),
