@@ -39,7 +39,7 @@ from router.transport.sockets import Acceptor, Refused, close_after_last_byte, r
 from router.transport.stream import CUT, DuplexStream
 
 PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and given to the kernel at once
-RECEIVE_BYTES = 1 << 17  # ciphertext taken from the kernel at once
+RECEIVE_BYTES = 1 << 18  # ciphertext taken from the kernel at once, but not more than twice what is asked for
 CONTROL_BYTES_MAX = 1 << 14  # TLS's own answers to the peer (key updates) that it has not taken yet
 HANDSHAKE_READ_BYTES = 1 << 12
 HANDSHAKE_BYTES_MAX = 1 << 14  # from the peer, until the handshake is done
@@ -198,22 +198,22 @@ class TlsStream(DuplexStream):
             await trio.lowlevel.checkpoint()
             return data
         while not records.ended:
-            await self._feed()
+            await self._feed(min(2 * max_bytes, RECEIVE_BYTES))
             if data := self._read(max_bytes):
                 return data
         await trio.lowlevel.checkpoint()
         return b""
 
-    async def _feed(self) -> None:
+    async def _feed(self, max_bytes: int) -> None:
         """Wait for ciphertext and give it to OpenSSL; no buffer is held here while waiting."""
         ciphertext = None
         if self._records.grown:
             with trio.move_on_after(QUIET_S):
-                ciphertext = await receive(self._socket, RECEIVE_BYTES)
+                ciphertext = await receive(self._socket, max_bytes)
         if ciphertext is None:
             if self._records.grown:
                 self._records.shrink()
-            ciphertext = await receive(self._socket, RECEIVE_BYTES)
+            ciphertext = await receive(self._socket, max_bytes)
         if not ciphertext:
             raise StreamBroken(CUT)
         self._records.feed(ciphertext)

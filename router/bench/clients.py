@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import trio
@@ -27,6 +28,7 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.rig.app_link import AppLink, Sent
 
 DIAL_S = 10.0
+_NUMBER = Struct(">Q")
 
 
 def link_of(key: SigningKey, window_messages: int, window_bytes: int, durable: bool = False) -> AppLink:
@@ -120,10 +122,14 @@ async def _send(link: AppLink, order: Order, frames: memoryview, sent: Sent, tim
         chunk = [bytes(frames[start : start + size]) for start in range(at * size, (at + count) * size, size)]
         for _ in range(order.repeat):
             while outbox.full:
-                await link.moved.park()
+                await link.flush()
+                if outbox.full:
+                    await link.moved.park()
             for one in chunk:
                 outbox.add(Submission(one, sent))
+        if order.rate_per_s:
             await link.flush()
+    await link.flush()
 
 
 class Tally:
@@ -137,10 +143,10 @@ class Tally:
         self._last = -1
 
     def add(self, data: bytes, spans: Sequence[Span]) -> None:
-        seen, at, last = self.seen, self._order.number_at, self._last
+        seen, at, last, read_number = self.seen, self._order.number_at, self._last, _NUMBER.unpack_from
         for _, start, _ in spans:
             # VIA changes the array head, not the place of the body.
-            number = int.from_bytes(data[start + at : start + at + 8], "big")
+            (number,) = read_number(data, start + at)
             if seen[number]:
                 self.doubled += 1
             else:

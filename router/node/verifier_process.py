@@ -20,7 +20,7 @@ HEAD_WORDS = 3
 ROW_WORDS = 3
 
 
-def request(frames: bytes, positions: array[int], base: int) -> list[bytes]:
+def request(frames: memoryview, positions: array[int], base: int) -> list[bytes | memoryview]:
     """Return the parts of one request, to be written together."""
     head = array(WORD, (len(frames), len(positions) // ROW_WORDS, base))
     return [head.tobytes() + positions.tobytes(), frames]

@@ -15,12 +15,15 @@ from collections import deque
 from collections.abc import Callable
 
 import trio
+from trio.socket import SocketType
 
 from router.actors.process import program
 from router.core.routing.directory import STRANGERS
 from router.core.routing.job import Job
 from router.core.routing.lanes import Lane, Lanes
 from router.node import verifier_process
+from router.transport.contract import StreamBroken
+from router.transport.sockets import receive, send_whole
 
 log = logging.getLogger(__name__)
 
@@ -42,16 +45,16 @@ class _Task:
         self.cost = 0
         if job.fresh:
             self.base = job.fresh[0].frame_at
-            self.frames = job.arrived.data[self.base : max(row.end for row in job.fresh[-2:])]
+            self.frames = memoryview(job.arrived.data)[self.base : max(row.end for row in job.fresh[-2:])]
             self.cost = len(self.frames) + len(job.fresh) * SIGNATURE_COST_BYTES
 
     def check_here(self) -> None:
-        self.finish(verifier_process.verdicts(self.frames, self.job.positions, self.base))
+        self.finish(verifier_process.verdicts(bytes(self.frames), self.job.positions, self.base))
 
     def finish(self, verdicts: bytes) -> None:
         self.job.valid = verdicts
         self.job.positions = array(verifier_process.WORD)
-        self.frames = b""
+        self.frames = memoryview(b"")
         self.done = True
 
 
@@ -113,9 +116,9 @@ class Verifiers:
         """Keep one verifier process running; if it dies, its jobs are checked here and another one starts."""
         while True:
             ours, theirs = socket.socketpair()
-            for sock in (ours, theirs):
+            for end in (ours, theirs):
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                    sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+                    end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
             with theirs:
                 process = subprocess.Popen(
                     program("router.node.verifier_process"), stdin=theirs.fileno(), stdout=subprocess.DEVNULL
@@ -124,12 +127,12 @@ class Verifiers:
             outstanding: deque[Taken] = deque()
             try:
                 async with trio.open_nursery() as nursery:
-                    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+                    sock = trio.socket.from_stdlib_socket(ours)
                     room = trio.Semaphore(OUTSTANDING_MAX)
-                    nursery.start_soon(self._write, stream, outstanding, room)
-                    await self._read(stream, outstanding, room)
+                    nursery.start_soon(self._write, sock, outstanding, room)
+                    await self._read(sock, outstanding, room)
                     nursery.cancel_scope.cancel()
-            except* trio.BrokenResourceError:
+            except* StreamBroken:
                 pass
             finally:
                 self.pids.remove(process.pid)
@@ -142,7 +145,7 @@ class Verifiers:
             self._finished(list(outstanding))
             await trio.sleep(0.2)
 
-    async def _write(self, stream: trio.SocketStream, outstanding: deque[Taken], room: trio.Semaphore) -> None:
+    async def _write(self, sock: SocketType, outstanding: deque[Taken], room: trio.Semaphore) -> None:
         while True:
             await room.acquire()
             while (taken := self._lanes.take()) is None:
@@ -151,11 +154,11 @@ class Verifiers:
                 await self._work.wait()
             outstanding.append(taken)
             task = taken[1]
-            await stream.send_all(b"".join(verifier_process.request(task.frames, task.job.positions, task.base)))
+            await send_whole(sock, verifier_process.request(task.frames, task.job.positions, task.base))
 
-    async def _read(self, stream: trio.SocketStream, outstanding: deque[Taken], room: trio.Semaphore) -> None:
+    async def _read(self, sock: SocketType, outstanding: deque[Taken], room: trio.Semaphore) -> None:
         answer = b""
-        while data := await stream.receive_some(1 << 16):
+        while data := await receive(sock, 1 << 16):
             answer += data
             finished: list[Taken] = []
             while outstanding and len(answer) >= len(outstanding[0][1].job.fresh):

@@ -113,8 +113,14 @@ class AppLink:
     async def write(self, parts: Sequence[Buffer]) -> None:
         """Write any bytes, after those already being written."""
         assert self.stream is not None
-        async with self._writing:
+        try:
+            self._writing.acquire_nowait()  # nearly always: waiting for a free lock is a turn of the loop
+        except trio.WouldBlock:
+            await self._writing.acquire()
+        try:
             await self.stream.send_parts(parts)
+        finally:
+            self._writing.release()
 
     def unicast(self, to: PublicKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
         return seal_unicast(self.key, to, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + expiry_s))

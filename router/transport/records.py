@@ -12,7 +12,8 @@ from router.transport.contract import Buffer, StreamBroken
 
 RECORD_BYTES = 1 << 14  # plaintext in one full record
 RECORD_ROOM = RECORD_BYTES + 512  # a record with its head and tag, and a key update before it
-FEED_BYTES = 1 << 14  # ciphertext given to OpenSSL at once: its buffer grows no larger
+FEED_BYTES = 1 << 14  # ciphertext given to OpenSSL at once, and
+FLOW_BYTES = 1 << 16  # while it carries data: its buffer grows no larger
 OUTGOING_BYTES = 1 << 16  # more than a handshake or what one read can make OpenSSL answer
 RECORD_HEAD = 22  # head, kind and tag of a record
 SPARE_BYTES = 1 << 12  # allowed bytes without data: some 150 key updates in a connection's life, and more
@@ -73,7 +74,7 @@ class Records:
                 if self._is_empty():
                     self._failure = EMPTY
                     raise StreamBroken(EMPTY) from None
-                self._feed_more()
+                self._feed_more(FLOW_BYTES if chunks else FEED_BYTES)
             except SSL.ZeroReturnError:
                 self.ended, self.waiting = True, False
             except SSL.Error as error:
@@ -93,10 +94,10 @@ class Records:
         nothing = self.ciphertext_bytes - self.plaintext_bytes - RECORD_HEAD * self.records
         return nothing > RECORD_ROOM + SPARE_BYTES + self.plaintext_bytes // SPARE_SHARE
 
-    def _feed_more(self) -> None:
+    def _feed_more(self, size: int = FEED_BYTES) -> None:
         if self._cipher:
-            self.ciphertext_bytes += self._tls.bio_write(self._cipher[:FEED_BYTES])
-            self._cipher = self._cipher[FEED_BYTES:] or b""  # an empty view would still hold the whole
+            self.ciphertext_bytes += self._tls.bio_write(self._cipher[:size])
+            self._cipher = self._cipher[size:] or b""  # an empty view would still hold the whole
         else:
             self.waiting = False
 

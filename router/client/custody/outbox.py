@@ -79,7 +79,9 @@ class Outbox:
 
     def add(self, run: Submission, *, urgent: bool = False) -> None:
         """Queue a submission; an urgent one goes before all waiting ones."""
-        self._count(run, 1)
+        if run.again:
+            self.messages += 1
+            self.bytes += len(run.frame)
         if urgent:
             self._waiting.appendleft(run)
         elif len(run.frame) <= self._frame_bytes_max:
@@ -99,13 +101,17 @@ class Outbox:
 
     def take(self, outgoing: Outgoing) -> list[bytes]:
         """Return the frames that fit the peer's window now; they count as sent."""
-        parts: list[bytes] = []
-        while self._waiting and outgoing.takes(size := len(self._waiting[0].frame)):
-            run = self._waiting.popleft()
-            outgoing.send(1, size)
-            self._sent.append(run)
+        waiting, parts = self._waiting, list[bytes]()
+        messages, room = outgoing.room()
+        while waiting and len(parts) < messages:
+            run = waiting[0]
+            room -= len(run.frame)
+            if room < 0 and (parts or outgoing.in_flight):
+                break
+            self._sent.append(waiting.popleft())
             run.was_sent = True
             parts.append(run.frame)
+        outgoing.send_each([*map(len, parts)])
         return parts
 
     # -- what the router says ------------------------------------------------------------------------------
@@ -119,9 +125,14 @@ class Outbox:
 
     def settle(self, n: int) -> None:
         """Settle the connection's first `n` messages."""
-        while self._settled < n and self._sent:
+        sent = self._sent
+        while self._settled < n and sent:
             self._settled += 1
-            self._let_go(self._sent.popleft())
+            run = sent.popleft()
+            if run.again:
+                self.messages -= 1
+                self.bytes -= len(run.frame)
+            run.sink.ended()
 
     # -- connections come and go ---------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from router.core.wire.reasons import Reason
 
@@ -47,11 +48,6 @@ class Outgoing:
         fits = messages + CONTROL_SLACK_MESSAGES > 0 and size <= room + CONTROL_SLACK_BYTES
         return fits or not self.in_flight
 
-    def takes(self, size: int) -> bool:
-        """Whether one message may be sent now."""
-        in_flight = self.sent - self.settled
-        return in_flight < self.window_messages and (not in_flight or self.bytes_in_flight + size <= self.window_bytes)
-
     def fits(self, ends: Sequence[int], at: int = 0) -> int:
         """Return how many messages from index `at` may be sent now; message i ends at byte `ends[i]` of its parcel."""
         messages, room = self.room()
@@ -59,19 +55,27 @@ class Outgoing:
         stop = min(len(ends), at + max(0, messages))
         if stop > at and ends[stop - 1] - start <= room:
             return stop - at
-        count = 0
-        while at + count < stop and ends[at + count] - start <= room:
-            count += 1
-        return count or (1 if at < stop and not self.in_flight else 0)
+        fitting = 0
+        while at + fitting < stop and ends[at + fitting] - start <= room:
+            fitting += 1
+        return fitting or (1 if at < stop and not self.in_flight else 0)
 
-    def send(self, count: int, size: int) -> int:
-        """Count `count` messages with a total of `size` bytes as sent; return the number of the last."""
-        self.sent += count
+    def send(self, messages: int, size: int) -> int:
+        """Count `messages` with a total of `size` bytes as sent; return the number of the last."""
+        self.sent += messages
         self.bytes_in_flight += size
         if not self._writes:
             self._writes = deque()
         self._writes.append((self.sent, size))
         return self.sent
+
+    def send_each(self, sizes: Sequence[int]) -> None:
+        """Count messages of these sizes as sent, each freed when it is settled."""
+        self._writes = self._writes or deque()
+        self._writes.extend(zip(count(self.sent + 1), sizes, strict=False))
+        self._writes = self._writes or ()
+        self.sent += len(sizes)
+        self.bytes_in_flight += sum(sizes)
 
     def settle(self, n: int) -> int:
         """Count our first `n` messages as settled by the peer; return how many are newly settled."""

@@ -41,6 +41,8 @@ from .routes import Route, Routes
 from .seen import Seen
 
 UNLIMITED = 1 << 62
+PARCEL_MESSAGES_MAX = 1024
+PARCEL_BYTES_MAX = 1 << 20
 
 LeftOut = tuple[tuple[bytes, Reason], ...]
 """Recipients that a message is not owed to after all, each with the reason."""
@@ -129,10 +131,10 @@ class Acceptance:
 
     def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
         run, carriers = ParcelDraft(), ParcelDraft()  # carriers ask for nothing themselves and end no run
-        source_rate = self._limits.source_messages_per_s
-        head, is_old, which = None, False, None
+        source_rate, as_history = self._limits.source_messages_per_s, self._as_history
+        head, is_old, is_other = None, False, True
         for job in batch.jobs:
-            refused = 0
+            data, refused, may_be_old = job.arrived.data, 0, bool(as_history)
             for at, row, is_valid in job.verdicts():
                 if row.k == refused:  # a carried message is refused with its carrier; true copies come again
                     self._seen.refuse(row.id, Reason.RATE_LIMITED, "its carrier was refused; send it again")
@@ -140,26 +142,27 @@ class Acceptance:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
                     refused = row.k
                     batch.forged += _is_its_own(batch.link, job.fresh, at)
-                elif row.id in on_disk and not is_source_routed(batch.link, row):
+                elif on_disk and row.id in on_disk and not is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
                     batch.known.append(row)
                 elif source_rate and not self._may_send(row.head.signer, now):
                     self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
                     refused = row.k
                 else:
-                    if row.head is not head or is_old is not self._as_history.has(row):
-                        head, is_old = row.head, self._as_history.has(row)
+                    if row.head is not head or is_old or may_be_old:
+                        head, is_old = row.head, as_history.has(row)
                         which = (head.kind, head.signer, head.destination, head.via, head.ttl_s == 0, is_old)
-                    if head.kind == UNICAST and job.carries(at):
-                        if which != carriers.which or carriers.is_full:
+                        is_other = which != run.which
+                    if row.head.kind == UNICAST and job.carries(at):
+                        if which != carriers.which:
                             self._accept(batch, carriers, now)
                             carriers = ParcelDraft(which)
-                        carriers.add(job.arrived.data, row)
+                        carriers.add(data, row)
                         continue
-                    if which != run.which or run.is_full:
+                    if is_other or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
                         self._accept(batch, run, now)
-                        run = ParcelDraft(which)
-                    run.add(job.arrived.data, row)
+                        run, is_other = ParcelDraft(which), False
+                    run.add(data, row)
         self._accept(batch, carriers, now)
         self._accept(batch, run, now)
 
@@ -309,7 +312,7 @@ class Acceptance:
         pending = self._pending
         link.active_s = now.mono_s
         if parcel.indexed:
-            self._seen.accept_all(parcel.ids[at : at + ID_BYTES] for at in range(0, len(parcel.ids), ID_BYTES))
+            self._seen.accept_all([parcel.ids[at : at + ID_BYTES] for at in range(0, len(parcel.ids), ID_BYTES)])
             self._index.add(parcel.holder, parcel.count)
         if not parcel.stored:
             pending.changes.parcels.append(parcel)

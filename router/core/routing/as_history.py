@@ -23,6 +23,9 @@ class AsHistory:
     def __repr__(self) -> str:
         return f"<{len(self._ids)} messages asked for as history>"
 
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
     def asked(self, by: bytes, id: bytes, is_history: bool) -> None:
         """Record how a message was asked for last; only the pub/sub service asks for history."""
         if not self._directory.has_role(by, PUBSUB):

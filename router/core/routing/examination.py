@@ -22,7 +22,7 @@ from .job import Job
 from .links import Link
 from .parcel import U32
 from .plans import ForUs, Plans, plan_key
-from .seen import Seen
+from .seen import Met, Seen
 
 OVERTAKEN = (
     Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED, Reason.INDEX_FULL,
@@ -53,6 +53,7 @@ class Examination:
         earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
         seen, plans, fresh, positions = self._seen, self._plans.current(), job.fresh, job.positions
         number, mono_s, may_send = link.id, now.mono_s, link.allowance.take
+        begin, first, accepted = seen.begin, Met.FIRST, Met.ACCEPTED
         head: Head | None = None
         for row in arrived.rows:
             k, identity, its_head, _, start, end, signer_at = row
@@ -74,9 +75,10 @@ class Examination:
                 job.refusals.append((k, *verdict))
                 continue
             once = not for_us and (head.via is None or not is_source_routed(link, row))
-            if once and identity in seen:
+            met = begin(identity) if once else first
+            if met is accepted:
                 job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
-            elif once and not seen.begin(identity):
+            elif met is not first:
                 job.copies.append(row)
             elif not may_send(1, mono_s):
                 if once:
@@ -152,7 +154,7 @@ class Examination:
             job.known.append(row)
         elif refusal is not None:
             job.carried.append((row, refusal))
-        elif not self._seen.begin(row.id):
+        elif self._seen.begin(row.id) is Met.LATER:
             job.copies.append(row)
         else:
             job.fresh.append(row)

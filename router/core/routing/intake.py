@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, repeat
+from typing import Any, NamedTuple
 
 from router.core.link.session import Messages
 from router.core.wire.codec import Malformed, content_at, frame
 from router.core.wire.control import CARRIED
-from router.core.wire.crypto import digest, digester
+from router.core.wire.crypto import digest, hasher
 from router.core.wire.message import MULTICAST, Header, body_at, goes_on, read_beginning, read_header
 from router.core.wire.reasons import Reason
 
 SIGNATURE_BYTES = 66  # with its CBOR head
+_new: Callable[[type[Row], Iterable[Any]], Row] = tuple.__new__
 NO_BEGINNING = b"\0"
 """No message begins so."""
 
@@ -69,10 +70,10 @@ class Arrived:
 def read_messages(link: int, messages: Messages) -> Arrived:
     """Return rows for all well-formed messages and refusals for the others; VIA is removed from the data (R-C6)."""
     first_k, data, spans = messages
-    rows: list[Row] = []
+    found: list[tuple[Any, ...]] = []
     refusals: list[Refusal] = []
-    view = memoryview(data)
-    digest = digester()
+    view, state = memoryview(data), hasher()
+    reset, update, identity = state.reset, state.update, state.digest
     has_via = False
     beginning = NO_BEGINNING
     k = first_k - 1
@@ -90,7 +91,10 @@ def read_messages(link: int, messages: Messages) -> Arrived:
             signer_after = header.signer_at - start
             if header.via is not None:
                 has_via, beginning = True, NO_BEGINNING
-        rows.append(Row(k, digest(view[start + 1 : stop]), head, frame_at, start, stop, start + signer_after))
+        reset()
+        update(view[start + 1 : stop])
+        found.append((k, identity(), head, frame_at, start, stop, start + signer_after))
+    rows = list(map(_new, repeat(Row), found))  # `Row(...)` takes twice as long
     size = spans[-1][2] - spans[0][0]
     if has_via:
         data, rows = _without_via(data, rows)

@@ -35,7 +35,9 @@ class Job:
 
     def to_look_up(self) -> list[tuple[int, bytes]]:
         """Return (expiry minute, id) of all rows to look up in the index on disk."""
-        rows = [*self.fresh, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
+        rows = self.fresh
+        if self.overtaken or self.carried:
+            rows = [*rows, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
         return [(row.head.expiry_min, row.id) for row in rows]
 
     def verdicts(self) -> Iterable[tuple[int, Row, int]]:

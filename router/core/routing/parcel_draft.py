@@ -21,13 +21,15 @@ class ParcelDraft:
     `pieces`: pairs of a read's data and the rows in it that follow each other without a gap.
     """
 
-    __slots__ = ("count", "pieces", "size", "which")
+    __slots__ = ("_data", "_end", "_rows", "count", "pieces", "size", "which")
 
     def __init__(self, which: object = None) -> None:
         self.which = which
         self.pieces: list[tuple[bytes, list[Row]]] = []
         self.count = 0
         self.size = 0
+        self._data, self._end = b"", 0  # of the last piece
+        self._rows: list[Row] = []
 
     @classmethod
     def of(cls, data: bytes, row: Row) -> ParcelDraft:
@@ -45,7 +47,7 @@ class ParcelDraft:
         return self.pieces[0][1][0]
 
     def rows(self) -> list[Row]:
-        return [row for _, rows in self.pieces for row in rows]
+        return self._rows if len(self.pieces) == 1 else [row for _, rows in self.pieces for row in rows]
 
     def no_smaller_than_first(self) -> list[Row]:
         """Return the first row and the following ones that are at least as large: if the first finds no room, neither
@@ -54,12 +56,14 @@ class ParcelDraft:
         return list(takewhile(lambda row: row.end - row.frame_at >= size, self.rows()))
 
     def add(self, data: bytes, row: Row) -> None:
-        if self.pieces and self.pieces[-1][0] is data and self.pieces[-1][1][-1].end == row.frame_at:
-            self.pieces[-1][1].append(row)
-        else:
-            self.pieces.append((data, [row]))
+        _, _, _, frame_at, _, end, _ = row
+        if data is not self._data or frame_at != self._end or not self.count:
+            self._data, self._rows = data, []
+            self.pieces.append((data, self._rows))
+        self._rows.append(row)
+        self._end = end
         self.count += 1
-        self.size += row.end - row.frame_at
+        self.size += end - frame_at
 
     def blob(self) -> bytes:
         """Return the frames, joined."""

@@ -8,10 +8,19 @@ flight shares the first copy's outcome.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 
 from router.core.wire.reasons import Reason
 
 KEEP_AFTER_EXPIRY_S = 600
+
+
+class Met(Enum):
+    """What is known of a message that has come: accepted before, the first copy in flight, or a later one."""
+
+    ACCEPTED = "accepted"
+    FIRST = "first"
+    LATER = "later"
 
 
 class Seen:
@@ -30,14 +39,13 @@ class Seen:
     def __contains__(self, message: bytes) -> bool:
         return message in self._young or message in self._old
 
-    def begin(self, message: bytes) -> bool:
-        """Whether this copy is the first in flight; if not, the caller must `resolve` it later."""
+    def begin(self, message: bytes) -> Met:
+        """Note that a copy has come, unless the message was accepted; a later copy must be `resolve`d by the caller."""
+        if message in self._young or message in self._old:
+            return Met.ACCEPTED
         waiting = self._in_flight.get(message)
-        if waiting is None:
-            self._in_flight[message] = 0
-            return True
-        self._in_flight[message] = waiting + 1
-        return False
+        self._in_flight[message] = 0 if waiting is None else waiting + 1
+        return Met.FIRST if waiting is None else Met.LATER
 
     def accept(self, message: bytes) -> None:
         self.accept_all((message,))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from struct import Struct
 from typing import NamedTuple
 
 from .codec import Malformed, head
@@ -35,6 +36,7 @@ _MULTICAST = re.compile(
     + rb"\x63grp" + _KEY + rb"\x63ttl" + _UINT + _BODY_HEAD,
     re.DOTALL,
 )  # fmt: skip
+_LONG_BODY = Struct(">BH").pack  # the head of a body of 256 bytes or more
 _SIGNATURE_HEAD = b"\x58\x40"
 _VIA_HEAD = b"\x58\x20"
 _SIGNATURE_BYTES = 66
@@ -156,9 +158,8 @@ def goes_on(data: bytes, start: int, end: int, beginning: bytes) -> bool:
     length = end - at - 3 - _SIGNATURE_BYTES
     return (
         256 <= length < 1 << 16
-        and data.startswith(beginning, start)
-        and data.startswith(b"\x59" + length.to_bytes(2, "big"), at)
-        and data.startswith(_SIGNATURE_HEAD, end - _SIGNATURE_BYTES)
+        and data[start : at + 3] == beginning + _LONG_BODY(0x59, length)
+        and data[end - _SIGNATURE_BYTES : end - 64] == _SIGNATURE_HEAD
     )
 
 

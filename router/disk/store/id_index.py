@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from itertools import count, islice
+from itertools import count, islice, repeat
+from struct import Struct
 from typing import Any, NamedTuple
 
-from router.core.routing.duplicate_index import APPS
+from router.core.routing.duplicate_index import APPS, HOLDER_BYTES
 from router.core.routing.parcel import Parcel
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.crypto import ID_BYTES
@@ -31,6 +32,7 @@ LATE_MAX = 32_768  # ids in memory, some 230 bytes each
 FLOORS = 256
 KEY_BYTES = WORD.size + ID_BYTES
 ERASED = bytes(KEY_BYTES)
+_OF_HOLDER = Struct(f">Q{HOLDER_BYTES}s")  # arrival number and holder of an id
 MINUTES_MAX = 20_000  # noted as being in `ids`, some of them no more: two weeks
 NEAR = 16
 FORGET_MIN = 16  # rows of `late` that one transaction deletes at least, if there are that many
@@ -91,8 +93,9 @@ class IdIndex:
             if parcel.indexed:
                 keys, holder = _keys(parcel), parcel.holder
                 txn.put(NUMBER.pack(parcel.first), b"".join((*keys, holder)), db=self._late_db, append=True)
-                arrivals = map(NUMBER.pack, count(parcel.first))
-                added += zip(keys, (one + holder for one in arrivals) if holder else arrivals, strict=False)
+                arrivals = count(parcel.first)
+                values = map(_OF_HOLDER.pack, arrivals, repeat(holder)) if holder else map(NUMBER.pack, arrivals)
+                added += zip(keys, values, strict=False)
                 holders[holder] += len(keys)
         self._share(txn, holders, 1)
         self._staged = _Staged(added, self._merge(txn), [])
@@ -159,8 +162,15 @@ class IdIndex:
     def known(self, txn: Any, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
         """Return the ids of these (expiry minute, id) pairs that are in the index."""
         self._take_in()
-        late, keys = self._late, [WORD.pack(expiry) + one for expiry, one in ids]
-        found = {key[4:] for key in keys if key in late[key[4]]}
+        late, found, keys, last, minute = self._late, set[bytes](), list[bytes](), None, b""
+        for expiry, one in ids:
+            if expiry != last:
+                last, minute = expiry, WORD.pack(expiry)
+            key = minute + one
+            if key in late[one[0]]:
+                found.add(one)
+            else:
+                keys.append(key)
         keys.sort()
         found.update(key[4:] for key, _ in txn.cursor(self._db).getmulti(keys))
         return found
