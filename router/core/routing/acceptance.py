@@ -41,8 +41,6 @@ from .routes import Route, Routes
 from .seen import Seen
 
 UNLIMITED = 1 << 62
-PARCEL_MESSAGES_MAX = 1024
-PARCEL_BYTES_MAX = 1 << 20
 
 LeftOut = tuple[tuple[bytes, Reason], ...]
 """Recipients that a message is not owed to after all, each with the reason."""
@@ -154,12 +152,12 @@ class Acceptance:
                         which = (head.kind, head.signer, head.destination, head.via, head.ttl_s == 0, is_old)
                         is_other = which != run.which
                     if row.head.kind == UNICAST and job.carries(at):
-                        if which != carriers.which:
+                        if which != carriers.which or carriers.is_full:
                             self._accept(batch, carriers, now)
                             carriers = ParcelDraft(which)
                         carriers.add(data, row)
                         continue
-                    if is_other or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
+                    if is_other or run.is_full:
                         self._accept(batch, run, now)
                         run, is_other = ParcelDraft(which), False
                     run.add(data, row)
