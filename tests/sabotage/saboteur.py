@@ -7,7 +7,7 @@ itself can sign.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
@@ -176,3 +176,19 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
 SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES)}
+ALONE = ("rewritten",)
+"""What only witnesses tell of, who may be damaged too where there are others."""
+_SETS = 9
+TOGETHER = [
+    *([name] for name in ALONE),
+    *([name for name in SABOTAGES if name not in ALONE][at::_SETS] for at in range(_SETS)),
+]
+"""All of them, in sets that one scene can have at once."""
+
+
+def spoil(scene: Scene, names: Iterable[str]) -> None:
+    """Apply each to another log; first those that need a certain one, last those that change files alone."""
+    for name in sorted(
+        set(names), key=lambda one: (SABOTAGES[one] in FILES, one not in ("broken_custody", "never_sent"))
+    ):
+        SABOTAGES[name](scene)

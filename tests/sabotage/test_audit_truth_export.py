@@ -14,7 +14,7 @@ from router.audit.engine import Span, audit, evidence_of
 from router.audit.export.logs import export
 from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
-from sabotage.saboteur import SABOTAGES
+from sabotage.saboteur import SABOTAGES, spoil
 from sabotage.scene import copied
 
 LONG = 8
@@ -28,12 +28,8 @@ SAME = (
 )  # fmt: skip
 ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 """Sabotages of file names only, which an export repairs."""
-QUICK = ("nothing", *[*SABOTAGES][::6], *ABOUT_NAMES)
-
-
-@pytest.fixture(scope="module")
-def fleet(fleets: Fleets) -> Callable[[int], Path]:
-    return lambda seed: fleets(*SHAPES[seed % len(SHAPES)], seed)
+SEVERAL = "several"
+SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*[*SABOTAGES][::6], *ABOUT_NAMES]}
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:
@@ -55,15 +51,16 @@ def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[s
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        pytest.param(name, seed, marks=() if seed == 0 and name in QUICK else pytest.mark.long)
-        for name in ("nothing", *SABOTAGES)
+        pytest.param(name, seed, marks=() if seed == 0 and name == SEVERAL else pytest.mark.long)
+        for name in SETS
         for seed in range(LONG)
     ],
 )
-def test_an_export_of_what_was_spoilt(name: str, seed: int, fleet: Callable[[int], Path], tmp_path: Path) -> None:
-    scene = copied(fleet(seed), tmp_path / "logs", seed)
-    if name != "nothing":
-        SABOTAGES[name](scene)
+def test_an_export_of_what_was_spoilt(name: str, seed: int, fleets: Fleets, tmp_path: Path) -> None:
+    """Quickly: several spoilt logs at once, beside sound ones."""
+    nodes, messages = (10, 400) if name == SEVERAL else SHAPES[seed % len(SHAPES)]
+    scene = copied(fleets(nodes, messages, seed), tmp_path / "logs", seed)
+    spoil(scene, SETS[name])
     listing = list_logs([scene.directory])
     export(*evidence_of(listing), tmp_path / "out", lambda: NAMES)
     before, after = audit(listing, Span(scene.as_of_ns)), audit(list_logs([tmp_path / "out"]), Span(scene.as_of_ns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,8 @@ from fleets.writing import TRUTH
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
 from sabotage.ledger import Ledger, Row, unlike
-from sabotage.liar import never_sent
-from sabotage.saboteur import FILES, SABOTAGES
+from sabotage.saboteur import ALONE, SABOTAGES, TOGETHER, spoil
 from sabotage.scene import Scene, copied
-from sabotage.seals import broken_custody, rewritten
 from spark_analytics.judgement.schema import STATES
 
 LONG = 25
@@ -33,8 +32,8 @@ def local(directory: Path, as_of_ns: int) -> dict[str, Any]:
     return audit(list_logs([directory]), Span(as_of_ns))
 
 
-def seeds(quick: int) -> list[Any]:
-    return [*range(quick), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(quick, LONG))]
+def seeds(*quick: int) -> list[Any]:
+    return [pytest.param(seed, marks=() if seed in quick else pytest.mark.long) for seed in range(LONG)]
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +41,24 @@ def fleet(fleets: Fleets) -> Callable[[int], Path]:
     return lambda seed: fleets(*SHAPES[seed % len(SHAPES)], seed)
 
 
+@pytest.fixture(scope="module")
+def sound(fleet: Callable[[int], Path]) -> Callable[[int], tuple[Row, Row]]:
+    """Return the truth about a fleet, and what its audit says."""
+
+    @cache
+    def told(seed: int) -> tuple[Row, Row]:
+        truth = json.loads((fleet(seed) / TRUTH).read_text())
+        return truth, local(fleet(seed), truth["as_of_ns"])
+
+    return told
+
+
 # -- clean logs -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", seeds(5))
-def test_clean_logs_add_up_to_the_truth(seed: int, fleet: Callable[[int], Path]) -> None:
-    directory = fleet(seed)
-    truth = json.loads((directory / TRUTH).read_text())
-    found = local(directory, truth["as_of_ns"])
+@pytest.mark.parametrize("seed", seeds(0, 3))
+def test_clean_logs_add_up_to_the_truth(seed: int, sound: Callable[[int], tuple[Row, Row]]) -> None:
+    truth, found = sound(seed)
     assert differences(truth, found) == []
     assert found["problems"] == found["holes"] == found["files"] == found["broken"] == found["lost"] == []
     assert [one for one in found["findings"] if one["level"] == "bad"] == []
@@ -57,7 +66,7 @@ def test_clean_logs_add_up_to_the_truth(seed: int, fleet: Callable[[int], Path])
     assert found["accepted_again"] == found["contradictions"] == found["strays"] == 0
 
 
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("seed", seeds(0))
 def test_the_truth_is_the_same_at_any_moment(seed: int, fleet: Callable[[int], Path]) -> None:
     """An audit as of an earlier time has the same numbers, and reports which lines lie in its future."""
     directory = fleet(seed)
@@ -70,11 +79,9 @@ def test_the_truth_is_the_same_at_any_moment(seed: int, fleet: Callable[[int], P
     assert sum(row["lines"] for row in found["future"]) == later > 0
 
 
-@pytest.mark.parametrize("seed", seeds(2))
-def test_windows_and_clocks_are_right(seed: int, fleet: Callable[[int], Path]) -> None:
-    directory = fleet(seed)
-    truth = json.loads((directory / TRUTH).read_text())
-    found = local(directory, truth["as_of_ns"])
+@pytest.mark.parametrize("seed", seeds(0, 3))
+def test_windows_and_clocks_are_right(seed: int, sound: Callable[[int], tuple[Row, Row]]) -> None:
+    truth, found = sound(seed)
     step = found["step_minutes"]
     assert _by_window(found["windows"], "window", step) == _by_window(truth["minutes"], "minute", step)
     clocks = {one["router"]: one["clocks_ns"] for one in truth["by_router"]}
@@ -95,7 +102,8 @@ def _by_window(rows: Iterable[Row], name: str, step: int) -> dict[int, Counter[s
 # -- spoilt logs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, LONG, 5))])
+@pytest.mark.long  # Several at once have their verdicts in the quick tests.
+@pytest.mark.parametrize("seed", [0, *range(2, LONG, 5)])
 @pytest.mark.parametrize("name", SABOTAGES)
 def test_every_sabotage_has_its_verdict(name: str, seed: int, fleet: Callable[[int], Path], tmp_path: Path) -> None:
     scene = copied(fleet(seed), tmp_path / "logs", seed)
@@ -103,20 +111,24 @@ def test_every_sabotage_has_its_verdict(name: str, seed: int, fleet: Callable[[i
     judge(scene, local(scene.directory, scene.as_of_ns))
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, LONG))])
-def test_several_sabotages_at_once(seed: int, fleets: Fleets, tmp_path: Path) -> None:
-    """Apply each to another log of a larger fleet, except those that only witnesses record, which are damaged too."""
-    scene = copied(fleets(10, 400, seed), tmp_path / "logs", seed)
-    chosen = scene.chance.sample([one for one in SABOTAGES.values() if one is not rewritten], ROUNDS_MAX)
-    for sabotage in sorted(chosen, key=lambda one: (one in FILES, one not in (broken_custody, never_sent))):
-        sabotage(scene)
+@pytest.mark.parametrize("names", TOGETHER, ids="+".join)
+def test_each_sabotage_has_its_verdict_beside_others(names: list[str], fleets: Fleets, tmp_path: Path) -> None:
+    scene = copied(fleets(10, 400, 0), tmp_path / "logs", 0)
+    spoil(scene, names)
     judge(scene, local(scene.directory, scene.as_of_ns))
 
 
-@pytest.mark.parametrize("name", ["copied_elsewhere", "copied_beside", "pruned", "unknown_events", "late_deliveries"])
-def test_what_is_no_loss_is_not_called_one(name: str, fleet: Callable[[int], Path], tmp_path: Path) -> None:
-    scene = copied(fleet(0), tmp_path / "logs", 0)
-    SABOTAGES[name](scene)
+@pytest.mark.long  # Chosen by chance; each is in one of the sets of the quick tests.
+@pytest.mark.parametrize("seed", range(LONG))
+def test_several_sabotages_at_once(seed: int, fleets: Fleets, tmp_path: Path) -> None:
+    scene = copied(fleets(10, 400, seed), tmp_path / "logs", seed)
+    spoil(scene, scene.chance.sample([name for name in SABOTAGES if name not in ALONE], ROUNDS_MAX))
+    judge(scene, local(scene.directory, scene.as_of_ns))
+
+
+def test_what_is_no_loss_is_not_called_one(fleets: Fleets, tmp_path: Path) -> None:
+    scene = copied(fleets(10, 400, 0), tmp_path / "logs", 0)
+    spoil(scene, ["copied_elsewhere", "copied_beside", "pruned", "unknown_events", "late_deliveries"])
     found = local(scene.directory, scene.as_of_ns)
     assert found["verdict"] != "bad" and found["holes"] == found["lost"] == found["broken"] == []
     assert found["unknown"] == found["unaccounted"] == 0
