@@ -59,7 +59,7 @@ check: .venv/dev.stamp
 
 # pytest's code 5 says that no test was collected.
 long: .venv/dev.stamp trio-typing
-	@$(VENV)/python -m pytest -q -m long || [ $$? -eq 5 ]
+	@$(VENV)/python -m pytest -q -m "long or hypothesis" || [ $$? -eq 5 ]
 	@$(VENV)/router bench --goals --report $(REPORT)
 
 bare:

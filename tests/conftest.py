@@ -27,9 +27,19 @@ for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, default)
 
 settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("quick", deadline=None, max_examples=20)
 
 SHADOWS = hide_java()  # Before the workers start: they inherit it.
+
+
+def is_quick(config: pytest.Config) -> bool:
+    """Whether these are the tests of `make test`."""
+    return bool(config.option.markexpr == "not long")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let hypothesis try fewer examples in the quick tests; `make long` tries as many as it does by default."""
+    settings.load_profile("quick" if is_quick(session.config) else "untimed")
 
 
 def pytest_unconfigure() -> None:
@@ -38,21 +48,21 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of an xdist group on one worker.
+    """Keep the tests of an xdist group, else those of a file, on one worker: what they share is made once.
 
     xdist 3.8 appends the group to `_nodeid`, which pytest 9.2 no longer reads: without this no group holds.
     """
     if getattr(config.option, "loadgroup", False):
         for item in items:
             mark = item.get_closest_marker("xdist_group")
-            if mark is not None:
-                item._id = NodeId.parse(f"{item.nodeid}@{mark.args[0]}")
+            group = item.path.stem if mark is None else mark.args[0]
+            item._id = NodeId.parse(f"{item.nodeid}@{group}")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _warm_start(request: pytest.FixtureRequest) -> Iterator[None]:
     """The quick tests fork the commands that they start."""
-    if request.config.option.markexpr != "not long":
+    if not is_quick(request.config):
         yield
         return
     warm = WarmStart()

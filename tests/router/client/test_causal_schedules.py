@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.apps import FAMILY
 from samples.histories import ANN, BOB, EVE, Talk
@@ -146,7 +146,6 @@ def talks(draw: st.DrawFn) -> tuple[Talk, dict[str, tuple[str, ...]]]:
     return talk, causes
 
 
-@settings(max_examples=40, deadline=None)
 @given(talks(), st.data())
 def test_any_schedule_with_crashes(said: tuple[Talk, dict[str, tuple[str, ...]]], data: st.DataObject) -> None:
     """All messages are given; no effect comes before its cause unless marked; only those that no commit had reached

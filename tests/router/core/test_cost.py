@@ -199,7 +199,7 @@ def test_wide_deep_and_many_items_cost_no_more_than_is_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", COSTS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_search_for_the_worst_finds_nothing_worse(name: str, data: st.DataObject) -> None:
     cost = COSTS[name]
     sample = data.draw(st.sampled_from(SAMPLES))

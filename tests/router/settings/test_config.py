@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
@@ -244,7 +244,6 @@ def test_what_is_nested_as_deeply_as_it_may_be_is_read(tmp_path: Path) -> None:
     load(written(tmp_path, text))
 
 
-@settings(max_examples=60)
 @given(st.recursive(st.integers() | st.text(max_size=5) | st.floats() | st.booleans(), st.lists))
 def test_any_value_anywhere_is_a_problem_or_fits(value: object) -> None:
     for section, key in (

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -124,7 +124,6 @@ def simply(peers: dict[PublicKey, Peer], change: PeerChange) -> dict[PublicKey, 
             return {**peers, address: replace(peers.get(address, Peer(address=address)), blocked=True)}
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(CHANGES, max_size=8))
 def test_any_changes_say_what_a_simple_model_says_and_keep_all_else(changes: list[PeerChange]) -> None:
     around = "# one\n[node] # two\nname = 'n' # three\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router.settings.toml_lines import blocks, line_of, lines, statements
@@ -74,7 +74,6 @@ VALUES = st.sampled_from(["1", '"x"', "'#'", '"""a\n\n[b]\n"""', "[1, # ]\n\n2]"
 FILLERS = st.sampled_from(["", "# [x]", "  ", "\t# y = 1"])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(st.tuples(FILLERS, VALUES), max_size=4), max_size=4), st.booleans())
 def test_every_value_is_found_where_it_was_put(sections: list[list[tuple[str, str]]], windows: bool) -> None:
     text, known, end = "", {}, "\r\n" if windows else "\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool
 from samples.dmq_node import Host
@@ -200,7 +200,6 @@ def test_another_network_is_refused_at_the_handshake_and_in_the_directory() -> N
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=12))
-@settings(max_examples=60, deadline=None)
 def test_any_bytes_harm_nobody_else(pieces: list[tuple[bool, bytes]]) -> None:
     """Whole SDUs of any payload, and any bytes: the client is answered or closed, and the next one is served."""
     node = host()

@@ -3,7 +3,7 @@
 from hashlib import sha512
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.wire.crypto import SigningKey
@@ -47,7 +47,6 @@ def test_the_standards_vectors(seed: str, public: str, message: str, signature: 
 
 
 @given(SEEDS, st.binary(max_size=300))
-@settings(max_examples=50)
 def test_what_a_key_signed_is_good(seed: bytes, message: bytes) -> None:
     key = SigningKey(seed)
     assert both(key.public, message, key.sign(message))

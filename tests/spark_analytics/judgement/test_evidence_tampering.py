@@ -198,7 +198,7 @@ def test_any_order_of_files_gives_the_same_evidence(log: Path, name: str) -> Non
         assert evidence(*directories[::-1], order=Random(seed).shuffle) == found
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([ONE, TWO, FOUR]), st.data())
 def test_any_damage_to_any_file_is_told_and_no_line_of_it_counts(log: Path, name: str, data: st.DataObject) -> None:
     path = log / name

@@ -6,7 +6,7 @@ from struct import pack
 import cbor2
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -94,7 +94,6 @@ def test_what_was_encoded_is_what_is_decoded(events: list[Event], first_seq: int
     assert decode_events(encode_events(events, first_seq, boot)) == (first_seq, boot, events)
 
 
-@settings(max_examples=60)
 @given(some_events)
 def test_every_value_is_what_the_cddl_says(events: list[Event]) -> None:
     result = CDDL.validate(encode_events(events, 1, BOOT))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_events import ALICE, BOB, BOOT, GROUP, accepted, some_events
 
@@ -162,7 +162,6 @@ def test_events_give_the_lines_that_their_value_gives(events: list[Event]) -> No
     )
 
 
-@settings(max_examples=60)
 @given(some_events)
 def test_every_line_is_what_the_cddl_says(events: list[Event]) -> None:
     for line in lines(encode_events(events, 40, BOOT), ROUTER):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.core import ALICE, BOB, GROUP
 
@@ -95,7 +95,6 @@ def pair(mine: Iterable[bytes], theirs: Iterable[bytes], seed: int = 0) -> Table
 
 
 @given(GROUPS, GROUPS, GROUPS, st.integers(0, 1 << 32))
-@settings(max_examples=40)
 def test_both_learn_what_they_share_and_nothing_else(
     both: set[bytes], mine: set[bytes], theirs: set[bytes], seed: int
 ) -> None:
@@ -147,7 +146,6 @@ def test_a_group_that_is_wanted_while_a_meeting_goes_on_is_found_by_both() -> No
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=60)
 def test_both_find_what_both_want_whenever_they_came_to_want_it(seed: int) -> None:
     """Words take up to half a second, in order; one side begins, or both; the last change is 3 s after the start."""
     chance = random.Random(seed)
@@ -234,7 +232,6 @@ def test_replayed_and_forged_words_agree_on_nothing_and_take_nothing_away() -> N
 
 
 @given(st.binary(min_size=16, max_size=16), st.sets(st.binary(min_size=16, max_size=16), max_size=64))
-@settings(max_examples=40)
 def test_an_answer_in_time_with_invented_tags_shares_nothing(nonce: bytes, tags: set[bytes]) -> None:
     table = pair(keys(20), ())
     table.carry = lambda sender, said: False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nacl import bindings
 from samples.core import (
@@ -70,7 +70,6 @@ HEADER = {"to": bytes(GROUP_KEY), "from": bytes(ALICE.public), "seq": 0, "deps":
 # -- groups ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
 @given(st.integers(0, (1 << 64) - 1), st.integers(0, 16), st.binary(max_size=600))
 def test_round_trip(seq: int, deps: int, content: bytes) -> None:
     body = seal(ALICE, GROUP_KEY, seq, IDS[:deps], content, content_key=CONTENT_KEY, nonce=NONCE)
@@ -247,7 +246,6 @@ def test_content_key_ids_tell_keys_apart_and_nothing_else() -> None:
 # -- unicasts --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
 @given(st.binary(max_size=600), st.binary(min_size=32, max_size=32))
 def test_unicast_round_trip(content: bytes, ephemeral: bytes) -> None:
     body = seal_to(PREKEY, ALICE, 7, IDS[:1], content, ephemeral_seed=ephemeral)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cddl_verifier import CBORDecodeError  # type: ignore[import-untyped]
 from cddl_verifier.cbor import decode as strict_decode  # type: ignore[import-untyped]
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from samples.core import value_of
 
@@ -227,7 +227,6 @@ def test_any_stream_fails_the_same_in_any_chunking(stream: bytes) -> None:
     assert not is_bad and whole == found and held == stream[rest:]
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 1 << 33))
 def test_the_limit_is_judged_by_the_head(length: int) -> None:
     announced = head(length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nacl import bindings
 from samples.core import ALICE, BOB
@@ -49,7 +49,6 @@ def test_blake3_vectors() -> None:
     assert digest(b"\x00").hex() == "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213"
 
 
-@settings(max_examples=30)
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=300))
 def test_another_library_agrees(seed: bytes, text: bytes) -> None:
     ours, theirs = SigningKey(seed), Ed25519PrivateKey.from_private_bytes(seed)

@@ -176,7 +176,7 @@ def loose_messages(draw: st.DrawFn) -> bytes:
     return wire + tail
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(loose_messages())
 def test_both_readers_agree_on_near_misses(wire: bytes) -> None:
     assert fast_header(wire) == slow_header(wire)
@@ -201,7 +201,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(wire)
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(damaged())
 def test_both_readers_agree_on_damage(wire: bytes) -> None:
     assert fast_header(wire) == slow_header(wire)
@@ -284,7 +284,6 @@ WORDS = st.sampled_from((0, 23, 24, 255, 256, 65_535, 65_536, WORD32_MAX)) | st.
 BODIES = st.binary(max_size=300) | st.sampled_from((65_535, 65_536, 70_000)).map(bytes)
 
 
-@settings(max_examples=50)
 @given(BODIES, WORDS, WORDS)
 def test_unicast_round_trip(body: bytes, ttl_s: int, expiry_min: int) -> None:
     wire = seal_unicast(ALICE, BOB.public, body, ttl_s=ttl_s, expiry_min=expiry_min)
@@ -296,7 +295,6 @@ def test_unicast_round_trip(body: bytes, ttl_s: int, expiry_min: int) -> None:
     assert wire == by_another_hand(0, header, body, ALICE.seed)
 
 
-@settings(max_examples=50)
 @given(BODIES, WORDS, WORDS, st.integers(0, SEEN_MAX))
 def test_multicast_round_trip(body: bytes, ttl_s: int, expiry_min: int, seen: int) -> None:
     wire = seal_multicast(GROUP, body, ttl_s=ttl_s, expiry_min=expiry_min, seen=IDS[:seen])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.lan import DOOR, HIGH, LOW, WALL_S, SimulatedNetwork, at, came, interface, key_of, of, signed, speaking
 
@@ -354,7 +354,6 @@ def all_hear_all(net: SimulatedNetwork) -> bool:
     return all(one.here == everybody - {one.key.public} for one in net.nodes)
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.integers(2, 5), loss=st.sampled_from((0.0, 0.2)))
 def test_all_hear_all_whoever_comes_goes_or_is_cut_off(seed: int, size: int, loss: float) -> None:
     net = SimulatedNetwork(seed, loss)

@@ -6,7 +6,7 @@ from typing import Any
 
 import cbor2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.wire.codec import CutShort, Malformed, TooLarge, encode
@@ -19,7 +19,6 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=30)
 @given(PLAIN, st.binary(max_size=4))
 def test_the_end_of_an_item_is_found_whole_and_byte_by_byte(value: Any, rest: bytes) -> None:
     item = encode(value)

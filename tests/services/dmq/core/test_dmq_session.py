@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.dmq import VECTORS, raw
 from samples.dmq_messages import WIRES
@@ -272,7 +272,6 @@ def outcome(session: Session, pieces: list[bytes]) -> tuple[list[Heard], str]:
 
 
 @pytest.mark.parametrize("name", REVISIONS)
-@settings(max_examples=30)
 @given(pieces=PIECES, changes=st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 255)), max_size=2))
 def test_any_bytes_are_messages_or_a_fault_whole_and_one_by_one(
     name: str, pieces: list[bytes], changes: list[tuple[int, int]]
@@ -287,7 +286,6 @@ def test_any_bytes_are_messages_or_a_fault_whole_and_one_by_one(
     assert fresh == outcome(Pair(REVISIONS[name]).node, [bytes((byte,)) for byte in data])
 
 
-@settings(max_examples=30)
 @given(st.binary(max_size=300), st.sampled_from([h.NUMBER, s.NUMBER, n.NUMBER]))
 def test_any_bytes_of_a_protocol_are_messages_or_a_fault(payload: bytes, number: int) -> None:
     for session in (Pair().node, Pair().open().node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.dmq import VECTORS, raw
 
@@ -52,7 +52,6 @@ def test_what_does_not_run_here(channels: Any, cause: str) -> None:
 PAYLOADS = st.lists(st.tuples(st.sampled_from(BOTH), st.binary(min_size=1, max_size=50)), max_size=8)
 
 
-@settings(max_examples=40)
 @given(PAYLOADS, st.lists(st.integers(1, 40), max_size=30))
 def test_cut_anywhere_the_bytes_of_each_channel_are_the_same(payloads: Any, sizes: list[int]) -> None:
     stream = b"".join(sdu(channel, payload, 7) for channel, payload in payloads)
@@ -101,7 +100,6 @@ def test_the_clock_wraps() -> None:
     assert sdu(ASK, b"x", (1 << 32) + 5)[:4] == bytes((0, 0, 0, 5))
 
 
-@settings(max_examples=40)
 @given(st.lists(st.binary(max_size=30).map(encode), max_size=6), st.integers(1, 40))
 def test_messages_are_cut_whatever_the_pieces(messages: list[bytes], size: int) -> None:
     inbox, stream = Inbox(1000), b"".join(messages)

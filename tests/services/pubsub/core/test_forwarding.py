@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rigs.topic_network import GROUP, TopicNetwork, key_of, message_of, ring, topic
 
@@ -256,7 +256,6 @@ def graphs(draw: st.DrawFn) -> list[list[int]]:
 
 
 @given(graphs(), st.data())
-@settings(deadline=None, max_examples=60)
 def test_on_any_graph_with_a_fan_out_of_its_degree_it_reaches_whom_flooding_reaches(
     edges: list[list[int]], data: st.DataObject
 ) -> None:
@@ -270,7 +269,6 @@ def test_on_any_graph_with_a_fan_out_of_its_degree_it_reaches_whom_flooding_reac
 
 
 @given(st.integers(2, 60), st.integers(0, 1 << 20), st.data())
-@settings(deadline=None, max_examples=60)
 def test_on_a_ring_every_live_node_is_reached_in_at_most_fanout_copies_a_node(
     count: int, seed: int, data: st.DataObject
 ) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
 
@@ -55,7 +55,6 @@ def test_the_longest_list_with_its_order_fits_a_message() -> None:
     assert len(encode_message(Compared(T, 1, 2, found.frame, order, RANK_MAX))) <= BODY_BYTES_MAX
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 1 << 32), st.integers(1, 300), st.integers(0, 300), st.integers(1_500, 52_000))
 def test_every_id_is_found_with_its_rank(seed: int, here: int, there: int, most: int) -> None:
     """Every id is found with its rank however many frames it takes, and whatever both sides have already."""
@@ -101,7 +100,6 @@ def test_what_the_other_lacks_is_sent_on_in_the_order_in_which_it_was_taken_here
 LOST = st.lists(st.tuples(st.integers(0, 199), st.sampled_from(["lost", "later", "twice"])), max_size=40)
 
 
-@settings(max_examples=40)
 @given(LOST, st.integers(1, 80))
 def test_none_comes_long_before_one_that_the_other_took_earlier(lost: list[tuple[int, str]], ahead: int) -> None:
     """Whatever answers are lost or put off, no more than `ahead_max` come before one that is still to come."""
