@@ -104,6 +104,7 @@ def database(memory_bytes: int, near: Path | None = None) -> Iterator[Database]:
     with scratch(near) as directory:
         try:
             with closing(Database(directory, duckdb.connect(str(directory / "audit.duckdb")))) as tables:
+                tables.run("PRAGMA disable_checkpoint_on_shutdown")  # What is deleted need not be whole on disk.
                 for name, value in _settings(directory, memory_bytes).items():
                     tables.run(f"SET {name} = {value}")
                 yield tables

@@ -28,12 +28,17 @@ from router.rig.process import until
 from router.transport import contract as transport
 from router.transport.contract import StreamBroken
 
+OVER = pytest.mark.parametrize(
+    "tls", [pytest.param(True, id="tls"), pytest.param(False, id="unix", marks=pytest.mark.long)]
+)
+"""Behind its transport a connection is the same: quickly over one of them."""
+
 
 def ids(*wires: bytes) -> list[MessageId]:
     return [message_id(wire) for wire in wires]
 
 
-@pytest.mark.parametrize("tls", [True, False], ids=["tls", "unix"])
+@OVER
 async def test_bad_messages_are_refused_one_by_one(tls: bool, tmp_path: Path, subtests: pytest.Subtests) -> None:
     async with scene(tmp_path) as found:
         key = found.client if tls else new_key()
@@ -59,7 +64,7 @@ async def test_bad_messages_are_refused_one_by_one(tls: bool, tmp_path: Path, su
             assert (len(link.got), link.ended) == (0, None)
 
 
-@pytest.mark.parametrize("tls", [True, False], ids=["tls", "unix"])
+@OVER
 async def test_what_no_neighbour_may_say_ends_its_connection(
     tls: bool, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:

@@ -47,12 +47,12 @@ def test_every_delivery_is_counted(bench: Bench) -> None:
     assert min(row["cpu_us_per_message"], row["client_cpu_us_per_message"], row["rss_mib"]) > 0
 
 
-@pytest.mark.long  # the test below drains twice
 def test_a_backlog_comes_back_whole_and_in_order(bench: Bench) -> None:
     row = scenarios.drain(bench, "unix", 400)
     assert (row["lost"], row["doubled"], row["out_of_order"]) == (0, 0, 0)
 
 
+@pytest.mark.long  # drains twice what the test above drains once
 def test_a_backlog_of_parcels_of_one_message_stands_beside_full_ones(bench: Bench) -> None:
     apart = replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)))
     row = scenarios.backlog(apart, "unix", 200, lambda what: None)
@@ -69,7 +69,7 @@ def test_a_backlog_of_parcels_of_one_message_stands_beside_full_ones(bench: Benc
     assert alone == 200 and full < 20
 
 
-@pytest.mark.parametrize("program", ["router", "router.bench.unlogged"])
+@pytest.mark.parametrize("program", [pytest.param("router", marks=pytest.mark.long), "router.bench.unlogged"])
 def test_a_node_without_a_log_delivers_and_writes_no_event(bench: Bench, program: str) -> None:
     apart = replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)), program=program)
     row = scenarios.throughput(apart, "unix", Shape(count=400))
@@ -124,7 +124,7 @@ def test_the_report_stands_beside_the_goals_and_keeps_its_other_parts(tmp_path: 
     assert text.count(f"on {machine()}.") == 2 and "older" not in text
 
 
-QUICK = ("wide items", "forgeries")
+QUICK = ("forgeries",)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from pyspark.sql import SparkSession
 from spark_analytics.batch.log_ends import LINKS, gaps, log_ends, merged, self_reports, witnesses
 from spark_analytics.judgement.evidence import Evidence, Gap, Hole, Log, Witness
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.long,  # test_tables compares what both engines say of the ends of logs, holes and heads.
+]
 LINES: list[tuple[str, int, int | None, Mapping[str, str] | None]] = [
     ("start", 1, None, {"doubted": "true"}),
     ("link_up", 2, None, {"link": "7"}),

@@ -24,7 +24,10 @@ from spark_analytics.judgement.span import Span
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.long,  # What it costs; what is found is in the tables, which test_tables compares.
+]
 Capture = pytest.CaptureFixture[str]
 _NODE = re.compile(r"[A-Z]\w+")
 _COLUMN = re.compile(r"(\w+)#")

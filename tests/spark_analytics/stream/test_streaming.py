@@ -26,7 +26,8 @@ STEPS_MAX = 20
 LONG_AGO = 1_000_000_000
 
 
-@pytest.mark.parametrize("is_copy_alone", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long  # The sums of a batch are those of test_tables, and what is kept between batches is tested by itself.
+@pytest.mark.parametrize("is_copy_alone", [False, True])
 def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     spark: SparkSession, fleets: Fleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], is_copy_alone: bool,
