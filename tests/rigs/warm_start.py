@@ -22,7 +22,8 @@ from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from threading import Lock
 from typing import Any
 
-COMMAND = [sys.executable, "-P", "-m", "router"]
+COMMAND = [sys.executable, "-P", "-m"]
+OURS = ("router", "router.service.apart", "router.service.worker", "router.node.verifier_process")
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",
     "router.settings", "router.transport", "router.why", "transports", "services.discovery", "services.pubsub",
@@ -62,9 +63,9 @@ class WarmStart:
         env = {**os.environb} if env is None else dict(one.split(b"=", 1) for one in env)
         plain = close_fds and kept == (fds[-1],) and (group, umask) == (-1, -1)
         plain = plain and (gid, gids, uid, preexec) == (None,) * 4 and _at_start(env) == self._at_start
-        if not plain or list(args[:4]) != COMMAND:
+        if not plain or list(args[:3]) != COMMAND or args[3] not in OURS:
             return int(execute(*how))
-        told = pickle.dumps(([os.fsdecode(one) for one in args[4:]], cwd, env, session))
+        told = pickle.dumps(([os.fsdecode(one) for one in args[3:]], cwd, env, session))
         streams = [fd if fd != -1 else number for number, fd in enumerate((fds[0], fds[3], fds[5]))]
         with self._lock:
             here = self._connected()
@@ -85,7 +86,7 @@ class WarmStart:
 
 
 def _at_start(env: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    return {name: value for name, value in env.items() if name.startswith(AT_START)}
+    return {name: value for name, value in env.items() if name.startswith(AT_START) and name != b"PYTHONPATH"}
 
 
 # -- in the process that is forked ----------------------------------------------------------------------------
@@ -121,8 +122,11 @@ def _become(fds: list[int], cwd: str | None, env: dict[bytes, bytes], session: b
         os.setsid()
     if cwd is not None:
         os.chdir(cwd)
+    ours = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environb.clear()
     os.environb.update(env)
+    theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [*filter(None, theirs), *(one for one in sys.path if one not in ours)]
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)
@@ -155,5 +159,7 @@ if __name__ == "__main__":
     load()
     arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     if arguments is not None:
-        sys.argv = ["router", *arguments]
-        runpy.run_module("router", run_name="__main__", alter_sys=True)
+        module, *sys.argv[1:] = arguments
+        if module != "router":
+            sys.modules.pop(module, None)  # It is run, and not imported, from here on.
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
