@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,14 @@ def test_what_we_write_is_valid(stem: str, rule: str, decoder: Decoder, data: by
     decoder(data)
 
 
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("stem", "rule", "decoder", "data"), CASES)
-def test_we_accept_what_is_valid_and_nothing_else(stem: str, rule: str, decoder: Decoder, data: bytes) -> None:
+def test_we_accept_what_is_valid_and_nothing_else(
+    stem: str, rule: str, decoder: Decoder, data: bytes, share: int
+) -> None:
+    """Quickly: one in five of the changes, others for each sample."""
     refused = 0
-    for changed in map(_written, corrupted(value_of(data))):
+    for changed in map(_written, islice(corrupted(value_of(data)), len(data) % share, None, share)):
         try:
             decoder(changed)
         except (Malformed, SealError, BadText) as error:
@@ -157,7 +162,7 @@ def test_we_accept_what_is_valid_and_nothing_else(stem: str, rule: str, decoder:
             assert not fits(changed, stem, rule) or cause.startswith(BEYOND_CDDL), changed.hex()
         else:
             assert fits(changed, stem, rule), changed.hex()
-    assert refused > 10
+    assert refused > 10 // share
 
 
 def _written(value: Any) -> bytes:
