@@ -22,6 +22,7 @@ import pytest
 from rigs.mermaid import mermaid
 from rigs.patience import HANG_S
 
+from router.actors.process import program
 from router.cli import COMMANDS, service_commands
 from router.cli.exits import Exit
 from router.core.link.machine import Table
@@ -246,10 +247,7 @@ class Player:
     @property
     def environment(self) -> dict[str, str]:
         paths = {"ROUTER_HOME": str(self.directory / "home"), "PYTHONPATH": str(ROOT)}
-        return {**os.environ, **paths, "PYTHONWARNINGS": "default"}
-
-    def _command(self, *args: str) -> list[str]:
-        return [sys.executable, "-m", "router", *args]
+        return {**os.environ, **paths}
 
     def _done(self, command: list[str]) -> str:
         done = subprocess.run(
@@ -259,24 +257,24 @@ class Player:
         return done.stdout
 
     def type(self, line: str) -> str:
-        program, *args = shlex.split(line, comments=True)
-        assert program == "router", line
+        name, *args = shlex.split(line, comments=True)
+        assert name == "router", line
         if args[0] not in ("serve", "sub"):
-            return self._done(self._command(*args))
+            return self._done(program("router", *args))
         process = subprocess.Popen(
-            self._command(*args), cwd=self.directory, env=self.environment, stdout=subprocess.PIPE, text=True
+            program("router", *args), cwd=self.directory, env=self.environment, stdout=subprocess.PIPE, text=True
         )
         self.running.append(process)
         if args[0] == "serve":
             assert process.stdout is not None
             assert process.stdout.readline().startswith("address")
         else:
-            while "[]" in self._done(self._command("groups", "--json")):
+            while "[]" in self._done(program("router", "groups", "--json")):
                 assert process.poll() is None
         return ""
 
-    def run(self, program: str) -> str:
-        return self._done([sys.executable, "-c", program])
+    def run(self, text: str) -> str:
+        return self._done([sys.executable, "-W", "default", "-c", text])
 
     def end(self) -> list[str]:
         """Stop the running commands by Ctrl-C, the last one first, and return the output of each."""
@@ -302,7 +300,7 @@ def test_what_the_readme_says_works(player: Player) -> None:
     for block in code("README.md", "sh"):
         for line in block.splitlines() if "make " not in block else ():
             player.type(line)
-    said = [player.run(program) for program in code("README.md", "python")]
+    said = [player.run(text) for text in code("README.md", "python")]
     assert said == ["hello\nbye\n", "while you were away\n"]
     heard, _ = player.end()
     assert heard.splitlines() == ["hello", "hello", "bye", "while you were away"]
@@ -322,8 +320,8 @@ def test_the_programs_for_apps_work(player: Player) -> None:
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_program_in_a_paper_is_one(name: str) -> None:
-    for program in code(name, "python"):
-        compile(program, name, "exec")
+    for text in code(name, "python"):
+        compile(text, name, "exec")
 
 
 COMMAND = re.compile(r"\brouter ([a-z]+)")
