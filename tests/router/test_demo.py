@@ -64,9 +64,10 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
 APPS, KILLED = "An app on each node signs on", "Edge B and its app are killed"
 
 
+@pytest.mark.long  # Plays the demo once more; that it ends all that it started is shown above.
 @pytest.mark.parametrize(
     ("number", "after"),
-    [(signal.SIGINT, APPS), pytest.param(signal.SIGTERM, KILLED, marks=pytest.mark.long)],
+    [(signal.SIGINT, APPS), (signal.SIGTERM, KILLED)],
 )
 def test_ctrl_c_ends_all_of_it(number: signal.Signals, after: str, tmp_path: Path) -> None:
     with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:

@@ -41,7 +41,18 @@ FEWER = {"churn": 150, "topics": 40}
 """Scenarios for which 300 nodes take too long in the suite."""
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "droppers"])
+TOLD_APART = ("churn", "reconcile", "privacy")
+"""Scenarios whose parts are judged by value: views that heal, negentropy's bytes, and guesses from filters."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in TOLD_APART else ())
+        for name in SCENARIOS
+        if name != "droppers"
+    ],
+)
 def test_the_goals_are_met_in_small_networks(name: str) -> None:
     judged(name, SCENARIOS[name], FEWER.get(name, 300), 1)
 

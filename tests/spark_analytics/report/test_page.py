@@ -325,5 +325,5 @@ def test_a_summary_of_another_shape_reads_as_nothing() -> None:
     for _ in range(4):
         read(render(changed(sample(), lambda leaf: random.choice(odd) if random.random() < 0.2 else leaf)))
     small = {name: value[:2] if isinstance(value, list) else value for name, value in sample().items()}
-    for name in small:
+    for name in random.sample(sorted(small), 8):
         read(render({**small, name: random.choice(odd)}))
