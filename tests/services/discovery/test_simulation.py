@@ -34,7 +34,10 @@ def test_300_nodes_are_even_connected_and_heal() -> None:
     assert dead <= GOALS["dead_share"]
 
 
-@pytest.mark.parametrize("flood", [Flood(1, 1, 320), Flood(50, 1, 6)], ids=["one", "fifty"])
+@pytest.mark.parametrize(
+    "flood",
+    [pytest.param(Flood(1, 1, 320), marks=pytest.mark.long, id="one"), pytest.param(Flood(50, 1, 6), id="fifty")],
+)
 def test_who_floods_80_nodes_gains_at_most_three_times_its_fair_share(flood: Flood) -> None:
     assert gain(80, 20, 1, LIMITS, flood) <= GOALS["gain_of_one"]
 
