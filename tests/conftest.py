@@ -3,6 +3,7 @@ failures with an exception group are reported in a few lines."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -40,6 +41,12 @@ def is_quick(config: pytest.Config) -> bool:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let hypothesis try fewer examples in the quick tests; `make long` tries as many as it does by default."""
     settings.load_profile("quick" if is_quick(session.config) else "untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector pass over the tests themselves, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:

@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import LINES_MAX, RULES, Tree, circles, limits_once, read, worlds
+from house import LINES_MAX, RULES, Tree, circles, forget, limits_once, read, worlds
 
 ROOT = Path(__file__).parents[1]
 Rule = Callable[[Tree], Iterator[str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    forget()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
