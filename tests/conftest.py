@@ -50,6 +50,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
+    gc.unfreeze()
     if SHADOWS is not None:
         shutil.rmtree(SHADOWS)
 

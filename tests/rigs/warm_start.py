@@ -6,6 +6,7 @@ a child of the test's process. The quick tests start commands so; all others exe
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import os
@@ -26,7 +27,8 @@ COMMAND = [sys.executable, "-P", "-m"]
 OURS = ("router", "router.service.apart", "router.service.worker", "router.node.verifier_process")
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",
-    "router.settings", "router.transport", "router.why", "transports", "services.discovery", "services.pubsub",
+    "router.settings", "router.transport", "router.why", "router.audit.engine", "router.audit.export", "transports",
+    "services.discovery", "services.pubsub",
 )  # fmt: skip
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
 """Beginnings of variables that count while Python starts: where they differ, the command is executed."""
@@ -148,10 +150,11 @@ def _stream(number: int) -> TextIOWrapper:
 def load() -> None:
     for name in LOADED:
         package = import_module(name)
-        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+        for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
             import_module(found.name)
     gc.collect()
-    gc.freeze()  # A child's collector copies no page of what was loaded.
+    gc.freeze()  # A child's collector copies no page of what was loaded; at its end it frees it.
+    atexit.register(gc.unfreeze)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from fleets.shared import Fleets
 from samples.logs import KEY, OTHER
 from samples.segments import write_log
 
+from router.actors.process import program
 from router.core.wire.text import key_text
 
 SAME = (
@@ -26,7 +26,7 @@ SAME = (
 
 
 def router(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run((sys.executable, "-m", "router", *words), capture_output=True, text=True)
+    return subprocess.run(program("router", *words), capture_output=True, text=True)
 
 
 def summary(path: Path) -> dict[str, Any]:
@@ -85,9 +85,7 @@ def test_where_one_is_is_a_place_for_an_export(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
     (tmp_path / "here").mkdir()
     words = ("audit-export", "../log", "--secret", "../S", "--out", ".")
-    done = subprocess.run(
-        (sys.executable, "-m", "router", *words), cwd=tmp_path / "here", capture_output=True, text=True
-    )
+    done = subprocess.run(program("router", *words), cwd=tmp_path / "here", capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "8 events in 4 segments of 1 routers in .\n")
     assert (tmp_path / "here" / "export.json").exists()
 
@@ -172,7 +170,7 @@ def test_on_a_terminal_it_says_what_it_is_doing(logs: Path, tmp_path: Path) -> N
     words = ("audit-export", str(logs), "--secret", str(tmp_path / "S"), "--out", str(tmp_path / "out"))
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        (sys.executable, "-m", "router", *words), stderr=slave, stdout=subprocess.DEVNULL,
+        program("router", *words), stderr=slave, stdout=subprocess.DEVNULL,
         env=os.environ | {"TERM": "xterm"},
     )  # fmt: skip
     os.close(slave)
