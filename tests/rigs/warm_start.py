@@ -24,14 +24,15 @@ from threading import Lock
 from typing import Any
 
 COMMAND = [sys.executable, "-P", "-m"]
-OURS = ("router", "router.service.apart", "router.service.worker", "router.node.verifier_process")
+OURS = ("router", "router.service.worker", "router.node.verifier_process")
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",
     "router.settings", "router.transport", "router.why", "router.audit.engine", "router.audit.export", "transports",
     "services.discovery", "services.pubsub",
 )  # fmt: skip
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
-"""Beginnings of variables that count while Python starts: where they differ, the command is executed."""
+"""Beginnings of variables that count while Python starts: where they differ, the command is executed, since packages
+already loaded would not take in the folders that are named."""
 REQUEST_BYTES_MAX = 1 << 20
 SET_CHILD_SUBREAPER = 36  # prctl(2)
 
@@ -88,7 +89,7 @@ class WarmStart:
 
 
 def _at_start(env: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    return {name: value for name, value in env.items() if name.startswith(AT_START) and name != b"PYTHONPATH"}
+    return {name: value for name, value in env.items() if name.startswith(AT_START)}
 
 
 # -- in the process that is forked ----------------------------------------------------------------------------
@@ -124,11 +125,8 @@ def _become(fds: list[int], cwd: str | None, env: dict[bytes, bytes], session: b
         os.setsid()
     if cwd is not None:
         os.chdir(cwd)
-    ours = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environb.clear()
     os.environb.update(env)
-    theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:] = [*filter(None, theirs), *(one for one in sys.path if one not in ours)]
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)

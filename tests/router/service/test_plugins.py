@@ -156,8 +156,8 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
         (
             "reasons.py",
-            REASON.format(120, "tally:low"),
-            "with the number 120, outside its range; choose one from 256 to",
+            REASON.format(121, "tally:low"),
+            "with the number 121, outside its range; choose one from 256 to",
         ),
         (
             "commands.py",
