@@ -22,7 +22,7 @@ _PURE = """
 PURE = _PURE.split()
 _SERVICES = (  # the wire, its tables, the contract, the client, the command line's kit, private files, the rig; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
-    r"|cli\.(ask|command|exits|output|services)|disk\.private_file|rig\.process))?|services\.OWN(\..*)?"
+    r"|cli(\.(ask|command|exits|output|services))?|disk\.private_file|rig\.process|bench\.report))?|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),
@@ -53,7 +53,7 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-_CONTRACT = "contract|between_nodes|catching_up|kept_rows|nearby|own_key|parts"
+_CONTRACT = "contract|between_nodes|catching_up|kept_reading|kept_rows|nearby|own_key|pages|parts"
 PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/({_CONTRACT})\.py")
 RULES_KNOW = re.compile(rf"router\.(core\..*|service(\.({_CONTRACT}))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")

@@ -32,14 +32,14 @@ NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
 TABLES = (
     "log_end", "accepted", "accepted_id", "message_id", "owed", "piece", "block", "delivery", "hop_latency",
-    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent",
+    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent", "service_unit",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
 """Number of routers that get a bit each in the table of distinct messages."""
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
     "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality", "overdue",
-    "again", "early",
+    "again", "early", "services", "service_ends",
 )  # fmt: skip
 
 Report = Callable[[str, float], None]

@@ -24,7 +24,7 @@ def write_goals(path: Path, goals: list[Row]) -> None:
         "", "The rows behind them:", "",
         *(f"- {one['title']}: {', '.join(_details(one['row']))}" for one in goals),
     ]  # fmt: skip
-    _write(path, GOALS, "router bench --goals --report", lines)
+    write_part(path, GOALS, "router bench --goals --report", lines)
 
 
 def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) -> None:
@@ -44,7 +44,7 @@ def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) ->
         ),
         "", "The rows behind them:", "", *(f"- {', '.join(_details(one))}" for one in rows),
     ]  # fmt: skip
-    _write(path, ATTACKS, "router bench --hostile --report", lines)
+    write_part(path, ATTACKS, "router bench --hostile --report", lines)
 
 
 def attack_cells(row: Row) -> tuple[str, str, str, str, str]:
@@ -55,7 +55,8 @@ def attack_cells(row: Row) -> tuple[str, str, str, str, str]:
     return f"{row['rate']:.3f}", f"{row['p50']:.2f}", lost, f"{row['flat_out']:.2f}", f"{row['attackers_cores']:.2f}"
 
 
-def _write(path: Path, part: str, command: str, lines: Iterable[str]) -> None:
+def write_part(path: Path, part: str, command: str, lines: Iterable[str]) -> None:
+    """Write one part of the report, with its title and what wrote it; the others stay as they are."""
     parts = _parts(path)
     when = f"Written by `{command}` on {time.strftime('%Y-%m-%d')}, on {machine()}."
     parts[part] = "\n".join([f"## {part}", "", when, *lines])

@@ -262,6 +262,7 @@ class Node:
         url = await self._listen(nursery, inside_url(self._key.public))
         guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no")
         self._residents.start(nursery, url, guests.partition("?")[0])
+        await self._residents.until_open()
 
     def _listens_for(self, service: bytes, url: str, problem: str) -> None:
         """Tell a service where this node listens for it, or why it does not."""

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import trio
@@ -29,6 +29,8 @@ from router.settings.config_services import Instance, instances
 from router.settings.home import Home
 
 CALM_S = 60.0
+OPEN_S = 30.0
+"""How long a node that starts waits for its services' doors before it says that it is ready."""
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +55,14 @@ class Resident:
     warning: Remark | None = None
     has_said_end: bool = False
     """Whether its present process has said why it ends."""
+    opened: trio.Event = field(default_factory=trio.Event)
+    """Whether it has opened its doors, or failed."""
 
     def has_warning(self, text: str) -> None:
         self.warning = Remark(text, time.monotonic())
 
     def has_problem(self, text: str, last_lines: tuple[str, ...] = ()) -> None:
+        self.opened.set()
         self.problem = Remark(text, time.monotonic(), last_lines)
 
     def remark(self, is_running: bool) -> Remark | None:
@@ -141,12 +146,20 @@ class Residents:
             elif one.instance.run == "apart":
                 nursery.start_soon(self._run_apart, one)
 
+    async def until_open(self) -> None:
+        """Wait until the services inside that have rules have opened their doors, or have failed to."""
+        with trio.move_on_after(OPEN_S):
+            for one in self._all.values():
+                if one.instance.run == "inside" and one.plugin.rules is not None:
+                    await one.opened.wait()
+
     def _start_inside(self, one: Resident, url: str, guests: str) -> None:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
         settings = one.plugin.settings_of(options)
         place = Place(
             one.instance.name, url, one.key, self._home, settings, options, guests, one.has_warning, Attempts(most),
             frozenset(one.plugin.events), leave_free_bytes(self._config), is_inside=True,
+            on_open=one.opened.set,
         )  # fmt: skip
         one.starts += 1
         supervise(one.plugin, place, back_off(self._config), one.has_problem)

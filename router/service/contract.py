@@ -6,9 +6,9 @@ A service is a folder. Its upper half, `rules.py`, holds one class that decides 
         def __init__(self, setup: Setup) -> None: ...
         def hear(self, heard: Heard, now: Now) -> list[Deed]: ...
 
-The host calls `hear` for one event after the other. It commits the values, notes and messages of the deeds in one
-transaction, and only then carries the deeds out. Time, settings and kept values come as arguments, so the same class
-runs in the node, in a process of its own and in a simulation.
+The host calls `hear` for one thing after the other. It commits what the deeds keep and note in one transaction,
+together with the messages they send, and only then carries them out; `settled` collects (see `Settles`). Time,
+settings and kept values come as arguments, so the same class runs in the node, in a process of its own and in a world.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
 from router.service.between_nodes import Confirm, Forward, Passed, PulledFrom, PullFrom
 from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld, SaidCaughtUp
+from router.service.kept_reading import kept_under, kept_values
 from router.service.nearby import (
     Attend,
     Dial,
@@ -43,8 +44,8 @@ __all__ = [
     "Computed", "Confirm", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand", "Heard",
     "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen", "Listening",
     "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled", "PulledFrom",
-    "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake",
-    "Wanted", "Write", "WriteAtEnd",
+    "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Settles", "Setup", "Signed", "Started", "Tick", "Unreached",
+    "Wake", "Wanted", "Write", "WriteAtEnd", "kept_under", "kept_values",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -212,12 +213,17 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write an event of `events.py` to the node's log. `message`: the id it is about, by which `why` finds it."""
+    """Write an event of `events.py` to the node's log; `message` is the id it is about, by which `why` finds it.
+
+    One about several, at most 64, names their ids in `messages`, and what differs between them in `each`: by name the
+    value for each message, without commas. `why` shows of it what concerns the one message."""
 
     event: str
     message: MessageId | None = None
     reason: Reason | None = None
     fields: Mapping[str, str | int | bool] = field(default_factory=dict)
+    messages: Sequence[MessageId] = ()
+    each: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,4 +390,11 @@ class Rules(Protocol):
     def __init__(self, setup: Setup) -> None: ...
 
     def hear(self, heard: Heard, now: Now) -> list[Deed]:
-        """Return the deeds that follow from one event."""
+        """Decide what follows from one thing that was heard."""
+
+
+class Settles(Rules, Protocol):
+    """Rules that deal with much at once: all that came while the last transaction was written is heard, then this."""
+
+    def settled(self, now: Now) -> list[Deed]:
+        """Decide what follows from all that was heard since the last time; commits in the same transaction."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from router.core.log.events import EACH
 from router.core.routing.service_words import NotedEvent
 from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import MessageId
@@ -28,15 +30,24 @@ def as_json(value: Any) -> str:
 def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
     """Return the event in the form kept until the node's log has it. Raises `WrongDeed`."""
     found: dict[str, Any] = {"event": note.event}
-    if note.message is not None:
-        found["message"] = MessageId(note.message).hex()
+    ids = note.messages if note.message is None else (note.message, *note.messages)
+    if ids:
+        found["message"] = b"".join(map(MessageId, ids)).hex()
     if note.reason is not None:
         found["reason"] = int(note.reason)
-    if note.fields:
-        found["fields"] = dict(note.fields)
+    if note.fields or note.each:
+        found["fields"] = {**note.fields, **{EACH + name: _each(note, name, ids) for name in note.each}}
     if why := fault_of(found, declared):
         raise WrongDeed(f"it noted {why}")
     return found
+
+
+def _each(note: Note, name: str, ids: Sequence[MessageId]) -> str:
+    values = [str(one) for one in note.each[name]]
+    if len(values) != len(ids) or any("," in one for one in values):
+        text = f"it noted the event {note.event} of {len(ids)} messages with {len(values)} values of {name}"
+        raise WrongDeed(f"{text}; note one without a comma for each message")
+    return ",".join(values)
 
 
 def fault_of(event: dict[str, Any], declared: frozenset[str]) -> str:

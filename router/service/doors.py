@@ -3,8 +3,8 @@
     udp://127.0.0.1:4444      tcp://127.0.0.1:4445      unix:board.sock?mode=660&group=staff    (relative to the home)
     multicast://239.0.0.1,[ff12::1]:4100      (see `router.service.multicast`)
 
-Each chunk is handled, and the deeds that follow are carried out, before the next one of the same peer is read: a fast
-peer waits, and only datagrams are dropped, by the kernel. An empty URL leaves a door closed.
+Of a stream two chunks may be heard before what follows from the first is carried out, of a datagram's door one: a fast
+peer waits, and nothing is dropped but datagrams, by the kernel. An empty URL leaves a door closed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import grp
 import os
 import socket
 import stat
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,7 +36,9 @@ STREAMS_MAX = 256
 UNIX_PATH_BYTES_MAX = 107
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
-"""Most writes, and most bytes of them, that wait for one peer; a stream whose peer does not read is closed."""
+"""Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
+AHEAD_MAX = 2
+"""Chunks of one stream that were read, and what follows from them is not carried out; then no more is read of it."""
 LINGER_S = 10.0
 """Seconds that a stream closed by the rules may take to send earlier writes."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
@@ -52,25 +55,47 @@ class DoorError(RouterError):
 
 @dataclass(eq=False, slots=True)
 class _Peer:
-    """A stream at a door. `given`: the router's end, once it was handed over, and the bytes to send to it first."""
+    """A stream at a door. `handed`: once it was handed over, the bytes that go first.
+
+    `waiting`, `unsent`: what could not be written at once, and its bytes. `ahead`: how many chunks were read of which
+    what follows is not carried out."""
 
     stream: trio.SocketStream
-    out: trio.MemorySendChannel[bytes]
+    nursery: trio.Nursery
     reading: trio.CancelScope = field(default_factory=trio.CancelScope)
     handed: bytes | None = None
+    waiting: deque[bytes] = field(default_factory=deque)
     unsent: int = 0
+    is_closing: bool = False
+    ahead: int = 0
+    room: trio.Event | None = None
+
+    def carried_out(self) -> None:
+        """Hear that what follows from a chunk was carried out."""
+        self.ahead -= 1
+        if self.room is not None:
+            self.room.set()
+
+    async def until_carried_out(self, most: int) -> None:
+        """Wait until what follows from all chunks but `most` was carried out."""
+        while self.ahead > most:
+            self.room = trio.Event()
+            await self.room.wait()
+        self.room = None
 
 
 class Doors:
-    """The open doors of one service. `came` returns when the rules have handled an event; `changed` reports the
-    interfaces, and that a stream was opened; `dial` connects to the router as a guest."""
+    """The open doors of one service. `came` returns when what follows from it was carried out; `hear` lets the rules
+    hear what has come, and which interfaces there are, and calls what it is given with that when that is done; `dial`
+    connects to the router as a guest."""
 
     def __init__(
-        self, came: Callable[[Came], Awaitable[None]], changed: Callable[[Interfaces | Opened], None],
+        self, came: Callable[[Came], Awaitable[None]], hear: Callable[..., None],
         dial: Callable[[], Awaitable[Stream]], home: Path,
     ) -> None:  # fmt: skip
         self._came = came
-        self._changed = changed
+        self._changed: Callable[[Interfaces | Opened], None] = hear
+        self._hear: Callable[[Came, Callable[[], None]], None] = hear
         self._multicast: dict[str, MulticastDoor] = {}
         self._dial = dial
         self._home = home
@@ -159,33 +184,48 @@ class Doors:
 
     async def _serve(self, door: str, stream: trio.SocketStream) -> None:
         name = str(next(self._numbers))
-        out, unsent = trio.open_memory_channel[bytes](UNSENT_MAX)
-        peer = self._peers[door, name] = _Peer(stream, out)
-        self._changed(Opened(door, name))
         try:
             async with stream, trio.open_nursery() as nursery:
-                nursery.start_soon(self._write_out, peer, unsent)
+                peer = self._peers[door, name] = _Peer(stream, nursery)
+                self._changed(Opened(door, name))
                 with peer.reading:
-                    await self._read(door, name, stream)
+                    await self._read(door, name, peer)
                 if peer.handed is not None:
                     await self._pass_on(stream, peer.handed)
                 else:
                     await self._came(Came(door, name, b""))
                 nursery.cancel_scope.cancel()
         finally:
-            del self._peers[door, name]
+            self._peers.pop((door, name), None)
 
-    async def _read(self, door: str, name: str, stream: trio.SocketStream) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while data := await stream.receive_some(READ_BYTES_MAX):
-                await self._came(Came(door, name, data))
+    async def _read(self, door: str, name: str, peer: _Peer) -> None:
+        """Let the rules hear what comes; of `AHEAD_MAX` chunks what follows may be still to be carried out."""
+        fd = peer.stream.socket.fileno()
+        while True:
+            await trio.lowlevel.wait_readable(fd)
+            try:
+                data = os.read(fd, READ_BYTES_MAX)
+            except BlockingIOError:
+                continue
+            except OSError:  # it is broken, which ends it
+                return
+            if not data:
+                await peer.until_carried_out(0)
+                return
+            peer.ahead += 1
+            self._hear(Came(door, name, data), peer.carried_out)
+            await peer.until_carried_out(AHEAD_MAX - 1)
 
-    async def _write_out(self, peer: _Peer, unsent: trio.MemoryReceiveChannel[bytes]) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async for data in unsent:
-                await peer.stream.send_all(data)
-                peer.unsent -= len(data)
-        peer.reading.cancel()
+    async def _write_out(self, peer: _Peer) -> None:
+        """Write what waits for a peer; the task lasts no longer than that."""
+        try:
+            while peer.waiting:
+                await peer.stream.send_all(peer.waiting[0])
+                peer.unsent -= len(peer.waiting.popleft())
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            peer.reading.cancel()
+        if peer.is_closing:
+            peer.reading.cancel()
 
     def write(self, door: str, peer: str, data: bytes) -> None:
         """Write to a peer; do nothing if it has gone."""
@@ -200,16 +240,20 @@ class Doors:
         found = self._peers.get((door, peer))
         if found is None:
             return
-        try:
-            if found.unsent + len(data) > UNSENT_BYTES_MAX:
-                found.reading.cancel()
-            elif data:
-                found.out.send_nowait(data)
-                found.unsent += len(data)
-            else:
-                found.out.close()
-                found.reading.deadline = trio.current_time() + LINGER_S
-        except (trio.WouldBlock, trio.ClosedResourceError):
+        if not data and found.waiting and not found.is_closing:
+            found.is_closing = True
+            found.reading.deadline = trio.current_time() + LINGER_S
+        elif not data or found.is_closing or found.unsent + len(data) > UNSENT_BYTES_MAX:
+            found.reading.cancel()
+        elif not found.waiting:
+            if rest := data[_written_now(found.stream, data) :]:
+                found.waiting.append(rest)
+                found.unsent += len(rest)
+                found.nursery.start_soon(self._write_out, found)
+        elif len(found.waiting) < UNSENT_MAX:
+            found.waiting.append(data)
+            found.unsent += len(data)
+        else:
             found.reading.cancel()
 
     # -- handing over --------------------------------------------------------------------------------------
@@ -242,6 +286,14 @@ async def _pump_out(link: Stream, stream: trio.SocketStream, nursery: trio.Nurse
     while data := await link.receive_some(READ_BYTES_MAX):
         await stream.send_all(data)
     nursery.cancel_scope.cancel()
+
+
+def _written_now(stream: trio.SocketStream, data: bytes) -> int:
+    """Write as much as the socket takes at once, and return how much that was: no task has to wake for it."""
+    try:
+        return os.write(stream.socket.fileno(), data)
+    except OSError:  # it is full, or broken, which the next write or read finds out
+        return 0
 
 
 def _host_port(rest: str) -> tuple[str, int]:

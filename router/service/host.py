@@ -17,12 +17,14 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import takewhile
+from math import inf
 from types import TracebackType
 from typing import Any
 
+import msgspec
 import trio
 
 from router.actors.actor import TrioActor, as_failure
@@ -44,7 +46,11 @@ from router.settings.home import Home
 STATES = "services"
 EVENTS_BYTES_MAX = 48 * 1024
 LOG_AGAIN_S = 1.0
-"""Seconds after which a service offers events again that the log did not take."""
+"""How long a service waits before it offers events again that the log did not take."""
+GATHER_S = 0.2
+"""How long events gather after some were handed to the log: each hand-over costs as much as dozens of them."""
+FORGET_S = 1.0
+"""How long events that the log has wait in the state for a transaction to go with."""
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +74,7 @@ class Place:
     events: frozenset[str] = frozenset()
     leave_free_bytes: int = 0
     is_inside: bool = False
+    on_open: Callable[[], None] = lambda: None
 
     @property
     def state_path(self) -> Any:
@@ -95,6 +102,8 @@ class Service(TrioActor):
         self._writing = trio.Lock()
         self._events_wait = trio.Event()
         self._events_held_up = ""
+        self._noted = 0
+        self._done_with = 0
 
     def __str__(self) -> str:
         return f"the service {self.name}"
@@ -129,6 +138,9 @@ class Service(TrioActor):
 
     def _close(self) -> None:
         if self._state is not None:
+            with suppress(StateError):  # what stays is offered again, and the log takes nothing twice
+                if self._done_with:
+                    self._state.commit(Batch(noted=self._noted), expiry_min(time.time()))
             self._state.close()
 
     @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
@@ -206,14 +218,16 @@ class Service(TrioActor):
         """Write a batch to the state; wait while too many events wait for the node's log."""
         state = self.state
         said = ""
-        while batch.events and state.events_waiting >= EVENTS_MAX:
+        while batch.events and state.events_waiting - self._done_with >= EVENTS_MAX:
             why = self._events_held_up or "it notes more than the log takes of one service; let it note fewer"
             if why != said:
                 self.warn(f"{EVENTS_MAX} events wait for the node's log, so the service is stopped meanwhile: {why}")
             said = why
             await trio.sleep(LOG_AGAIN_S)
         async with self._writing:
+            batch.noted, done_with = self._noted, self._done_with
             numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))
+            self._done_with -= done_with
         if batch.events:
             self._events_wait.set()
         return numbers
@@ -224,50 +238,65 @@ class Service(TrioActor):
         self.place.on_warning(text)
 
     async def _hand_over_events(self) -> None:
-        """Hand events to the node's log, in order; they leave the state when the log has them."""
+        """Hand events to the node's log, in order. They leave the state, when the log has them, with its next
+        transaction, or with one of their own if there is none for a while."""
         state = self._state
         assert state is not None
         while True:
-            first, events = state.events(EVENTS_BYTES_MAX)
+            first, events = state.events(EVENTS_BYTES_MAX, self._noted)
             if not events:
-                await self._events_wait.wait()
-                self._events_wait = trio.Event()
+                await self._until_events()
                 continue
-            faults = [fault_of(one, self.place.events) for one in events]
+            faults = [self._fault_of(state, number, one) for number, one in enumerate(events, first)]
             fit = next((at for at, fault in enumerate(faults) if fault), len(faults))
             if fit:
                 last = await self._note(state, first, events[:fit])
             else:
                 last = self._leave_out(first, events, faults)
             if last >= first:
-                async with self._writing:
-                    write = partial(state.commit, Batch(noted=last), expiry_min(time.time()))
-                    await trio.to_thread.run_sync(write)
-            if last < first + fit - 1:
-                await trio.sleep(LOG_AGAIN_S)
+                self._noted, self._done_with = last, self._done_with + last + 1 - first
+            await trio.sleep(GATHER_S if last >= first + fit - 1 else LOG_AGAIN_S)
 
-    async def _note(self, state: State, first: int, events: list[dict[str, Any]]) -> int:
-        """Offer these events to the node's log; return the number of the last one that it has."""
+    async def _until_events(self) -> None:
+        """Wait until there are new events; meanwhile, remove those that the log has."""
+        with trio.move_on_after(FORGET_S if self._done_with else inf):
+            await self._events_wait.wait()
+            self._events_wait = trio.Event()
+            return
+        await self.commit(Batch(noted=self._noted))
+
+    def _fault_of(self, state: State, number: int, event: bytes) -> str:
+        """Return why the log would not take an event, which a former version of the service may have kept."""
+        return "" if number >= state.judged_from else fault_of(msgspec.json.decode(event), self.place.events)
+
+    async def _note(self, state: State, first: int, events: list[bytes]) -> int:
+        """Offer these events to the node's log; the number of the last one that it has."""
+        argument = b'{"epoch":"%b","first":%d,"events":[%b]}' % (state.epoch.hex().encode(), first, b",".join(events))
         try:
-            answer = await self.say("note", {"epoch": state.epoch.hex(), "first": first, "events": events})
+            answer = json.loads(await self.node.ask("note", argument.decode()))
         except NodeUnavailable:
             self._events_held_up = "the node is away"
             return 0
-        except (ClientError, SaidError) as error:
-            self._events_held_up = str(error)
-            self.warn(f"its events wait for the node's log: {error}")
-            return 0
+        except ClientError as error:
+            return self._not_noted(str(error))
+        if "error" in answer:
+            return self._not_noted(str(answer["error"]))
         self._events_held_up = ""
         return int(answer["noted"])
 
-    def _leave_out(self, first: int, events: list[dict[str, Any]], faults: list[str]) -> int:
+    def _not_noted(self, why: str) -> int:
+        self._events_held_up = why
+        self.warn(f"its events wait for the node's log: {why}")
+        return 0
+
+    def _leave_out(self, first: int, events: list[bytes], faults: list[str]) -> int:
         """Leave out events that an earlier version of the service kept and the log does not take.
 
         Each is written to this process's log; return the number of the last one.
         """
         left_out = [one for one, _ in takewhile(lambda pair: pair[1], zip(events, faults, strict=True))]
         for one in left_out:
-            log.warning("%s: not in the node's log: %s", self, as_json(one)[:EVENT_BYTES_MAX])
+            log.warning("%s: not in the node's log: %s", self, one[:EVENT_BYTES_MAX].decode(errors="replace"))
         of_them = "an event" if len(left_out) == 1 else f"{len(left_out)} events"
         self.warn(f"an earlier version of it kept {of_them} that the node's log does not take: {faults[0]}")
         return first + len(left_out) - 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import trio
@@ -42,6 +42,9 @@ DIAL_S = 10.0
 EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
 
+Done = Callable[[], None]
+"""Called when what follows from something has been carried out."""
+
 log = logging.getLogger(__name__)
 
 
@@ -66,6 +69,22 @@ class Kept(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def under(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the keys that begin so, without the prefix, each with its value; see `contract.kept_under`."""
+        found = dict(self._state.under(prefix))
+        for key, value in self.changed.items():
+            if key.startswith(prefix):
+                found.pop(key[len(prefix) :], None)
+                if value is not None:
+                    found[key[len(prefix) :]] = value
+        return sorted(found.items())
+
+    def several(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return the values of these keys; see `contract.kept_values`."""
+        if self.changed.keys().isdisjoint(keys):
+            return self._state.several(keys)
+        return [self[key] for key in keys]
+
 
 @dataclass(slots=True)
 class Cycle:
@@ -75,7 +94,7 @@ class Cycle:
     deeds: list[c.Deed] = field(default_factory=list)
     handled: list[Received] = field(default_factory=list)
     refused: list[tuple[Received, c.Refuse]] = field(default_factory=list)
-    awaited: list[trio.Event] = field(default_factory=list)
+    awaited: list[Done] = field(default_factory=list)
 
     def take(self, other: Cycle) -> None:
         """Add the deeds that follow from one more event."""
@@ -95,7 +114,7 @@ class RulesHost(Service):
     def __init__(self, place: Place, rules: type[c.Rules]) -> None:
         super().__init__(place)
         self._kind = rules
-        self._heard: deque[tuple[c.Heard, Received | trio.Event | None]] = deque()
+        self._heard: deque[tuple[c.Heard, Received | Done | None]] = deque()
         self._work = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
         self._alarm = Alarm(lambda: self.hear(c.Tick()))
@@ -110,8 +129,10 @@ class RulesHost(Service):
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path)
         self._jobs = Jobs(self._computed)
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
+        self._settled: Callable[[c.Now], list[c.Deed]] | None = getattr(self._rules, "settled", None)
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
+        self.place.on_open()
         self._sending.put(state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
@@ -130,9 +151,8 @@ class RulesHost(Service):
 
     # -- hearing -------------------------------------------------------------------------------------------
 
-    def hear(self, heard: c.Heard, source: Received | trio.Event | None = None) -> None:
-        """Pass this event to the rules: a message that was `received`, or an event whose sender waits until its deeds
-        are carried out."""
+    def hear(self, heard: c.Heard, source: Received | Done | None = None) -> None:
+        """Let the rules hear this: a message that was `received`, or what somebody wants to know to be carried out."""
         self._heard.append((heard, source))
         self._work.set()
 
@@ -152,7 +172,7 @@ class RulesHost(Service):
 
     async def _came(self, came: c.Came) -> None:
         heard = trio.Event()
-        self.hear(came, heard)
+        self.hear(came, heard.set)
         await heard.wait()
 
     async def _dial_as_guest(self) -> Stream:
@@ -185,24 +205,38 @@ class RulesHost(Service):
                 break
             heard, source = self._heard.popleft()
             self._in_hand = received = source if isinstance(source, Received) else None
-            follows = Cycle()
             try:
-                for deed in self._rules.hear(heard, clock.now()):
-                    self._lay_down(follows, deed, received)
+                if deeds := self._rules.hear(heard, clock.now()):
+                    self._take(cycle, deeds, received)
             except Exception as error:
                 failed = received, error
                 break
             self._in_hand = None
-            cycle.take(follows)
-            self._kept.changed.update(follows.batch.kept)
-            if received is not None:
-                cycle.handled.append(received)
-            elif isinstance(source, trio.Event):
+            if isinstance(source, Received):
+                cycle.handled.append(source)
+            elif source is not None:
                 cycle.awaited.append(source)
+        try:
+            self._settle(cycle)
+        except Exception as error:
+            failed = failed or (None, error)
         self._room.unpark_all()
         await self._commit_and_carry_out(cycle)
         if failed is not None:
             await self._fail(*failed)
+
+    def _settle(self, cycle: Cycle) -> None:
+        """Let the rules decide what follows from all that they have heard in this cycle."""
+        if self._settled is not None and (deeds := self._settled(clock.now())):
+            self._take(cycle, deeds, None)
+
+    def _take(self, cycle: Cycle, deeds: list[c.Deed], received: Received | None) -> None:
+        """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong."""
+        follows = Cycle()
+        for deed in deeds:
+            self._lay_down(follows, deed, received)
+        cycle.take(follows)
+        self._kept.changed.update(follows.batch.kept)
 
     async def _fail(self, received: Received | None, error: Exception) -> None:
         self._in_hand = None
@@ -256,8 +290,8 @@ class RulesHost(Service):
         for one in cycle.handled:
             await one.settle()
             self._attempts.end(one.id)
-        for awaited in cycle.awaited:
-            awaited.set()
+        for done in cycle.awaited:
+            done()
 
     # -- carrying out --------------------------------------------------------------------------------------
 

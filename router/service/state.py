@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
@@ -98,6 +98,8 @@ class State(Mapping[bytes, bytes]):
         self._next_event: int
         self._next_message: int
         self._next_event, self._next_message = cbor2.loads(numbers) if numbers else (1, 1)
+        self.judged_from = self._next_event
+        """The number of the first event that this program wrote; earlier ones may be of another version of it."""
         if epoch is None:
             with self._env.begin(write=True) as txn:
                 txn.put(b"epoch", self.epoch, db=self._db["meta"])
@@ -135,19 +137,46 @@ class State(Mapping[bytes, bytes]):
         with self._env.begin() as txn:
             return txn.get(id, db=self._db["heard"]) is not None
 
-    def events(self, bytes_max: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return the oldest events that are not in the node's log, at most that many bytes of them, and the number of
-        the first."""
-        found: list[dict[str, Any]] = []
+    def events(self, bytes_max: int, after: int = 0) -> tuple[int, list[bytes]]:
+        """Return the number of the oldest event behind `after`, and from it on at most so many bytes of events: JSON.
+        These are not in the node's log yet."""
+        found: list[bytes] = []
         first = 0
         with self._env.begin() as txn:
-            for key, value in txn.cursor(self._db["events"]):
+            cursor = txn.cursor(self._db["events"])
+            if not cursor.set_range(_NUMBER.pack(after + 1)):
+                return 0, []
+            for key, value in cursor:
                 bytes_max -= len(value) + 1
                 if found and bytes_max < 0:
                     break
                 first = first or _NUMBER.unpack(key)[0]
-                found.append(msgspec.json.decode(value))
+                found.append(bytes(value))
         return first, found
+
+    def under(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the keys that begin so, without the prefix, each with its value, in order."""
+        found: list[tuple[bytes, bytes]] = []
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["kept"])
+            if cursor.set_range(prefix):
+                for key, value in cursor:
+                    if not key.startswith(prefix):
+                        break
+                    found.append((bytes(key[len(prefix) :]), bytes(value)))
+        return found
+
+    def several(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return the values of these keys, in one reading; raise `KeyError` for one that is not kept."""
+        with self._env.begin() as txn:
+            return [bytes(found) for _, found in self._found(txn, keys)]
+
+    def _found(self, txn: Any, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        for key in keys:
+            found = txn.get(key, db=self._db["kept"])
+            if found is None:
+                raise KeyError(key)
+            yield key, found
 
     def outbox(self) -> list[tuple[int, str, bytes]]:
         """Return number, tag and bytes of each message that is not in custody yet, oldest first."""

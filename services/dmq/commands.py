@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from router.cli.command import Group
+from services.dmq.bench_command import bench
 from services.dmq.client_commands import submit, watch
 from services.dmq.conform_command import conform
 from services.dmq.demo_command import demo
@@ -24,5 +25,5 @@ def dmq() -> None:
     """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 
 
-for _command in (serve, status, mempool, again, demo, verify, keygen, sign, submit, watch, conform, doctor):
+for _command in (serve, status, mempool, again, demo, verify, keygen, sign, submit, watch, conform, doctor, bench):
     dmq.add_command(_command)

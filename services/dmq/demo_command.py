@@ -59,7 +59,7 @@ async def _play(base: Path, script: Script, kills: int, as_json: bool) -> Counts
                     fates[message] = await stage.ask("why", message)
         await stage.node.stop()
         audit = await stage.audit()
-    return replace(counts, unaccounted=int(audit["unaccounted"]))
+    return replace(counts, audit=audit)
 
 
 def _show(played: Played, checks: list[Check], as_json: bool) -> None:

@@ -33,3 +33,7 @@ POOL_FULL = Reason.declare(79, "dmq:pool-full", "The pool's share of the mempool
 PACE_FULL = Reason.declare(
     80, "dmq:pace-full", "Too many messages of the pool wait until other nodes may hear of them.", later=True
 )
+SET_ASIDE = Reason.declare(
+    81, "dmq:set-aside", "The message alone broke the consumer off three times; router dmq again gives it once more."
+)
+CONSUMER_GONE = Reason.declare(82, "dmq:consumer-gone", "The configuration names the consumer no more.")

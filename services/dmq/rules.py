@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.service import contract as c
-from services.dmq.core import handshake, submission
+from router.service.pages import Pages
+from services.dmq.core import handshake, notes, submission
 from services.dmq.core import notification as n
 from services.dmq.core.admission import TAG, Admission, Verdict
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.consumers import Consumers, id_of
+from services.dmq.core.consumers import Consumers
 from services.dmq.core.fault import Rejected
 from services.dmq.core.holdings import Holdings
-from services.dmq.core.mempool import MempoolLimits
+from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
 from services.dmq.core.questions import Questions
 from services.dmq.core.revision import REVISIONS
@@ -30,9 +31,11 @@ from services.dmq.core.stake_source import Sources, StakeSource, moment_of
 from services.dmq.core.talk import Talk
 from services.dmq.core.talks import LOCAL, Talks, door_of
 from services.dmq.core.turned_away import TurnedAway
+from services.dmq.metrics import Metrics, page_of
 from services.dmq.settings import Settings
 
 TICK_S = 1.0
+METRICS = "metrics"
 
 
 class DmqNode:
@@ -55,16 +58,33 @@ class DmqNode:
         self._admission = Admission(self._holdings)
         self._consumers = Consumers(self._holdings)
         self._turned_away = TurnedAway()
+        self._taken: list[Row] = []
+        self._urls[METRICS] = settings.metrics
+        self._metrics = Metrics(settings.metrics_prefix, has_suffix=settings.metrics_suffix)
+        self._pages = Pages(METRICS, {"/metrics": self._page})
         sources = Sources(settings.stake_file, settings.stake_command, settings.genesis)
         self._stake = StakeSource(sources, self._holdings)
-        self._questions = Questions(self._holdings, self._talks, self._consumers, self._stake)
+        self._questions = Questions(self._holdings, self._talks, self._consumers, self._stake, self._admission)
 
     def doors(self) -> dict[str, str]:
         return {**self._urls, **{door_of(name): url for name, url in self._named.items()}}
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        self._holdings.begin()
         return list(self._heard(heard, now))
+
+    def settled(self, now: c.Now) -> list[c.Deed]:
+        """Verify what has come, give consumers that wait what was taken, and tell the log of all that at once."""
+        return list(self._settled(now))
+
+    def _settled(self, now: c.Now) -> Iterator[c.Deed]:
+        for verdict in self._admission.at_once(moment_of(now)):
+            yield from self._decided(verdict, now)
+        for talk in self._consumers.wake():
+            yield from self._go_on(talk, now)
+        yield from self._admission.batches()
+        taken, self._taken = self._taken, []
+        yield from notes.accepted(taken, sorted(self._named))
+        yield from self._holdings.settled()
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -72,6 +92,10 @@ class DmqNode:
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
                 yield c.Wake(now.wall_s + TICK_S)
+            case c.Opened(door, peer) if door == METRICS:
+                yield from self._pages.opened(peer, now)
+            case c.Came(door, peer, data) if door == METRICS:
+                yield from self._pages.came(peer, data, now)
             case c.Opened(door, peer):
                 yield from self._talks.opened(door, peer, now.mono_s)
             case c.Came(door, peer, data):
@@ -79,28 +103,31 @@ class DmqNode:
             case c.Computed(tag) if tag.startswith(TAG):
                 for verdict in self._admission.verified(heard, moment_of(now)):
                     yield from self._decided(verdict, now)
-                yield from self._spread(now)
             case c.Computed():
                 yield from self._stake.computed(heard, now)
                 yield from self._judge_held(now)
             case c.Asked():
                 yield from self._questions.answer(heard, now)
-                yield from self._spread(now)
             case c.Tick():
                 yield from self._tick(now)
 
     def _tick(self, now: c.Now) -> Iterator[c.Deed]:
         yield c.Wake(now.wall_s + TICK_S)
+        gone = []
         for row, deeds in self._holdings.expire(now.wall_s):
+            gone.append(row)
             yield from deeds
-            yield c.Note("dmq_expired", id_of(row.id), fields={"pool": row.pool.hex()})
+        yield from notes.expired(gone)
         for talk in self._talks.overdue(now.mono_s):
             yield from talk.written(now.mono_s)
         yield from self._stake.due(now)
         for cause in self._talks.causes():
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
-        yield from self._holdings.counted()
+        yield from self._pages.overdue(now)
+
+    def _page(self, now: c.Now) -> tuple[str, bytes]:
+        return page_of(self._metrics, self._questions.status(now), self._holdings, now)
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -114,7 +141,6 @@ class DmqNode:
         elif not talk.fault:
             talk.feed(data, now.mono_s)
             yield from self._go_on(talk, now)
-            yield from self._admission.batches()
 
     def _go_on(self, talk: Talk, now: c.Now) -> Iterator[c.Deed]:
         """Handle a client's messages, including those that waited for an answer."""
@@ -126,6 +152,8 @@ class DmqNode:
         match heard.message:
             case handshake.MsgProposeVersions():
                 talk.say(handshake.NUMBER, handshake.answer(heard.message, self._magic))
+                if talk.is_open:
+                    self._talks.greeted(talk)
             case Submitted(message):
                 yield from self._submitted(talk, message, now)
             case n.MsgClientDone() | n.MsgDone():
@@ -146,7 +174,6 @@ class DmqNode:
             for talk, message in self._admission.held():
                 yield from self._submitted(talk, message, now)
                 yield from self._go_on(talk, now)
-            yield from self._admission.batches()
 
     def _decided(self, verdict: Verdict, now: c.Now) -> Iterator[c.Deed]:
         """Answer a message whose signatures were verified."""
@@ -155,7 +182,7 @@ class DmqNode:
             yield from self._rejected(talk, message, verdict.rejected, now)
         elif verdict.row is not None:
             yield from verdict.deeds
-            yield c.Note("dmq_accepted", id_of(message.id), fields=self._facts(verdict))
+            self._taken.append(verdict.row)
             talk.say(submission.NUMBER, submission.MsgAcceptMessage())
         yield from self._go_on(talk, now)
 
@@ -163,18 +190,3 @@ class DmqNode:
         self._holdings.counts[rejected.fault.reason.word] += 1
         yield from self._turned_away.rejected(message, rejected, now)
         talk.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))
-
-    def _spread(self, now: c.Now) -> Iterator[c.Deed]:
-        """Give taken messages to waiting consumers, and verify those that have come meanwhile."""
-        for talk in self._consumers.wake():
-            yield from self._go_on(talk, now)
-        yield from self._admission.batches()
-
-    @staticmethod
-    def _facts(verdict: Verdict) -> dict[str, str | int | bool]:
-        assert verdict.row is not None
-        row = verdict.row
-        facts: dict[str, str | int | bool] = {
-            "pool": row.pool.hex(), "bytes": row.size, "expires_at": int(row.expires_at), "number": row.number,
-        }  # fmt: skip
-        return facts

@@ -14,8 +14,10 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import serve_with
 from services.dmq.core.handshake import MAGICS
+from services.dmq.core.networks import network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 
+MAGIC = "--dmq-network-magic"
 MODULE = "services.dmq"
 
 
@@ -51,6 +53,8 @@ def serve(
     if local_socket is not None:
         flags["local_socket"] = local_socket
     typed = {f"--{name.replace('_', '-')}": value for name, value in flags.items() if value is not None}
+    if network is not None and MIN_SIG_DELAY in typed:
+        typed.setdefault(MAGIC, str(_magic_of(network)))
     if configuration_file is not None or typed:
         settings |= _of_node_config(_node_config(configuration_file, typed), configuration_file, typed)
     if network is not None:
@@ -62,6 +66,13 @@ def serve(
     if stake is not None:
         settings |= _stake(stake)
     serve_with(MODULE, settings, as_json=as_json)
+
+
+def _magic_of(network: str) -> int:
+    try:
+        return network_of(network).magic
+    except ValueError as error:
+        raise Failure(Exit.USAGE, f"--{error}") from None
 
 
 def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
@@ -81,10 +92,12 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str])
     found: dict[str, object] = {}
     if file is not None or "--local-socket" in typed:
         found["local_socket"] = _unix(config.local_socket)
-    if file is not None or "--dmq-network-magic" in typed:
+    if file is not None or MAGIC in typed:
         found["network"] = next((name for name, magic in MAGICS.items() if magic == config.magic), str(config.magic))
     if file is not None and (genesis := Path(file).parent / config.genesis).exists():
         found["genesis"] = str(genesis.absolute())
+    if config.metrics:
+        found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:
         found["pause_s"] = config.pause_s
     return found

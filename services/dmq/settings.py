@@ -65,6 +65,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Consumer, ...],
         about("Durable consumers, each with a name and a socket of its own; where one stopped reading it goes on."),
     ] = ()
+    metrics: Annotated[
+        str, door("Where Prometheus reads metrics over HTTP: tcp://127.0.0.1:12000. Empty: nowhere.")
+    ] = ""
+    metrics_prefix: Annotated[
+        str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,31}\Z"), about("How the names of the metrics begin.")
+    ] = "dmq_node_"
+    metrics_suffix: Annotated[
+        bool, about("Whether the names that dmq-node has, too, end in _counter, as its tracing library writes them.")
+    ] = True
     stake_file: Annotated[
         str, about("The output of cardano-cli query stake-snapshot --all-stake-pools; read again when it changes.")
     ] = ""

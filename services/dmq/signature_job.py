@@ -12,28 +12,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from .core.certificate import read_certificate
 from .core.fault import Fault
 from .core.signatures import SignatureCheck, SignatureChecker
 
 _FAULTS = (None, Fault.BAD_CERTIFICATE, Fault.BAD_SIGNATURE)
 _CHECKER = SignatureChecker()
-_BATCH = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, bytes, tuple[int, ...]]])
+_BATCH = msgspec.msgpack.Decoder(list[SignatureCheck])
 
 
 def encode_batch(checks: Sequence[SignatureCheck]) -> bytes:
     """Return the argument of `verify_batch`."""
-    parts = [(one.certificate.encoded(), one.signed, one.kes_signature, one.evolutions) for one in checks]
-    return msgspec.msgpack.encode(parts)
+    return msgspec.msgpack.encode(checks)
 
 
 def verify_batch(argument: bytes) -> bytes:
     """Return a byte for each check, in order: which signature is wrong, or 0."""
-    checks = (
-        SignatureCheck(read_certificate(certificate), signed, signature, evolutions)
-        for certificate, signed, signature, evolutions in _BATCH.decode(argument)
-    )
-    return bytes(_FAULTS.index(_CHECKER.fault(check)) for check in checks)
+    return bytes([_FAULTS.index(_CHECKER.fault(check)) for check in _BATCH.decode(argument)])
 
 
 def faults(result: bytes) -> list[Fault | None]:

@@ -17,7 +17,7 @@ from spark_analytics.judgement.span import Span, first_of
 from spark_analytics.report import summary
 
 from . import conflict_findings
-from .gold import abuse_hour, hop_latency, queue_minute
+from .gold import abuse_hour, hop_latency, queue_minute, service_unit
 
 Rows = list[dict[str, Any]]
 KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
@@ -56,6 +56,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         **from_tally(words),
         "configs": rows(_configs(tables)),
         "quality": _quality(words, _of_services(tables, words), outside),
+        **_services(tables, words),
     }
 
 
@@ -218,6 +219,20 @@ def _of_services(tables: Tables, words: Rows) -> dict[tuple[str, str], int]:
     noted = tables.others.where(~F.col("event").isin(*KNOWN_EVENTS)).where("other.fields['service'] IS NOT NULL")
     counted = named(noted.groupBy("router", "event").agg(F.count("*").alias("lines")), tables.routers)
     return {(row["router"], row["event"]): row["lines"] for row in rows(counted)}
+
+
+def _services(tables: Tables, words: Rows) -> dict[str, Rows]:
+    """Return what services owe and what became of it, if events of theirs say so."""
+    if all(row["event"] in KNOWN_EVENTS for row in words):
+        return {"services": [], "service_ends": []}
+    lines = tables.kept.keep(service_unit.lines(tables.others))
+    if not tables.is_whole and lines.limit(1).count():
+        raise NotIncremental("a service tells what it owes and what became of it, which is told from all lines")
+    units = tables.kept.keep(service_unit.units(lines, tables.routers, tables.span))
+    return {
+        "services": rows(named(service_unit.services(lines, units, tables.span), tables.routers)),
+        "service_ends": rows(named(service_unit.ends(units), tables.routers)),
+    }
 
 
 def _quality(words: Rows, of_services: dict[tuple[str, str], int], outside: dict[str, dict[str, Any]]) -> Rows:

@@ -72,6 +72,40 @@ def _unaccounted(summary: Row) -> Iterator[Finding]:
         )
 
 
+def _services(summary: Row) -> Iterator[Finding]:
+    for row in summary["services"]:
+        of_it = f"the service {row['service']} of the router {row['router']}"
+        pair = row["router"], row["service"]
+        ends = [one for one in summary["service_ends"] if (one["router"], one["service"]) == pair]
+        if row["unaccounted"]:
+            lost = next(one for one in ends if one["state"] == "unaccounted")
+            yield say(
+                "bad",
+                f"Lost without a trace: {many(row['unaccounted'], 'message')} that {of_it} owed to its recipients. "
+                "The log is whole and their time is over, but it records no outcome of them.",
+                f"Search the log for the service's message number {lost['number']}, owed to {lost['recipient']}. Keep "
+                "the service's state and the log as they are: a service that loses silently has a defect.",
+            )
+        if row["doubled"]:
+            yield say(
+                "warning",
+                f"{many(row['doubled'], 'message')} of {of_it} went to a recipient that had acknowledged it.",
+                "Recipients must cope with duplicates, but these should not happen: look whether the service's state "
+                "was put back to an older one.",
+            )
+        if row["owed"] and not row["unaccounted"]:
+            counts: Counter[str] = Counter()
+            for one in ends:
+                counts[str(one["reason"])] += one["count"]
+            why = f" ({_ranked(counts)})" if counts else ""
+            yield say(
+                "info",
+                f"Of {many(row['messages'], 'message')} of {of_it}, owed {row['owed']:,} times: {row['done']:,} read, "
+                f"{row['ended']:,} ended otherwise{why}, {row['pending']:,} waiting, {row['unknown']:,} unknown, "
+                "0 unaccounted for.",
+            )
+
+
 def _broken(summary: Row) -> Iterator[Finding]:
     for row in _most_first(summary["custody"], "broken"):
         pair = row["router"], row["recipient"]
@@ -276,7 +310,7 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
-    _residual, _unaccounted, _broken, _contradictions, unsent, again, early, bad_files, unlisted, forks, rewritten,
-    no_log, incomplete, overdue, pruned_open, _ended_badly, _duplicates, _future, _clocks, _disputed, _filling,
-    other_problems, _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
+    _residual, _unaccounted, _services, _broken, _contradictions, unsent, again, early, bad_files, unlisted, forks,
+    rewritten, no_log, incomplete, overdue, pruned_open, _ended_badly, _duplicates, _future, _clocks, _disputed,
+    _filling, other_problems, _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
 )  # fmt: skip

@@ -27,6 +27,8 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     unsent          router peer kind count carriers first{seq i id}
     again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
     early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
+    services        router service messages owed done ended pending unknown unaccounted doubled
+    service_ends    router service state recipient reason count number    number: of the least message
     overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
 
 A missing table reads as empty. The summary does not depend on the order of the rows.
@@ -71,6 +73,8 @@ _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest fi
     "events": ("router", "event"),
     "future": ("router",),
     "quality": ("check", "router"),
+    "services": ("router", "service"),
+    "service_ends": ("router", "service", "state", "recipient", "reason"),
 }
 
 

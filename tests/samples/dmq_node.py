@@ -26,7 +26,8 @@ from services.dmq.sources import encoded
 class Host:
     """The host: keeps state, runs jobs at once, and carries bytes; `crash` makes the rules anew from the kept state.
 
-    `stake`: the content of a stake file; None: reading it fails."""
+    `settles`: whether what is heard next ends a cycle, as if nothing else had come meanwhile.
+    `stake`: what is read for a stake file; None: reading it fails."""
 
     def __init__(self, settings: Settings, *pools: Any, has_stake: bool = True) -> None:
         self.settings = settings
@@ -37,6 +38,7 @@ class Host:
         self.clients: dict[tuple[str, str], Client] = {}
         self.waiting: list[c.Compute] = []
         self.computes = True
+        self.settles = True
         self.start()
 
     def start(self) -> None:
@@ -56,6 +58,8 @@ class Host:
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         deeds = self.rules.hear(heard, self.now)
+        if self.settles:
+            deeds += self.rules.settled(self.now)
         for deed in deeds:  # all of it commits, before anything is seen
             if isinstance(deed, c.Keep):
                 self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})

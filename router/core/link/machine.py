@@ -74,21 +74,38 @@ def with_limits(table: Table, limits: Mapping[Enum, RowLimits]) -> Table:
 class Machine:
     """A running instance of a table, seen from the side `we`; it begins in `state`, by default the first row."""
 
-    __slots__ = ("_we", "state", "table")
+    __slots__ = ("_row", "_state", "_table", "_we")
 
     def __init__(self, table: Table, state: Enum | None = None, *, we: Agency = Agency.INITIATOR) -> None:
         assert we in (Agency.INITIATOR, Agency.RESPONDER), f"{we} is not a side of a protocol"
-        self.table = table
         self._we = we
+        self._table = table
         self.state = next(iter(table)) if state is None else state
 
     def __repr__(self) -> str:
         return f"<Machine of the {self._we.value} in {self.state.value}: {self.agency.value} may speak>"
 
     @property
+    def state(self) -> Enum:
+        return self._state
+
+    @state.setter
+    def state(self, state: Enum) -> None:
+        self._state, self._row = state, self._table[state]
+
+    @property
+    def table(self) -> Table:
+        """Return the table that is in force; another may be put in its place, as with other limits."""
+        return self._table
+
+    @table.setter
+    def table(self, table: Table) -> None:
+        self._table, self._row = table, table[self._state]
+
+    @property
     def agency(self) -> Agency:
         """Return whose turn it is now."""
-        return self.table[self.state].agency
+        return self._row.agency
 
     @property
     def done(self) -> bool:
@@ -97,13 +114,13 @@ class Machine:
 
     @property
     def timeout_s(self) -> float:
-        """Return the seconds that the present state may last."""
-        return self.table[self.state].timeout_s
+        """Return how long the present state may last."""
+        return self._row.timeout_s
 
     @property
     def bytes_max(self) -> float:
-        """Return the most bytes of a message in the present state."""
-        return self.table[self.state].bytes_max
+        """Return how long a message in the present state may be."""
+        return self._row.bytes_max
 
     def step(self, speaker: Agency, message: object) -> Enum:
         """Move to the state after `message` (or a message of that class) from `speaker`, and return it.
@@ -111,7 +128,7 @@ class Machine:
         Raises `LocalProtocolError` if the fault is ours, `RemoteProtocolError` (malformed) if the peer's.
         """
         kind = message if isinstance(message, type) else type(message)
-        row = self.table[self.state]
+        row = self._row
         if row.agency not in (speaker, Agency.EITHER):
             raise self._error(speaker, f"{self._saying(speaker, kind)}, where it is the turn of {row.agency.value}")
         state = row.on.get(kind)

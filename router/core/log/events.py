@@ -53,6 +53,10 @@ OUTWARD_EVENTS = frozenset((
 ))  # fmt: skip
 TURNED_EVENTS = frozenset(("refused", "duplicate"))
 EVENT_FORM = "[a-z][a-z0-9_]{0,63}"
+NOTED_IDS_MAX = 64
+"""The most messages that one event of a service is about."""
+EACH = "each_"
+"""How the names of fields begin that hold a value for each message."""
 STATE_EVENTS = frozenset((
     "start", "stop", "config", "link_up", "link_down", "link", "join", "leave", "advert", "invite", "met",
     "route_add",
@@ -149,9 +153,9 @@ class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
     """An event of a service of this node: a word that its `events.py` declares, its key, and its fields; or
     `DIAL_REFUSED`, with the router's key.
 
-    `ids` holds the id of the message that it is about, or is empty. Events whose names end in `_refused` count as abuse
-    in the audit: the field `times` says how often input of the neighbour `router`, or of the network `prefix`, was
-    refused.
+    `ids` holds the ids of the messages that it is about, `NOTED_IDS_MAX` at most, or is empty. Of several, a field
+    `each_…` has the value of each, in order, separated by commas. The audit counts as abuse what ends in `_refused`:
+    its field `times` says how often something of the neighbour `router`, or of the network `prefix`, was not taken in.
     """
 
     at_ns: Natural
@@ -174,7 +178,7 @@ def span(event: Event) -> int:
 def stands_for(event: Event) -> int:
     """Return how many messages the event represents; for an `Outward`, how many deliveries.
 
-    A `State` or `Noted` counts as 1, or as the value of its field `times`."""
+    A `State` or `Noted` counts as 1, or as the value of its field `times`; a `Noted` of several messages as these."""
     match event:
         case Outward():
             return sum([count for _, count in event.ranges])
@@ -182,7 +186,9 @@ def stands_for(event: Event) -> int:
             return event.count
         case State() | Noted():
             times = next((value for name, value in event.fields if name == "times" and type(value) is int), 1)
-            return times if isinstance(event, State) else max(1, min(times, TIMES_MAX))
+            if isinstance(event, State):
+                return times
+            return max(1, len(event.ids) // ID_BYTES, min(times, TIMES_MAX))
     return span(event)
 
 
@@ -229,7 +235,7 @@ def _encoded(event: Event) -> bytes:
             assert event.event in STATE_EVENTS and stands_for(event) >= 0, event
             return cbor2.dumps((3, event.at_ns, event.mono_ns, event.event, _fields(event)))
         case Noted():
-            assert event.event not in KNOWN_EVENTS and len(event.ids) in (0, ID_BYTES), event
+            assert event.event not in KNOWN_EVENTS and _noted_ids_fit(event), event
             row = event.service, event.ids, event.reason, _fields(event)
             return cbor2.dumps((4, event.at_ns, event.mono_ns, event.event, *row))
 
@@ -291,6 +297,11 @@ def _ids_fit(event: Turned) -> bool:
     return not rest and count <= event.count
 
 
+def _noted_ids_fit(event: Noted) -> bool:
+    count, rest = divmod(len(event.ids), ID_BYTES)
+    return not rest and count <= NOTED_IDS_MAX
+
+
 def storable(value: Plain) -> Plain:
     """Return a value that the log can hold: text without surrogates, numbers of more than 18 digits as text."""
     if isinstance(value, str):
@@ -332,6 +343,8 @@ def _check(event: Event) -> None:
             if not _ids_fit(event):
                 raise Malformed(f"{len(event.ids)} bytes are not the ids of at most {event.count} messages")
         case State() | Noted():
+            if isinstance(event, Noted) and not _noted_ids_fit(event):
+                raise Malformed(f"{len(event.ids)} bytes are not the ids of at most {NOTED_IDS_MAX} messages")
             for name, value in event.fields:
                 if not isinstance(value, str | int | bytes):
                     kind = type(value).__name__

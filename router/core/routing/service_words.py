@@ -39,6 +39,7 @@ OWN_KEY = "that is a key of this node itself"
 AGREED_GROUPS_MAX = 512
 
 Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Ids = Annotated[str, Meta(pattern=rf"^(?:[0-9a-f]{{64}}){{1,{ev.NOTED_IDS_MAX}}}\Z")]
 Seconds = Annotated[int, Meta(ge=0, le=1 << 40)]
 Name = Annotated[str, Meta(max_length=64)]
 
@@ -74,10 +75,12 @@ class _Dial(Struct, forbid_unknown_fields=True):
 
 
 class NotedEvent(Struct, forbid_unknown_fields=True):
-    """An event as a service writes it; its host checks each event by this form before it is kept."""
+    """An event as a service writes it down; its host judges each by this form before it is kept.
+
+    `message`: the ids of the messages that it is about, joined."""
 
     event: str
-    message: Hex | None = None
+    message: Ids | None = None
     reason: Annotated[int, Meta(ge=0, le=REASON_MAX)] | None = None
     fields: Annotated[dict[Name, str | int | bool], Meta(max_length=FIELDS_MAX)] = {}
 

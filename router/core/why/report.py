@@ -7,10 +7,12 @@ messages accepted from it, the number of our recipients in each state, and when;
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from router.core.log.events import EACH, ID_BYTES
+from router.core.log.line import Line
 from router.core.wire.text import clean
 
 from .fate import HOPS_MAX, SECOND_NS, Fate, Hop, Recipient, Trace, short_key, time_text
@@ -19,6 +21,7 @@ OUTCOMES_MAX = 100
 REPORT_BYTES_MAX = 64 * 1024
 RECIPIENTS_MAX = 1_000
 BYTES_MAX = 700_000
+_DIGITS = 2 * ID_BYTES
 
 
 def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
@@ -80,10 +83,28 @@ def noted_json(trace: Trace) -> list[dict[str, Any]]:
     return [
         {
             "event": line.event, "reason": line.reason, "by": line.signer, "time": time_text(line.t), "t": line.t,
-            "fields": dict(line.fields or {}),
+            "fields": fields,
         }
-        for line in trace.noted[-HOPS_MAX:]
-    ]  # fmt: skip
+        for line in trace.noted
+        for fields in _fields_of(line, trace.identity.hex())
+    ][-HOPS_MAX:]  # fmt: skip
+
+
+def _fields_of(line: Line, identity: str) -> Iterator[dict[str, Any]]:
+    """Yield the fields of an event as they stand for this message, once for each time that it names it: of fields that
+    hold a value for each message, the message's own."""
+    fields, ids = line.fields or {}, line.ids or ""
+    named = [at // _DIGITS for at in range(0, len(ids), _DIGITS) if ids[at : at + _DIGITS] == identity]
+    for at in named or [0]:
+        yield dict(_field_of(name, value, at) for name, value in fields.items())
+
+
+def _field_of(name: str, value: Any, at: int) -> tuple[str, Any]:
+    values = str(value).split(",")
+    if not name.startswith(EACH) or at >= len(values):
+        return name, value
+    own = values[at]
+    return name.removeprefix(EACH), int(own) if own.isdecimal() and len(own) < 16 else own
 
 
 # -- between routers ---------------------------------------------------------------------------------------------

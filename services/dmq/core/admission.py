@@ -1,8 +1,11 @@
 """Admission of a message from a signer: cheap checks, signatures verified elsewhere in batches, the checks once more,
 and the mempool.
 
-A batch forms while others are being verified. Between the two rounds of checks another message of the pool may have
-been taken, so the second round decides; the first one changes nothing.
+Batches form by themselves while others are under way. The few messages that come during a commit are verified here,
+which takes less than to ask another process, a millisecond or two at most.
+
+Between the two rounds of checks another message of the pool may
+have been taken, so the second round decides; nothing was changed by the first.
 """
 
 from __future__ import annotations
@@ -13,27 +16,35 @@ from typing import NamedTuple
 from router.service import contract as c
 from services.dmq.signature_job import encode_batch, faults
 
-from .authentication import Moment
+from .authentication import Moment, PoolRecord
 from .fault import Fault, Rejected
 from .holdings import Holdings
 from .mempool import Row
-from .signatures import SignatureCheck
+from .signatures import SignatureCheck, SignatureChecker
 from .signed_message import SignedMessage
+from .stake import StakeSet
 from .talk import Talk
 
 BATCH_MAX = 64
-UNDER_WAY_MAX = 2
+UNDER_WAY_MAX = 1
+AT_ONCE_MAX, AT_ONCE_IN_DOUBT = 16, 2
+"""So many messages are verified here if nothing is under way; the lesser while wrong signatures come."""
+DOUBT_S = 10.0
+KNOWN_HERE_MAX = 1024
+"""How many certificates and KES paths are remembered for that; the other process remembers more."""
 ATTEMPTS_MAX = 3
 JOB, TAG = "services.dmq.signature_job:verify_batch", "signatures "
 
 
 class Candidate(NamedTuple):
-    """A message between the two rounds of checks, with its expiry and the signatures to verify."""
+    """A message between the two rounds of checks, with when it expires and what is to be verified; `rests_on`: the
+    record of its pool and the stake by which it was judged."""
 
     talk: Talk
     message: SignedMessage
     expires_at: float
     check: SignatureCheck
+    rests_on: tuple[PoolRecord | None, StakeSet | None]
 
 
 class Verdict(NamedTuple):
@@ -53,8 +64,13 @@ class SignaturesFailed(RuntimeError):
 class Admission:
     """Messages on their way into the mempool: at most one of each connection, as the protocol prescribes."""
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: Holdings, at_once_max: int = AT_ONCE_MAX) -> None:
         self._holdings = holdings
+        self._at_once_max = at_once_max
+        self._checker = SignatureChecker(KNOWN_HERE_MAX, KNOWN_HERE_MAX)
+        self._doubted_until_s = 0.0
+        self.verifications = 0
+        """How many messages' signatures were verified since the start."""
         self._held: deque[tuple[Talk, SignedMessage]] = deque()
         self._candidates: deque[Candidate] = deque()
         self._under_way: dict[str, list[Candidate]] = {}
@@ -79,7 +95,17 @@ class Admission:
             authentication = self._holdings.authentication
             expires_at = authentication.expires_at(message, now)
             check = authentication.signature_check(message, now)
-            self._candidates.append(Candidate(talk, message, expires_at, check))
+            self._candidates.append(Candidate(talk, message, expires_at, check, self._grounds(message)))
+        return found
+
+    def at_once(self, now: Moment) -> list[Verdict]:
+        """Verify what waits here, if it is little and nothing is under way; return what became of it."""
+        is_in_doubt = now.mono_s < self._doubted_until_s
+        most = min(self._at_once_max, AT_ONCE_IN_DOUBT) if is_in_doubt else self._at_once_max
+        if self._under_way or len(self._candidates) > most:
+            return []
+        found = [self._decided(one, self._checker.fault(one.check), now) for one in self._candidates]
+        self._candidates.clear()
         return found
 
     def batches(self) -> list[c.Deed]:
@@ -106,11 +132,26 @@ class Admission:
         return [self._decided(one, fault, now) for one, fault in zip(batch, faults(heard.result), strict=True)]
 
     def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> Verdict:
-        rejected = self._unfit(one.message, now) or (Rejected(fault) if fault is not None else None)
+        self.verifications += 1
+        if fault is not None:
+            self._doubted_until_s = now.mono_s + DOUBT_S
+        rejected = self._unfit_now(one, now) or (Rejected(fault) if fault is not None else None)
         if rejected is not None:
             return Verdict(one.talk, one.message, rejected)
         row, deeds = self._holdings.take(one.message, one.expires_at, now)
         return Verdict(one.talk, one.message, None, row, tuple(deeds))
+
+    def _grounds(self, message: SignedMessage) -> tuple[PoolRecord | None, StakeSet | None]:
+        authentication = self._holdings.authentication
+        return authentication.records.get(message.certificate.pool), authentication.stake
+
+    def _unfit_now(self, one: Candidate, now: Moment) -> Rejected | None:
+        """Judge again: if nothing was taken of the pool meanwhile and the stake is as it was, time and room count."""
+        record, stake = self._grounds(one.message)
+        is_as_before = record is one.rests_on[0] and stake is one.rests_on[1] and now.wall_s <= one.expires_at
+        if is_as_before:
+            return self._holdings.mempool.judge(one.message, now)
+        return self._unfit(one.message, now)
 
     def _unfit(self, message: SignedMessage, now: Moment) -> Rejected | None:
         mempool = self._holdings.mempool

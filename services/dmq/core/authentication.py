@@ -54,12 +54,15 @@ class PoolRecord:
 
 @dataclass(slots=True)
 class Authentication:
-    """The state on which verdicts depend: stake, and a record of each pool in it that has sent a message."""
+    """The state that verdicts rest on: stake, and a record of each pool in it that has spoken.
+
+    `ends`: of each pool that has spoken since the start, the first KES period after its certificate's."""
 
     topic: Topic
     encoding: Encoding
     stake: StakeSet | None = None
     records: dict[PoolId, PoolRecord] = field(default_factory=dict)
+    ends: dict[PoolId, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Authentication of {self.encoding.name} with {self.stake!r}, {len(self.records)} pools have spoken>"
@@ -74,36 +77,40 @@ class Authentication:
         """Return the first of checks 0 to 7 that the message fails; None if none. `is_known`: `Mempool.knows`."""
         if is_known:
             return Rejected(Fault.DUPLICATE)
-        answers = (check(self, message, moment) for check in _CHECKS)
-        return next((found for found in answers if found is not None), None)
+        for check in _CHECKS:
+            if (found := check(self, message, moment)) is not None:
+                return found
+        return None
 
     def signature_check(self, message: SignedMessage, moment: Moment) -> SignatureCheck:
         """Return the input of checks 8 and 9."""
         start = message.certificate.start_period
-        evolutions = tuple(period - start for period in self.periods(message, moment))
-        return SignatureCheck(message.certificate, message.signed, message.kes_signature, evolutions)
+        evolutions = tuple([period - start for period in self.periods(message, moment)])
+        return SignatureCheck(message.certificate.packed, message.signed, message.kes_signature, evolutions)
 
     def take(self, message: SignedMessage, moment: Moment) -> None:
         """Record that the message has passed all checks."""
         certificate = message.certificate
         self.records[certificate.pool] = PoolRecord(certificate.issue_number, moment.mono_s)
+        self.ends[certificate.pool] = certificate.start_period + self.topic.chain.kes_evolutions_max
 
     def learn(self, stake: StakeSet) -> None:
         """Take a new stake distribution; forget the pools that are not in it any more."""
         self.stake = stake
         self.records = {pool: record for pool, record in self.records.items() if pool in stake.pools}
+        self.ends = {pool: end for pool, end in self.ends.items() if pool in stake.pools}
 
     def periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
         """Return the KES periods within the certificate's in which the message may be signed."""
         start = message.certificate.start_period
         end = start + self.topic.chain.kes_evolutions_max
-        return tuple(one for one in self._periods(message, moment) if start <= one < end)
+        return tuple([one for one in self._periods(message, moment) if start <= one < end])
 
     def _periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
         if message.kes_period is not None:
             return (message.kes_period,)
         now = self.topic.chain.kes_period_at(moment.wall_s)
-        return tuple(now + one for one in CLOCK_PERIODS)
+        return tuple([now + one for one in CLOCK_PERIODS])
 
     def _not_expired(self, message: SignedMessage, moment: Moment) -> Rejected | None:
         expires_at = self.expires_at(message, moment)

@@ -170,15 +170,26 @@ class ItemScanner:
 
         Raises `Malformed` for bytes that are not CBOR.
         """
-        at = start + self._seen
-        while self._owed and at < len(data):
-            try:
-                kind, argument, at = read_head(data, at)
-            except CutShort:
-                break
-            at += self._count(kind, argument)
-            self._seen = at - start
-        return None if self._owed or at > len(data) else at
+        at, owed, size = start + self._seen, self._owed, len(data)
+        while owed and at < size:
+            first = data[at]
+            kind, argument, end = first >> 5, first & 31, at + 1
+            if argument == 24 and end < size:
+                argument, end = data[end], at + 2
+            elif argument == 25 and at + 2 < size:
+                argument, end = data[end] << 8 | data[at + 2], at + 3
+            elif argument > 23:
+                try:
+                    kind, argument, end = read_head(data, at)
+                except CutShort:
+                    break
+            if kind < ARRAY and argument >= 0 and owed[-1] > 1:  # nearly all: not the last of its list, holds no items
+                owed[-1] -= 1
+                at = end + argument if kind > 1 else end
+            else:
+                at = end + self._count(kind, argument)
+        self._seen = at - start
+        return None if owed or at > size else at
 
     @property
     def bytes_announced(self) -> int:

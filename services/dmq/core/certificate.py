@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from router.core.wire.codec import encode
-from router.core.wire.crypto import PublicKey, Signature, SigningKey, verify
+from router.core.wire.crypto import SIGNATURE_BYTES, PublicKey, Signature, SigningKey, verify
 from router.core.wire.text import bech32_encode
 
 from .cbor import Reader
 
 POOL_ID_BYTES = 28
 NUMBER_BITS = 64
+KES_KEY_BYTES = 32
+SIGNED_BYTES = KES_KEY_BYTES + 2 * 8
+"""The length of what the cold key signs, which begins with the KES key."""
+_COLD_AT = SIGNED_BYTES + SIGNATURE_BYTES
 
 
 class PoolId(bytes):
@@ -47,9 +51,12 @@ class Certificate:
     signature: Signature
     cold_key: PublicKey
     pool: PoolId = field(init=False, compare=False)
+    packed: bytes = field(init=False, compare=False, repr=False)
+    """What is to be verified of it as one string of bytes: what is signed, the signature, the cold key."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pool", pool_of(self.cold_key))
+        object.__setattr__(self, "packed", self.signed + self.signature + self.cold_key)
 
     @property
     def signed(self) -> bytes:
@@ -67,6 +74,11 @@ class Certificate:
     def inner(self) -> list[bytes | int]:
         """Return the certificate without its cold key, in the form of messages, where the key stands beside it."""
         return [bytes(self.kes_key), self.issue_number, self.start_period, bytes(self.signature)]
+
+
+def is_signed(packed: bytes) -> bool:
+    """Whether the certificate with these `packed` bytes is signed by its cold key."""
+    return verify(packed[_COLD_AT:], packed[:SIGNED_BYTES], packed[SIGNED_BYTES:_COLD_AT])
 
 
 def pool_of(cold_key: bytes) -> PoolId:

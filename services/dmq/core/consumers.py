@@ -8,11 +8,11 @@ goes out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 from router.service import contract as c
 
+from . import notes
 from . import notification as n
 from .cursor import Cursor
 from .holdings import Holdings
@@ -75,7 +75,7 @@ class Consumers:
         if self._holdings.cursors[name].give_again(number):
             yield from self._holdings.cursor(name, with_aside=True)
             if (row := self._holdings.mempool.get(number)) is not None:
-                yield c.Note("dmq_given_again", id_of(row.id), fields={"consumer": name})
+                yield notes.given_again(row, name)
 
     # -- cursors -------------------------------------------------------------------------------------------
 
@@ -97,9 +97,8 @@ class Consumers:
         numbers = self._cursor(talk).requested()
         if not numbers or not talk.consumer:
             return
-        for number in numbers:
-            if (row := self._holdings.mempool.get(number)) is not None:
-                yield c.Note("dmq_read", id_of(row.id), fields={"consumer": talk.consumer, "pool": row.pool.hex()})
+        rows = map(self._holdings.mempool.get, numbers)
+        yield from notes.read([row for row in rows if row is not None], talk.consumer)
         yield from self._holdings.cursor(talk.consumer)
 
     def _broke_off(self, name: str) -> Iterator[c.Deed]:
@@ -109,7 +108,7 @@ class Consumers:
         number = cursor.broke_off()
         yield from self._holdings.cursor(name, with_aside=number is not None)
         if number is not None and (row := self._holdings.mempool.get(number)) is not None:
-            yield c.Note("dmq_set_aside", id_of(row.id), fields={"consumer": name, "pool": row.pool.hex()})
+            yield notes.set_aside(row, name)
 
     # -- replies -------------------------------------------------------------------------------------------
 
@@ -125,7 +124,7 @@ class Consumers:
         return True
 
     def _reply(self, talk: Talk, found: list[Row]) -> n.Message:
-        wires = tuple(self._holdings.wire(row) for row in found)
+        wires = self._holdings.wires(found)
         if isinstance(talk.waiting, n.MsgNextMessages):
             return n.MsgHasMessages(wires) if wires else n.MsgNoMessages()
         if talk.revision.notification.name == "overview-2025-04":
@@ -138,8 +137,3 @@ class Consumers:
     def _forget(self, talk: Talk) -> None:
         talk.waiting = None
         self._blocked.pop(talk, None)
-
-
-def id_of(own_id: bytes) -> c.MessageId:
-    """Return the id of a message for the log: its own, or the digest of an id of another length."""
-    return c.MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())

@@ -9,13 +9,13 @@ on disk, and are read from there for each reply. The rows are those of rows.py, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from router.service import contract as c
 
-from . import rows
+from . import notes, rows
 from .authentication import Authentication, Moment, Topic
 from .certificate import PoolId
 from .cursor import Cursor
@@ -48,14 +48,19 @@ class Holdings:
         self.cursors: dict[str, Cursor] = {}
         self.counts: Counter[str] = Counter()
         self._kept_counts: dict[str, int] = {}
+        self._kept_last = 0
         self._just_taken: dict[int, bytes] = {}
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.mempool!r}, {len(self.cursors)} consumers>"
 
-    def begin(self) -> None:
-        """Begin to decide on a new event: `kept` shows the rows of earlier decisions."""
+    def settled(self) -> Iterator[c.Deed]:
+        """Yield what keeps the last number and the counts; from now on `kept` shows what was taken until now."""
         self._just_taken.clear()
+        if self.mempool.last != self._kept_last:
+            self._kept_last = self.mempool.last
+            yield self._state()
+        yield from self.counted()
 
     # -- the start -----------------------------------------------------------------------------------------
 
@@ -76,20 +81,25 @@ class Holdings:
             self._kept_counts = _COUNTS.decode(self._kept[COUNTS])
             self.counts.update(self._kept_counts)
         named = frozenset(consumers)
-        found: list[Row] = []
-        for key in sorted(self._kept):
-            kind, rest = key[:2], key[2:]
-            if kind == ROW:
-                found.append(rows.read_row(rows.number_of(rest), self._kept[key]))
-            elif kind == RECORD:
-                self.authentication.records[PoolId(rest)] = rows.read_record(self._kept[key], now)
-            elif kind == CURSOR and rest.decode() in named:
-                self.cursors[rest.decode()] = rows.read_cursor(self._kept[key], self._kept.get(ASIDE + rest))
-            elif kind in (CURSOR, ASIDE) and rest.decode() not in named:
-                yield c.Keep(key, None)
+        found = (rows.read_row(rows.number_of(key), row) for key, row in c.kept_under(self._kept, ROW))
         self.mempool.restore(found, rows.read_state(state).last if state else 0)
-        for name in named - self.cursors.keys():
+        self._kept_last = self.mempool.last
+        for pool, record in c.kept_under(self._kept, RECORD):
+            self.authentication.records[PoolId(pool)] = rows.read_record(record, now)
+        yield from self._restore_cursors(named)
+
+    def _restore_cursors(self, named: frozenset[str]) -> Iterator[c.Deed]:
+        aside = dict(c.kept_under(self._kept, ASIDE))
+        for key, cursor in c.kept_under(self._kept, CURSOR):
+            if key.decode() in named:
+                self.cursors[key.decode()] = rows.read_cursor(cursor, aside.get(key))
+            else:
+                yield c.Keep(CURSOR + key, None)
+                yield c.Keep(ASIDE + key, None)
+                yield notes.gone(key.decode())
+        for name in sorted(named - self.cursors.keys()):
             self.cursors[name] = Cursor()
+            yield from self.cursor(name)
 
     def _take_state(self, state: rows.State) -> None:
         if (state.encoding, state.magic) != (self._encoding.name, self._magic):
@@ -113,12 +123,15 @@ class Holdings:
         wire = self._just_taken[row.number] = self._encoding.notified(message)
         return row, [
             c.Keep(MESSAGE + number, wire), c.Keep(ROW + number, rows.encode_row(row)),
-            c.Keep(RECORD + pool, record), self._state(), *self.counted(),
+            c.Keep(RECORD + pool, record),
         ]  # fmt: skip
 
-    def wire(self, row: Row) -> bytes:
-        """Return the message as consumers get it."""
-        return self._just_taken.get(row.number) or self._kept[MESSAGE + rows.key_of(row.number)]
+    def wires(self, found: Sequence[Row]) -> tuple[bytes, ...]:
+        """Return these messages as consumers get them."""
+        just = self._just_taken
+        keys = [MESSAGE + rows.key_of(row.number) for row in found if row.number not in just]
+        kept = iter(c.kept_values(self._kept, keys) if keys else ())
+        return tuple([just[row.number] if row.number in just else next(kept) for row in found])
 
     def expire(self, wall_s: float) -> Iterator[tuple[Row, list[c.Deed]]]:
         """Forget the messages whose expiry has come; yield each with the deeds that remove it."""

@@ -57,6 +57,7 @@ class Row(NamedTuple):
 class _Share:
     """The live messages of one pool, and the times from which the last ones are offered to peers, in order."""
 
+    pool: PoolId
     messages: int = 0
     bytes: int = 0
     peers_at: tuple[float, ...] = ()
@@ -92,7 +93,7 @@ class Mempool:
     def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
         """Return why there is no room for the message, first by the pool's own limits; None if there is."""
         limits, size = self._limits, len(message.wire)
-        share = self._shares.get(message.certificate.pool, _Share())
+        share = self._shares.get(message.certificate.pool) or _Share(message.certificate.pool)
         if (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
             return Rejected(Fault.PACE_FULL, f"{waiting} wait")
         if share.messages >= limits.pool_messages_max or share.bytes + size > limits.pool_bytes_max:
@@ -104,7 +105,8 @@ class Mempool:
     def take(self, message: SignedMessage, expires_at: float, moment: Moment) -> Row:
         """Take a message that has passed all checks, and return its row."""
         pool = message.certificate.pool
-        former = self._shares.get(pool, _Share()).peers_at
+        share = self._shares.get(pool)
+        former = share.peers_at if share is not None else ()
         peers_at = max(moment.wall_s, former[-1] + self._limits.pause_s) if former else moment.wall_s
         row = Row(self.last + 1, message.id, pool, len(message.wire), expires_at, peers_at)
         self._add(row)
@@ -141,6 +143,10 @@ class Mempool:
         """Yield the live messages with numbers above this one, in order."""
         return self._rows.after(number)
 
+    def live_by_pool(self) -> list[tuple[PoolId, int]]:
+        """Return how many messages of each pool are live."""
+        return [(pool, share.messages) for pool, share in self._shares.items() if share.messages]
+
     def served(self, own_id: bytes) -> int | None:
         """Return the number of the message that peers get under this id: the latest."""
         return max(self._numbers(own_id), default=None)
@@ -150,7 +156,9 @@ class Mempool:
         return found if isinstance(found, tuple) else (found,)
 
     def _add(self, row: Row) -> None:
-        share = self._shares.setdefault(row.pool, _Share())
+        share = self._shares.get(row.pool)
+        if share is None:
+            share = self._shares[row.pool] = _Share(row.pool)
         share.messages += 1
         share.bytes += row.size
         share.peers_at = (*share.peers_at, row.peers_at)[-self._limits.paced_max :]
@@ -158,7 +166,7 @@ class Mempool:
         self.last = row.number
         former = self._numbers(row.id)
         self._by_id[row.id] = (*former, row.number) if former else row.number
-        self._rows.add(row)
+        self._rows.add(row, share.pool)
         self._by_second.setdefault(ceil(row.expires_at), array("Q")).append(row.number)
 
     def _remove(self, row: Row, wall_s: float) -> None:
@@ -190,13 +198,14 @@ class _Rows:
     def __len__(self) -> int:
         return len(self._numbers) - self._dead
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row, pool: PoolId) -> None:
+        """Add a row; `pool`: the one object for all of its pool."""
         self._numbers.append(row.number)
         self._sizes.append(row.size)
         self._expiries.append(row.expires_at)
         self._peers_at.append(row.peers_at)
         self._ids.append(row.id)
-        self._pools.append(row.pool)
+        self._pools.append(pool)
 
     def get(self, number: int) -> Row | None:
         place = bisect_left(self._numbers, number)

@@ -28,8 +28,9 @@ SENT_BYTES_MAX = 12_288
 """The longest payload that is sent; payloads of up to 65,535 bytes are read."""
 SDU_S = 30.0
 SDU_HANDSHAKE_S = 10.0
-"""Seconds that an SDU may take from its first byte to its last: after the handshake, and during it. Silence between
-SDUs has no limit here."""
+"""How long an SDU may take from its first byte to its last; while none is under way, silence has no limit here."""
+MESSAGE_S = 60.0
+"""How long a message may take whose SDUs come one by one, as from a client that sends a byte in each."""
 RESPONDER_BIT = 0x8000
 CLOCK_US = 1 << 32
 
@@ -49,12 +50,21 @@ class Demultiplexer:
     """Reads SDUs from a stream that is cut anywhere; keeps no more than an unfinished head."""
 
     def __init__(self, channels: Iterable[Channel]) -> None:
-        """`channels`: those on which the other side may speak now."""
-        self.channels = frozenset(channels)
+        """`channels`: what the other side may speak on now."""
+        self.channels = channels
         self._head = b""
         self._channel: Channel = (0, Agency.INITIATOR)
         self._left = 0
         self._began_s = inf
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        return self._channels
+
+    @channels.setter
+    def channels(self, channels: Iterable[Channel]) -> None:
+        self._channels = frozenset(channels)
+        self._known: dict[int, Channel] = {}
 
     def __repr__(self) -> str:
         state = f"{self._left} bytes of an SDU to come" if self._left else f"{len(self._head)} bytes of a head"
@@ -86,7 +96,7 @@ class Demultiplexer:
         end = at + HEAD.size - len(self._head)
         self._began_s = min(self._began_s, now_s)
         self._head += data[at:end]
-        if len(self._head) < HEAD.size:
+        if end > len(data):
             return len(data)
         _, numbered, length = HEAD.unpack(self._head)
         self._channel, self._left, self._head = self._judged(numbered), length, b""
@@ -95,10 +105,13 @@ class Demultiplexer:
         return end
 
     def _judged(self, numbered: int) -> Channel:
+        if (known := self._known.get(numbered)) is not None:
+            return known
         number = numbered & ~RESPONDER_BIT
         sender = Agency.RESPONDER if numbered & RESPONDER_BIT else Agency.INITIATOR
         if (number, sender) in self.channels:
-            return number, sender
+            found = self._known[numbered] = number, sender
+            return found
         if any(known == number for known, _ in self.channels):
             raise _wrong(Reason.UNSUPPORTED, f"protocol {number} does not run here for the {sender.value}")
         raise _wrong(Reason.UNSUPPORTED, f"protocol {number} is unknown (UnknownMiniProtocol)")
@@ -121,6 +134,8 @@ class Inbox:
         self._scanner: ItemScanner | None = None
         self._start = 0
         self._after_loose = False
+        self.taken = 0
+        """How many messages have been taken."""
 
     def __repr__(self) -> str:
         return f"<Inbox of {len(self._bytes)} bytes, {self._bytes_max} at most>"
@@ -149,6 +164,7 @@ class Inbox:
         message = bytes(self._bytes[:end])
         del self._bytes[:end]
         self._scanner, self._after_loose = None, bool(self._start)
+        self.taken += 1
         return message
 
     def _begins(self) -> bool:
@@ -168,8 +184,8 @@ class Multiplexer:
     """Cuts messages into SDUs, each protocol in turn, so that a long message does not hold up another protocol."""
 
     def __init__(self) -> None:
-        self._turns: deque[Channel] = deque()
-        self._waiting: dict[Channel, bytearray] = {}
+        self._turns: deque[int] = deque()  # the protocols' numbers, as in a head
+        self._waiting: dict[int, bytearray] = {}
 
     def __repr__(self) -> str:
         return f"<Multiplexer with {len(self)} bytes for {len(self._turns)} protocols>"
@@ -178,32 +194,41 @@ class Multiplexer:
         """Return how many bytes of messages wait; the protocols' turns bound this number."""
         return sum(map(len, self._waiting.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
     def add(self, channel: Channel, message: bytes) -> None:
-        if channel not in self._waiting:
-            self._waiting[channel] = bytearray()
-            self._turns.append(channel)
-        self._waiting[channel] += message
+        numbered = _numbered(channel)
+        waiting = self._waiting.get(numbered)
+        if waiting is None:
+            waiting = self._waiting[numbered] = bytearray()
+            self._turns.append(numbered)
+        waiting += message
 
     def take(self, clock_us: int, payload_bytes_max: int = SENT_BYTES_MAX) -> bytes:
         """Return the next SDU, or b"" if nothing waits; `clock_us`: a clock that never steps, in microseconds."""
         if not self._turns:
             return b""
-        channel = self._turns.popleft()
-        waiting = self._waiting[channel]
+        numbered = self._turns.popleft()
+        waiting = self._waiting[numbered]
         payload = bytes(waiting[:payload_bytes_max])
-        del waiting[:payload_bytes_max]
-        if waiting:
-            self._turns.append(channel)
+        if len(payload) < len(waiting):
+            del waiting[:payload_bytes_max]
+            self._turns.append(numbered)
         else:
-            del self._waiting[channel]
-        return sdu(channel, payload, clock_us)
+            del self._waiting[numbered]
+        return HEAD.pack(clock_us % CLOCK_US, numbered, len(payload)) + payload
 
 
 def sdu(channel: Channel, payload: bytes, clock_us: int) -> bytes:
     """Return one SDU with this payload."""
+    return HEAD.pack(clock_us % CLOCK_US, _numbered(channel), len(payload)) + payload
+
+
+def _numbered(channel: Channel) -> int:
+    """Return the protocol's number with the bit of the side that speaks."""
     number, sender = channel
-    numbered = number | (RESPONDER_BIT if sender is Agency.RESPONDER else 0)
-    return HEAD.pack(clock_us % CLOCK_US, numbered, len(payload)) + payload
+    return number | RESPONDER_BIT if sender is Agency.RESPONDER else number
 
 
 def _wrong(reason: Reason, text: str) -> RemoteProtocolError:

@@ -36,9 +36,10 @@ _NOT_HONOURED = {
     ),
     "CardanoNodeSocket": "stake comes from a file or a command, not from cardano-node",
     "ShelleyGenesisHash": "the genesis file is taken as it is",
-    "TraceOptions": "this node has a log of its own, and no metrics yet",
-    "TraceOptionMetricsPrefix": "this node has no metrics yet",
 }  # fmt: skip
+TRACES = "TraceOptions"
+_PROMETHEUS = re.compile(r"PrometheusSimple(?: +(suffix|nosuffix))?(?: +([^ ]+))? +([0-9]{1,5})", re.ASCII)
+"""The backend of dmq-node's tracing that serves metrics: without a host, on this machine only."""
 _SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s", re.ASCII)
 
 
@@ -59,12 +60,15 @@ class NodeConfig:
     cardano_magic: int = 764_824_073
     genesis: str = "mainnet-shelley-genesis.json"
     pause_s: float = Topic().pause_s
+    metrics: str = ""
+    metrics_prefix: str = "dmq_node_"
+    metrics_suffix: bool = True
     not_honoured: tuple[str, ...] = ()
 
 
 _HONOURED = {
     "LocalAddress": "local_socket", "NetworkMagic": "magic", "CardanoNetworkMagic": "cardano_magic",
-    "ShelleyGenesisFile": "genesis",
+    "ShelleyGenesisFile": "genesis", "TraceOptionMetricsPrefix": "metrics_prefix",
 }  # fmt: skip
 
 
@@ -79,10 +83,32 @@ def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig
     sentences = tuple(
         f"{key} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
         for key in given
-        if key not in _HONOURED
+        if key not in _HONOURED and key != TRACES
     )
-    config = NodeConfig(**kept, not_honoured=sentences)  # type: ignore[arg-type]
+    traced, more = _traced(given.get(TRACES))
+    config = NodeConfig(**kept, **traced, not_honoured=(*sentences, *more))  # type: ignore[arg-type]
     return config if MIN_SIG_DELAY not in flags else _with_pause(config, flags[MIN_SIG_DELAY])
+
+
+def _traced(options: object) -> tuple[dict[str, object], list[str]]:
+    """Return what a configuration's tracing says of metrics, and a sentence of what else it says."""
+    if options is None:
+        return {}, []
+    spaces = options.values() if isinstance(options, dict) else ()
+    backends = [one for space in spaces if isinstance(space, dict) for one in _list(space.get("backends"))]
+    said = [f"{TRACES} has no effect beyond metrics: this node has a log of its own."]
+    places = [found for one in backends if (found := _PROMETHEUS.fullmatch(str(one)))]
+    if not places:
+        return {}, said
+    suffix, host, port = places[0].groups()
+    if not 0 < int(port) < 1 << 16:
+        raise BadNodeConfig(f"{TRACES} names the port {port} for PrometheusSimple; ports end at 65535")
+    host = f"[{host}]" if ":" in (host or "") else host or "127.0.0.1"
+    return {"metrics": f"tcp://{host}:{port}", "metrics_suffix": suffix != "nosuffix"}, said
+
+
+def _list(found: object) -> list[object]:
+    return found if isinstance(found, list) else []
 
 
 def _read_file(data: bytes) -> dict[str, object]:
@@ -113,6 +139,10 @@ def _checked(key: str, value: object) -> object:
             raise BadNodeConfig(
                 f"{key} is no number below 2^{MAGIC_BITS}; give a network magic, as {MAGICS['mainnet']}"
             )
+    elif key == "TraceOptionMetricsPrefix":
+        if not isinstance(value, str) or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_.]{0,31}", value):
+            raise BadNodeConfig(f"{key} is no beginning of a metric's name; write letters, digits and _")
+        return value.replace(".", "_")
     elif not isinstance(value, str) or not value or "\0" in value:
         raise BadNodeConfig(f"{key} is no path; give one as a text")
     return value

@@ -8,6 +8,7 @@ from typing import Any
 
 from router.service import contract as c
 
+from .admission import Admission
 from .consumers import Consumers
 from .holdings import ACCEPTED, Holdings
 from .stake_source import StakeSource
@@ -22,17 +23,25 @@ _KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
 class Questions:
     """Answers questions."""
 
-    def __init__(self, holdings: Holdings, talks: Talks, consumers: Consumers, stake: StakeSource) -> None:
+    def __init__(
+        self,
+        holdings: Holdings,
+        talks: Talks,
+        consumers: Consumers,
+        stake: StakeSource,
+        admission: Admission,
+    ) -> None:
         self._holdings = holdings
         self._talks = talks
         self._consumers = consumers
         self._stake = stake
+        self._admission = admission
 
     def answer(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         words = asked.argument.split()
         match asked.word, words:
             case "status", []:
-                value = self._status(now)
+                value = self.status(now)
             case "mempool", [] | [_]:
                 value = self._mempool(words)
             case "again", [name, *ids] if name in self._holdings.cursors and len(ids) < 2:
@@ -44,7 +53,8 @@ class Questions:
                 value = {"error": f"a DMQ node knows {_KNOWN}, not {asked.word}"}
         yield c.Answer(asked.number, value)
 
-    def _status(self, now: c.Now) -> dict[str, Any]:
+    def status(self, now: c.Now) -> dict[str, Any]:
+        """Return what `router dmq status` shows."""
         holdings = self._holdings
         mempool, stake = holdings.mempool, holdings.authentication.stake
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
@@ -52,6 +62,7 @@ class Questions:
             "mempool": {"messages": len(mempool), "bytes": mempool.bytes},
             "accepted": holdings.counts[ACCEPTED],
             "rejected": rejected,
+            "verified": self._admission.verifications,
             "consumers": [
                 {"name": name, "lag": cursor.lag(mempool), "set_aside": len(cursor.set_aside),
                  "connected": name in self._consumers.connected}

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+import cbor2
+
 from router.core.wire.codec import Malformed, encode, first_of
 
 from .authentication import Moment, PoolRecord
@@ -71,8 +73,25 @@ def encode_row(row: Row) -> bytes:
 
 def read_row(number: int, data: bytes) -> Row:
     """Return the row of that message; raise `BadRow`."""
-    own_id, pool, size, expires_at, peers_at = _read(data, f"the row of message {number}", _row)
+    found = _quickly(data)
+    if found is None:
+        found = _read(data, f"the row of message {number}", _row)
+    own_id, pool, size, expires_at, peers_at = found
     return Row(number, own_id, PoolId(pool), size, expires_at / _NS, peers_at / _NS)
+
+
+def _quickly(data: bytes) -> tuple[bytes, bytes, int, int, int] | None:
+    """Return what a row holds if it is as we write it: there may be 100,000 of them at a start."""
+    try:
+        own_id, pool, size, expires_at, peers_at = cbor2.loads(data)
+    except (cbor2.CBORDecodeError, ValueError, TypeError, RecursionError, OverflowError):
+        return None
+    found = own_id, pool, size, expires_at, peers_at
+    kinds = tuple(map(type, found)) == (bytes, bytes, int, int, int)
+    fits = kinds and len(own_id) <= FREE_ID_BYTES_MAX and len(pool) == POOL_ID_BYTES
+    if not fits or not 0 <= size < 1 << SIZE_BITS or min(expires_at, peers_at) < 0:
+        return None
+    return found if max(expires_at, peers_at) < 1 << TIME_BITS and encode(list(found)) == data else None
 
 
 def encode_record(record: PoolRecord, now: Moment) -> bytes:

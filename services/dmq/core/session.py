@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
@@ -16,7 +17,7 @@ from router.core.wire.codec import Malformed, TooLarge
 from router.core.wire.reasons import Reason
 
 from . import handshake, notification, submission
-from .mux import SDU_HANDSHAKE_S, SDU_S, Demultiplexer, Inbox, Multiplexer
+from .mux import MESSAGE_S, SDU_HANDSHAKE_S, SDU_S, Demultiplexer, Inbox, Multiplexer
 from .revision import Revision
 from .signed_message import SignedMessage
 
@@ -48,6 +49,7 @@ class _Talk:
         self.inbox = inbox
         self.decode = decode
         self.encode = encode
+        self.partial = (0, inf)  # how many messages had been taken when a part of one was seen first, and when
 
 
 class Session:
@@ -65,7 +67,7 @@ class Session:
                 self._machine(handshake.TABLE), Inbox(WAITING_BYTES_MAX), hands.decode_message, hands.encode_message
             ),
             submission.NUMBER: _Talk(
-                self._machine(submission.TABLE), Inbox(WAITING_BYTES_MAX), hears.decode_message, hears.encode_message
+                self._machine(submission.TABLE), Inbox(WAITING_BYTES_MAX), hears.decode_item, hears.encode_message
             ),
             notification.NUMBER: _Talk(
                 self._machine(told.table), Inbox(WAITING_BYTES_MAX + longest, told.loose), told.decode, told.encode
@@ -89,6 +91,17 @@ class Session:
         """Return when, by the clock given to `hear`, an SDU is overdue; infinity if none is under way."""
         return self._demultiplexer.deadline_s(SDU_S if self.is_open else SDU_HANDSHAKE_S)
 
+    def is_stuck(self, now_s: float) -> bool:
+        """Whether a part of a message has waited for its rest for `MESSAGE_S`; to be asked about once a second."""
+        is_late = False
+        for talk in self._talks.values():
+            if talk.machine.agency is not self._peer or not len(talk.inbox):
+                talk.partial = 0, inf
+            elif talk.partial[1] == inf or talk.partial[0] != talk.inbox.taken:
+                talk.partial = talk.inbox.taken, now_s
+            is_late |= now_s - talk.partial[1] >= MESSAGE_S
+        return is_late
+
     def is_our_turn(self, number: int) -> bool:
         return self._talks[number].machine.agency is self._we
 
@@ -107,6 +120,11 @@ class Session:
         self._follow(number, message)
         return self._collected(self._waiting(number))
 
+    @property
+    def has_to_write(self) -> bool:
+        """Whether something is queued."""
+        return bool(self._multiplexer)
+
     def take(self, clock_us: int) -> bytes:
         """Return the next SDU to write, or b"" if nothing is queued; `clock_us` as in `Multiplexer.take`."""
         return self._multiplexer.take(clock_us)
@@ -124,8 +142,26 @@ class Session:
 
     def _hear(self, data: bytes, now_s: float) -> Iterator[Heard]:
         for (number, _), payload in self._demultiplexer.feed(data, now_s):
+            if number == submission.NUMBER and (whole := self._submitted(payload)) is not None:
+                yield whole
+                continue
             self._talks[number].inbox.add(payload)
             yield from self._waiting(number)
+
+    def _submitted(self, payload: bytes) -> Heard | None:
+        """Return the submitted message that an SDU holds, all of it and nothing else, as nearly all do; None: whatever
+        it holds is to be cut out of its protocol's bytes."""
+        talk = self._talks[submission.NUMBER]
+        if talk.inbox or talk.machine.agency is not self._peer or self.ends:
+            return None
+        if not payload.startswith(submission.SUBMITS) or len(payload) > talk.machine.bytes_max:
+            return None
+        try:
+            message = self._revision.encoding.read(payload[len(submission.SUBMITS) :])
+        except Malformed:
+            return None
+        talk.machine.step(self._peer, submission.MsgSubmitMessage)
+        return Heard(submission.NUMBER, Submitted(message))
 
     def _waiting(self, number: int) -> Iterator[Heard]:
         """Yield the waiting messages of a protocol whose turn it is."""

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from router.core.wire.crypto import SIGNATURE_BYTES, verify
 
-from .certificate import Certificate
+from .certificate import KES_KEY_BYTES, is_signed
 from .fault import Fault
 from .kes import KesPath, leaf_of, path_of
 
@@ -24,9 +24,10 @@ V = TypeVar("V")
 
 
 class SignatureCheck(NamedTuple):
-    """The signatures to verify of a message. `evolutions`: the KES evolutions in which it may have been signed."""
+    """What is to be verified of a message; `certificate`: its `packed` bytes; `evolutions`: the KES evolutions in which
+    it may have been signed."""
 
-    certificate: Certificate
+    certificate: bytes
     signed: bytes
     kes_signature: bytes
     evolutions: tuple[int, ...]
@@ -59,7 +60,7 @@ class SignatureChecker:
     """Verifies signatures, and remembers the parts that may come again."""
 
     def __init__(self, certificates_max: int = CERTIFICATES_MAX, paths_max: int = PATHS_MAX) -> None:
-        self._certificates = _Verified[Certificate, bool](certificates_max, lambda one: one.is_signed() or None)
+        self._certificates = _Verified[bytes, bool](certificates_max, lambda one: is_signed(one) or None)
         self._leaves = _Verified[KesPath, bytes](paths_max, leaf_of)
 
     def __repr__(self) -> str:
@@ -69,10 +70,11 @@ class SignatureChecker:
         """Return which signature is wrong, the certificate's first; None if both are right."""
         if not self._certificates(check.certificate):
             return Fault.BAD_CERTIFICATE
-        if not any(self._signs(check, evolution) for evolution in check.evolutions):
-            return Fault.BAD_SIGNATURE
-        return None
+        for evolution in check.evolutions:
+            if self._signs(check, evolution):
+                return None
+        return Fault.BAD_SIGNATURE
 
     def _signs(self, check: SignatureCheck, evolution: int) -> bool:
-        leaf = self._leaves(path_of(check.certificate.kes_key, evolution, check.kes_signature))
+        leaf = self._leaves(path_of(check.certificate[:KES_KEY_BYTES], evolution, check.kes_signature))
         return leaf is not None and verify(leaf, check.signed, check.kes_signature[:SIGNATURE_BYTES])

@@ -10,11 +10,14 @@ encoding is configured, never guessed.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from router.core.wire.codec import encode
+from router.core.wire.crypto import PublicKey, Signature
 
 from .cbor import Reader, array_of, read_head
 from .certificate import Certificate, read_certificate, read_cold_key, read_inner
@@ -110,13 +113,21 @@ class Dmq05:
         self._body = body
 
     def read(self, wire: bytes) -> SignedMessage:
+        front = _FRONT_05.match(wire)
+        if front is not None:
+            body = slice(front.end(), front.end() + int.from_bytes(front[2] or front[3], "big"))
+            if (found := _by_offsets(wire, front[1], front.end(1), body, self._body)) is not None:
+                return found
+        return self._read(wire)
+
+    def _read(self, wire: bytes) -> SignedMessage:
+        """Read any spelling, item by item, and say what is wrong."""
         reader = Reader(wire)
         reader.array("the message", 5)
         own_id = wire[reader.octets("the id", ID_BYTES)]
         start = reader.at
         reader.array("the payload", 3)
-        payload = _payload(reader, self._body)
-        return _rest(reader, own_id, slice(start, reader.at), payload)
+        return _rest(reader, own_id, start, reader.octets("the body", *self._body))
 
     def write(self, draft: Draft) -> bytes:
         payload = encode([draft.body, draft.kes_period, draft.expires_at])
@@ -146,8 +157,7 @@ class Dmq04:
         start = reader.at
         reader.array("the payload", 4)
         own_id = wire[reader.octets("the id", 0, FREE_ID_BYTES_MAX)]
-        payload = _payload(reader, self._body)
-        return _rest(reader, own_id, slice(start, reader.at), payload)
+        return _rest(reader, own_id, start, reader.octets("the body", *self._body))
 
     def write(self, draft: Draft) -> bytes:
         """Return the encoded message, whose id is mithril's of that time: Blake2b-512 of body, KES period and
@@ -218,14 +228,50 @@ def digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=ID_BYTES).digest()
 
 
-def _payload(reader: Reader, bounds: BodyBounds) -> tuple[slice, int, int]:
-    body = reader.octets("the body", *bounds)
-    return body, reader.uint("the KES period", 64), reader.uint("the expiry", 32)
+_FRONT_05 = re.compile(rb"\x85\x58\x20(.{32})\x83(?:\x58(.)|\x59(..))", re.DOTALL)
+_UINT = rb"[\x00-\x17]|\x18.|\x19.."
+_REST = re.compile(
+    rb"(%(u)b|\x1a.{4}|\x1b.{8})(%(u)b|\x1a.{4})\x59\x01\xc0(.{448})"
+    rb"\x84\x58\x20(.{32})(%(u)b|\x1a.{4}|\x1b.{8})(%(u)b|\x1a.{4}|\x1b.{8})\x58\x40(.{64})\x58\x20(.{32})"
+    % {b"u": _UINT},
+    re.DOTALL,
+)
+"""What stands behind a body as everybody writes it, by offsets; another spelling is read item by item."""
+_KNOWN_MAX = 1024
+"""How many certificates are kept as read: a pool's comes again with each of its messages."""
 
 
-def _rest(reader: Reader, own_id: bytes, signed: slice, payload: tuple[slice, int, int]) -> SignedMessage:
-    """Read the parts after the payload in the deployed encodings."""
-    body, kes_period, expires_at = payload
+@lru_cache(_KNOWN_MAX)
+def _certificate(kes_key: bytes, issue_number: bytes, start: bytes, signature: bytes, cold_key: bytes) -> Certificate:
+    numbers = _uint(issue_number), _uint(start)
+    return Certificate(PublicKey(kes_key), *numbers, Signature(signature), PublicKey(cold_key))
+
+
+def forget_certificates() -> None:
+    """Forget the certificates that are kept as read, for who measures what reading them costs."""
+    _certificate.cache_clear()
+
+
+def _uint(item: bytes) -> int:
+    return item[0] if len(item) == 1 else int.from_bytes(item[1:], "big")
+
+
+def _by_offsets(wire: bytes, own_id: bytes, start: int, body: slice, bounds: BodyBounds) -> SignedMessage | None:
+    """Return the message of a deployed encoding whose payload begins at `start`; None if what stands behind its body is
+    spelled otherwise, or the body has another length."""
+    found = _REST.fullmatch(wire, body.stop)
+    if found is None or not bounds.least <= body.stop - body.start <= bounds.most:
+        return None
+    period, expires_at, signature, *certified = found.groups()
+    certificate, signed = _certificate(*certified), slice(start, found.end(2))
+    return SignedMessage(wire, own_id, body, signed, signature, certificate, _uint(period), _uint(expires_at))
+
+
+def _rest(reader: Reader, own_id: bytes, start: int, body: slice) -> SignedMessage:
+    """Read what stands behind the body, item by item."""
+    reader.at = body.stop
+    kes_period, expires_at = reader.uint("the KES period", 64), reader.uint("the expiry", 32)
+    signed = slice(start, reader.at)
     signature = reader.data[reader.octets("the KES signature", SIGNATURE_KES_BYTES)]
     certificate = Certificate(*read_inner(reader), read_cold_key(reader))
     reader.finish("the message")

@@ -81,7 +81,9 @@ TABLE: Table = {
     St.DONE: Row(Agency.NOBODY),
 }
 _TWO = {"cip-29ffe0e": Fault.TTL_TOO_LARGE}
-"""The meaning of reason 2 in an encoding of messages; else expired."""
+"""What reason 2 stands for in an encoding of messages; else expired."""
+SUBMITS = b"\x82\x00"
+"""How a MsgSubmitMessage begins, as everybody writes it."""
 _OTHER = (Fault.MEMPOOL_FULL, Fault.POOL_FULL, Fault.PACE_FULL)
 
 
@@ -99,7 +101,7 @@ def encode_message(message: Message) -> bytes:
         case MsgSubmitMessage(submitted):
             return array_of(b"\x00", submitted)
         case MsgAcceptMessage():
-            return encode([1])
+            return b"\x81\x01"
         case MsgRejectMessage(kind, text):
             reason = [kind.value, clean(text, TEXT_BYTES_MAX)] if kind in WITH_TEXT else [kind.value]
             return encode([2, reason])
@@ -120,6 +122,12 @@ def decode_message(data: bytes) -> Message:
     found = _read(reader, kind)
     reader.finish("the message")
     return found
+
+
+def decode_item(item: bytes) -> Message:
+    """Return the message, like `decode_message`, of bytes that are known to be one item: a submitted message, the bulk
+    of what comes, is cut out without reading it twice."""
+    return MsgSubmitMessage(item[2:]) if item.startswith(SUBMITS) else decode_message(item)
 
 
 def _read(reader: Reader, kind: int) -> Message:

@@ -9,6 +9,7 @@ from router.core.link.machine import Agency, RemoteProtocolError
 from router.service import contract as c
 
 from .cursor import Cursor
+from .mux import MESSAGE_S
 from .revision import Revision
 from .session import Heard, Session
 
@@ -69,12 +70,18 @@ class Talk:
             return f"no handshake within {HELLO_S:g} s"
         if now_s >= self.session.deadline_s():
             return "a part of an SDU came, and the rest did not in time"
+        if self.session.is_stuck(now_s):
+            return f"a part of a message came, and the rest did not within {MESSAGE_S:g} s"
         return ""
 
     def written(self, now_s: float) -> list[c.Deed]:
-        """Return the deeds that write all queued bytes, and close the connection if it has ended."""
+        """Return what writes all that was said, and closes the connection if it has ended."""
+        if not (self.session.has_to_write or self.fault or self.session.ends):
+            return []
         clock_us = int(now_s * 1e6) & 0xFFFFFFFF
-        data = b"".join(iter(lambda: self.session.take(clock_us), b""))
+        data = self.session.take(clock_us)
+        while more := self.session.take(clock_us):
+            data += more
         deeds: list[c.Deed] = [c.Write(self.door, self.peer, data)] if data else []
         if self.fault or self.session.ends:
             deeds.append(c.Write(self.door, self.peer, b""))

@@ -28,18 +28,15 @@ class Talks:
         self._revision = revision
         self._most = clients_max
         self._talks: dict[tuple[str, str], Talk] = {}
+        self._strangers: set[Talk] = set()
         self._causes: list[str] = []
         self.broken_off = 0
 
     def __repr__(self) -> str:
-        return f"<Talks: {len(self)} of {self._most}, {self._strangers} without a handshake>"
+        return f"<Talks: {len(self)} of {self._most}, {len(self._strangers)} without a handshake>"
 
     def __len__(self) -> int:
         return len(self._talks)
-
-    @property
-    def _strangers(self) -> int:
-        return sum(not talk.is_open for talk in self._talks.values())
 
     def get(self, door: str, peer: str) -> Talk | None:
         return self._talks.get((door, peer))
@@ -49,18 +46,24 @@ class Talks:
         cause = ""
         if len(self._talks) >= self._most:
             cause = f"more than {self._most} clients at once (clients_max)"
-        elif self._strangers * HELLOS_SHARE >= self._most:
+        elif len(self._strangers) * HELLOS_SHARE >= self._most:
             cause = f"more than {self._most // HELLOS_SHARE} clients without a handshake at once"
         if cause:
             self._count(cause)
             yield c.Write(door, peer, b"")
             return
         consumer = door.removeprefix(_NAMED) if door.startswith(_NAMED) else ""
-        self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
+        talk = self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
+        self._strangers.add(talk)
+
+    def greeted(self, talk: Talk) -> None:
+        """Hear that both ends have agreed on a version."""
+        self._strangers.discard(talk)
 
     def closed(self, talk: Talk) -> None:
         """Record the end of a connection, and count it if the node caused it."""
         del self._talks[talk.door, talk.peer]
+        self._strangers.discard(talk)
         if talk.fault:
             self._count(talk.fault)
 

@@ -11,8 +11,8 @@ from router.core.link.allowance import Allowance
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
-from .consumers import id_of
 from .fault import Rejected
+from .notes import id_of
 from .signed_message import SignedMessage
 
 PER_S, BURST = 10.0, 200.0

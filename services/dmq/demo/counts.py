@@ -4,16 +4,19 @@ other."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from services.dmq import reasons
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.demo.script import SIGNERS, Line, Script
 from services.dmq.demo.signers import ACCEPTED, REJECTED, UNKNOWN
 from services.dmq.demo.stage import CONSUMERS, Played
 
 PAUSE_S = 60
+NAME = "dmq"
+COLUMNS = ("messages", "owed", "done", "ended", "pending", "unknown", "unaccounted", "doubled")
 Key = tuple[str, str]
 """Id and pool of a message, since an id alone does not identify it."""
 
@@ -37,15 +40,15 @@ def _keys(reply: dict[str, Any]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """All counts, and the checks made of them. `fates`: the answers of `router why`, by id. `peers_at`: the live
-    messages, and the times from which peers get each."""
+    """All that was counted, and what is to be made of it. `fates`: what `router why` says, by id.
+    `peers_at`: the live messages, and when peers may hear of each. `audit`: what the router's audit found."""
 
     script: Script
     played: Played
     fates: dict[str, dict[str, Any]]
     status: dict[str, Any]
     peers_at: dict[Key, int]
-    unaccounted: int = 0
+    audit: Mapping[str, Any] = field(default_factory=dict)
 
     def untold(self) -> list[str]:
         """Return the ids of messages whose events are not all in the log yet; events come into it after the answer."""
@@ -94,7 +97,21 @@ class Counts:
         yield Check("of which router why tells that they were accepted and read", len(known), known == accepted)
         told = [number for number in rejected if self._is_rejection_told(lines[number])]
         yield Check("of which router why tells the reason", len(told), told == rejected)
-        yield Check("unaccounted for by router audit", self.unaccounted, not self.unaccounted)
+        yield from self._audited(len(accepted), len(unknown))
+
+    def _audited(self, accepted: int, unknown: int) -> Iterator[Check]:
+        """Yield what the router's audit must find in the log: each message that was taken, at each aggregator."""
+        row = next((one for one in self.audit["services"] if one["service"] == NAME), dict.fromkeys(COLUMNS, 0))
+        taken, owed, ends = row["messages"], row["owed"], self.audit["service_ends"]
+        yield Check("taken, by router audit", taken, accepted <= taken <= accepted + unknown)
+        yield Check("of these owed to the aggregators", owed, owed == len(CONSUMERS) * taken)
+        aside = sum(one["count"] for one in ends if one["reason"] == reasons.SET_ASIDE.word)
+        yield Check("read, or set aside with a reason", row["done"] + aside, row["done"] + aside == owed)
+        yield Check("read twice", row["doubled"], not row["doubled"])
+        left = owed - sum(row[state] for state in COLUMNS[2:7])
+        yield Check("residual", left, not left)
+        lost = row["unaccounted"] + self.audit["unaccounted"]
+        yield Check("unaccounted for by router audit", lost, not lost)
 
     @staticmethod
     def _is_meant(line: Line, text: str) -> bool:
@@ -118,15 +135,17 @@ class Counts:
         return doubled
 
     def _events(self, key: Key, event: str) -> list[dict[str, Any]]:
-        """Return the fields of the events of that kind about this message."""
-        noted = self.fates.get(key[0], {}).get("noted", ())
-        return [one for one in noted if one["event"] == event and one["fields"].get("pool") == key[1]]
+        """Return the fields of such events of this message."""
+        noted = [one for one in self.fates.get(key[0], {}).get("noted", ()) if one["event"] == event]
+        return [one["fields"] | {"reason": one["reason"]} for one in noted]
 
     def _is_told(self, key: Key) -> bool:
-        readers = {one["fields"]["consumer"] for one in self._events(key, "dmq_read")}
-        aside = {one["fields"]["consumer"] for one in self._events(key, "dmq_set_aside")}
-        return bool(self._events(key, "dmq_accepted")) and readers | aside == set(CONSUMERS)
+        """Whether the log tells that the message was accepted, and what became of it at each aggregator."""
+        numbers = {one["number"] for one in self._events(key, "dmq_accepted") if one["pool"] == key[1]}
+        ends = [*self._events(key, "dmq_read"), *self._events(key, "dmq_set_aside")]
+        return bool(numbers) and {one["recipient"] for one in ends if one["number"] in numbers} == set(CONSUMERS)
 
     def _is_rejection_told(self, line: Line) -> bool:
         name = line.fault.value if line.fault is not None else ""
-        return any(one["fields"].get("name") == name for one in self._events(key_of(line), "dmq_rejected"))
+        key = key_of(line)
+        return any((one["name"], one["pool"]) == (name, key[1]) for one in self._events(key, "dmq_rejected"))

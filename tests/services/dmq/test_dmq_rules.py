@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool
 from samples.dmq_node import Host
 
+from router.core.link.machine import Agency
 from router.core.wire.crypto import Signature
 from router.service import contract as c
 from services.dmq import reasons
 from services.dmq.core import handshake as h
+from services.dmq.core.admission import AT_ONCE_IN_DOUBT, AT_ONCE_MAX
+from services.dmq.core.cbor import array_of
 from services.dmq.core.certificate import issue
 from services.dmq.core.cursor import BREAKS_MAX
 from services.dmq.core.holdings import OtherNode
-from services.dmq.core.mux import HEAD
+from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
-from services.dmq.core.submission import MsgAcceptMessage, MsgRejectMessage, RejectKind
+from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
 from services.dmq.core.talk import ANSWERS_MAX, HELLO_S
 from services.dmq.settings import Settings
 
@@ -37,16 +40,53 @@ def wire(number: int = 0, text: bytes = b"", *, expires_at: int = EXPIRES_AT) ->
     return Dmq05().write(POOLS[number].draft(text + BODY, expires_at=expires_at))
 
 
-def test_an_accepted_message_is_kept_and_noted_before_its_signer_hears() -> None:
+def test_what_comes_together_is_verified_and_noted_together_before_its_signers_hear() -> None:
+    node = host()
+    node.computes = node.settles = False
+    wires = [wire(number % len(POOLS), b"%d" % number) for number in range(AT_ONCE_MAX + 1)]
+    for one in wires:
+        assert node.connect().submit(one) is None, "its signatures are not verified yet"
+    node.settles = True
+    node.pass_time(0)
+    [job] = node.waiting
+    decided = node.rules.hear(c.Computed(job.tag, bytes(len(wires))), node.now)
+    kinds = [type(one).__name__ for one in decided if isinstance(one, c.Keep | c.Note | c.Write)]
+    assert kinds == [*["Keep"] * 3, "Write"] * len(wires)
+    settled = [one for one in node.rules.settled(node.now) if isinstance(one, c.Keep | c.Note)]
+    assert {one.key for one in settled if isinstance(one, c.Keep)} == {b"state", b"counts"}
+    [noted] = [one for one in settled if isinstance(one, c.Note)]
+    messages = [Dmq05().read(one) for one in wires]
+    assert list(noted.messages) == [one.id for one in messages]
+    assert noted.fields == {"handover": "owed", "recipients": "a,b"}
+    assert noted.each == {
+        "number": list(range(1, len(wires) + 1)), "pool": [one.certificate.pool.hex() for one in messages],
+        "bytes": [len(one) for one in wires], "due": [EXPIRES_AT] * len(wires),
+    }  # fmt: skip
+
+
+def test_few_messages_are_verified_at_once_unless_wrong_ones_come() -> None:
+    node = host()
+    node.computes = node.settles = False
+    spoilt = bytearray(wire(1))
+    spoilt[spoilt.index(Dmq05().read(wire(1)).kes_signature)] ^= 1
+    signers = [node.connect() for _ in range(AT_ONCE_IN_DOUBT + 1)]
+    for signer, one in zip(signers, (wire(0), bytes(spoilt), wire(2)), strict=True):
+        assert signer.submit(one) is None
+    node.settles = True
+    node.pass_time(0)
+    assert [signer.heard[0] for signer in signers][::2] == [ACCEPTED] * 2 and not node.waiting
+    node.settles = False
+    for signer, number in zip(signers, (0, 1, 2), strict=True):
+        assert signer.submit(wire(number, b"more")) is None
+    node.settles = True
+    node.pass_time(0)
+    assert len(node.waiting) == 1, "after a wrong signature they are verified elsewhere"
+
+
+def test_a_message_alone_is_verified_at_once() -> None:
     node = host()
     node.computes = False
-    signer = node.connect()
-    assert signer.submit(wire()) is None, "its signatures are not verified yet"
-    [job] = node.waiting
-    deeds = node.rules.hear(c.Computed(job.tag, b"\0"), node.now)
-    kinds = [type(one).__name__ for one in deeds if isinstance(one, c.Keep | c.Note | c.Write)]
-    assert kinds == [*["Keep"] * 5, "Note", "Write"]
-    assert {one.key[:2] for one in deeds if isinstance(one, c.Keep)} == {b"m ", b"r ", b"p ", b"st", b"co"}
+    assert node.connect().submit(wire()) == ACCEPTED and not node.waiting
 
 
 def test_what_was_accepted_survives_and_is_known() -> None:
@@ -88,7 +128,8 @@ def test_a_named_consumer_goes_on_where_it_acknowledged_and_others_begin_anew() 
     assert first.request() is None, "acknowledged; now it waits"
     node.connect().submit(wire(0, b"next"))
     assert first.messages() == (wire(0, b"next"),)
-    assert [one.fields["consumer"] for one in node.events("dmq_read")] == ["a"] * 3
+    [read] = node.events("dmq_read")
+    assert read.fields == {"handover": "done", "recipient": "a"} and read.each == {"number": [1, 2, 3]}
     node.crash()
     assert node.connect("consumer a").request() == (wire(0, b"next"),), "which was not acknowledged"
     assert len(node.connect("consumer b").request() or ()) == len(node.connect().request() or ()) == 4
@@ -242,3 +283,18 @@ def test_what_is_turned_away_in_masses_is_summed() -> None:
     node.pass_time(60)
     [summed] = node.events("dmq_turned_away")
     assert alone + int(summed.fields["count"]) == 500 and alone < 300
+
+
+def test_a_message_that_comes_a_byte_an_sdu_has_an_end() -> None:
+    node = host()
+    patient, slow = node.connect(), node.connect()
+    framed = [sdu((NUMBER, Agency.INITIATOR), bytes((one,)), 0) for one in array_of(b"\0", wire())]
+    took_s = 0
+    while not slow.is_closed:
+        slow.send(framed[took_s])
+        node.pass_time(1)
+        took_s += 1
+    assert MESSAGE_S <= took_s <= MESSAGE_S + 2 and not patient.is_closed
+    for one in framed:
+        patient.send(one)
+    assert node.ask("status")["accepted"] == 1

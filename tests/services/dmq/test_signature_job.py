@@ -22,7 +22,7 @@ def checks() -> list[SignatureCheck]:
         for pool in POOLS:
             message = encoding.read(encoding.write(pool.draft(BODY * 2)))
             check = authentication(encoding).signature_check(message, NOW)._replace(evolutions=(1, 0))
-            wrong = replace(check.certificate, issue_number=5)
+            wrong = replace(message.certificate, issue_number=5).packed
             found += [check, check._replace(signed=b"x"), check._replace(certificate=wrong)]
     return found
 

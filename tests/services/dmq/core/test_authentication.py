@@ -227,7 +227,7 @@ def test_what_was_verified_is_not_verified_again() -> None:
     known = of.signature_check(message_of(POOLS[2]), NOW)
     spoilt = known.kes_signature[:70] + bytes((known.kes_signature[70] ^ 1,)) + known.kes_signature[71:]
     assert checker.fault(known._replace(kes_signature=spoilt)) is Fault.BAD_SIGNATURE
-    wrong = replace(known.certificate, issue_number=9)
+    wrong = replace(POOLS[2].certificate, issue_number=9).packed
     assert checker.fault(known._replace(certificate=wrong)) is Fault.BAD_CERTIFICATE
     assert repr(checker).endswith("2 certificates, 2 KES paths>"), "what is wrong is not remembered"
     assert checker.fault(known._replace(signed=b"another")) is Fault.BAD_SIGNATURE

@@ -23,7 +23,7 @@ GUIDE = {
 
 def test_without_file_and_flags_it_is_dmq_nodes_defaults() -> None:
     assert read_node_config(None, {}) == NodeConfig(
-        "dmq-node.socket", 2_912_307_721, 764_824_073, "mainnet-shelley-genesis.json", 60.0, ()
+        "dmq-node.socket", 2_912_307_721, 764_824_073, "mainnet-shelley-genesis.json", 60.0, "", "dmq_node_"
     )
 
 
@@ -34,10 +34,28 @@ def test_the_guides_file_is_honoured_or_answered_key_by_key() -> None:
     assert found.not_honoured == (
         "CardanoNodeSocket has no effect: stake comes from a file or a command, not from cardano-node.",
         "PeerSharing has no effect: this node speaks to no other nodes yet.",
-        "TraceOptions has no effect: this node has a log of its own, and no metrics yet.",
         "PeerSelectionCounters has no effect: it is no key of dmq-node.",
         "PortNumber has no effect: this node speaks to no other nodes yet.",
+        "TraceOptions has no effect beyond metrics: this node has a log of its own.",
     )
+    assert found.metrics == ""
+
+
+@pytest.mark.parametrize(
+    ("backend", "url", "has_suffix"),
+    [
+        ("PrometheusSimple suffix 127.0.0.1 12000", "tcp://127.0.0.1:12000", True),
+        ("PrometheusSimple nosuffix 0.0.0.0 12000", "tcp://0.0.0.0:12000", False),
+        ("PrometheusSimple 12000", "tcp://127.0.0.1:12000", True),
+        ("PrometheusSimple suffix ::1 12000", "tcp://[::1]:12000", True),
+        ("EKGBackend", "", True),
+    ],
+)
+def test_metrics_are_where_the_tracing_of_a_dmq_node_has_them(backend: str, url: str, has_suffix: bool) -> None:
+    options = {"": {"severity": "Info"}, "Net": {"backends": ["Stdout MachineFormat", backend]}}
+    file = json.dumps({"TraceOptions": options, "TraceOptionMetricsPrefix": "dmq.node_"}).encode()
+    found = read_node_config(file, {})
+    assert (found.metrics, found.metrics_suffix, found.metrics_prefix) == (url, has_suffix, "dmq_node_")
 
 
 def test_flags_win_over_the_file() -> None:
@@ -56,6 +74,8 @@ def test_flags_win_over_the_file() -> None:
         (b'{"CardanoNetworkMagic": 4294967296}', {}, "CardanoNetworkMagic is no number below"),
         (b'{"LocalAddress": ""}', {}, "LocalAddress is no path; give"),
         (b'{"ShelleyGenesisFile": 7}', {}, "ShelleyGenesisFile is no path; give"),
+        (b'{"TraceOptionMetricsPrefix": "a b"}', {}, "is no beginning of a metric's name; write"),
+        (b'{"TraceOptions": {"": {"backends": ["PrometheusSimple 70000"]}}}', {}, "port 70000 .*; ports end at 65535"),
         (None, {"--dmq-network-magic": "x"}, "--dmq-network-magic 'x' is no number; give"),
         (None, {"--local-sockt": "x"}, "--local-sockt is no flag of dmq-node; known are --local-socket,"),
         (None, {"--dmq-network-magic": "42", "--min-sig-delay": "1m"}, "'1m' is no time; give seconds, as 0.01s"),

@@ -1,0 +1,78 @@
+"""What goes to the log of messages that were taken, read, set aside or have expired: an event tells of up to 64.
+
+The router's audit balances them (`cddl/segment.cddl`, "handovers"): a message is owed to each consumer that had a name
+when it was taken, until the consumer has read it, or it is set aside for it, or it expires, or the consumer is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.dmq import reasons
+
+from .mempool import Row
+
+MESSAGES_MAX = 64
+"""How many messages one event tells of."""
+
+
+def id_of(own_id: bytes) -> c.MessageId:
+    """Return the id of a message for the log: its own, or the digest of one that has another length."""
+    return c.MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())
+
+
+def accepted(rows: Sequence[Row], consumers: Sequence[str]) -> Iterator[c.Note]:
+    """Yield the events of messages that were taken, in the order of their numbers; they are owed to these consumers."""
+    fields = {"handover": "owed", "recipients": ",".join(consumers)}
+    for some in _parts(rows):
+        pools, sizes = [row.pool.hex() for row in some], [row.size for row in some]
+        each: dict[str, Sequence[str | int]] = {
+            "pool": pools,
+            "bytes": sizes,
+            "due": [int(row.expires_at) for row in some],
+        }
+        yield _note("dmq_accepted", some, fields, None, each)
+
+
+def read(rows: Sequence[Row], consumer: str) -> Iterator[c.Note]:
+    """Yield the events of messages that a consumer has acknowledged."""
+    fields = {"handover": "done", "recipient": consumer}
+    for some in _parts(rows):
+        yield _note("dmq_read", some, fields)
+
+
+def set_aside(row: Row, consumer: str) -> c.Note:
+    """Return the event of a message that broke a consumer off again and again."""
+    return _note("dmq_set_aside", [row], {"handover": "ended", "recipient": consumer}, reasons.SET_ASIDE)
+
+
+def given_again(row: Row, consumer: str) -> c.Note:
+    """Return the event of a message that is to be given once more to a consumer for which it was set aside."""
+    return _note("dmq_given_again", [row], {"handover": "owed", "recipients": consumer})
+
+
+def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
+    """Yield the events of messages that have expired, for whoever has not read them."""
+    for some in _parts(rows):
+        yield _note("dmq_expired", some, {"handover": "ended"}, reasons.EXPIRED)
+
+
+def gone(consumer: str) -> c.Note:
+    """Return the event of a consumer that the configuration names no more: nothing is owed to it."""
+    fields = {"handover": "ended", "recipient": consumer}
+    return c.Note("dmq_consumer_gone", None, reasons.CONSUMER_GONE, fields)
+
+
+def _note(
+    event: str, rows: Sequence[Row], fields: Mapping[str, str], reason: Reason | None = None,
+    each: Mapping[str, Sequence[str | int]] | None = None,
+) -> c.Note:  # fmt: skip
+    numbers = {"number": [row.number for row in rows]}
+    return c.Note(event, None, reason, fields, [id_of(row.id) for row in rows], {**numbers, **(each or {})})
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    return (rows[at : at + MESSAGES_MAX] for at in range(0, len(rows), MESSAGES_MAX))

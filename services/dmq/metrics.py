@@ -1,0 +1,133 @@
+"""The metrics of a DMQ node as Prometheus reads them, under dmq-node's names where they mean the same.
+
+dmq-node's tracing library ends its names in `_counter` and `_int`, unless its backend is written with `nosuffix`; that
+concerns the three that it has too. Labels are bounded: reasons and consumers are few by themselves, and of pools those
+with the most live messages, or the certificates that end first, are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from router.service import contract as c
+from services.dmq.core.holdings import Holdings
+
+POOLS_MAX = 100
+"""How many pools are named in one metric."""
+ENDING_PERIODS = 4
+"""A certificate ends soon if so few KES periods are left of it."""
+PREFIX = "dmq_node_"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is asked of the node for one page: the answer to `status`, and its holdings."""
+
+    status: dict[str, Any]
+    holdings: Holdings
+    wall_s: float
+
+
+class Metrics:
+    """Makes the page. `prefix` and `has_suffix` as a dmq-node's configuration has them."""
+
+    def __init__(self, prefix: str = PREFIX, *, has_suffix: bool = True) -> None:
+        self._prefix = prefix
+        self._suffix = "_counter" if has_suffix else ""
+
+    def page(self, facts: Facts) -> tuple[str, bytes]:
+        """Return media type and text."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(self._families(facts)))
+        return CONTENT_TYPE_LATEST, generate_latest(registry)
+
+    def _families(self, facts: Facts) -> Iterator[Metric]:
+        status, name = facts.status, self._prefix
+        rejected = status["rejected"]
+        accepted, total = status["accepted"], sum(rejected.values())
+        yield from self._of_reference(accepted, total)
+        yield GaugeMetricFamily(f"{name}mempool_messages", "Live messages.", value=status["mempool"]["messages"])
+        yield GaugeMetricFamily(f"{name}mempool_bytes", "Bytes of live messages.", value=status["mempool"]["bytes"])
+        reasons = CounterMetricFamily(f"{name}rejections", "Messages that were not taken.", labels=["reason"])
+        for reason, count in rejected.items():
+            reasons.add_metric([reason], count)
+        yield reasons
+        yield CounterMetricFamily(
+            f"{name}verifications", "Messages whose signatures were verified.", status["verified"]
+        )
+        yield GaugeMetricFamily(f"{name}clients", "Connections of clients.", value=status["clients"]["connected"])
+        closed = status["clients"]["broken_off"]
+        yield CounterMetricFamily(f"{name}clients_broken_off", "Connections that the node closed.", closed)
+        yield from self._of_consumers(status["consumers"])
+        yield from self._of_stake(status["stake"])
+        yield from self._of_pools(facts)
+
+    def _of_reference(self, accepted: int, rejected: int) -> Iterator[Metric]:
+        """Yield what dmq-node has, too."""
+        values = {"submitted": accepted + rejected, "accepted": accepted, "rejected": rejected}
+        for what, value in values.items():
+            name = f"{self._prefix}submissions_{what}{self._suffix}"
+            found = Metric(name, f"Messages that were {what}.", "unknown")
+            found.add_sample(name, {}, value)
+            yield found
+
+    def _of_consumers(self, consumers: list[dict[str, Any]]) -> Iterator[Metric]:
+        about = {
+            "lag": "Live messages that a named consumer has not acknowledged.",
+            "set_aside": "Messages that are set aside for a named consumer.",
+            "connected": "Whether a named consumer is connected.",
+        }
+        for what, text in about.items():
+            found = GaugeMetricFamily(f"{self._prefix}consumer_{what}", text, labels=["consumer"])
+            for one in consumers:
+                found.add_metric([one["name"]], float(one[what]))
+            yield found
+
+    def _of_stake(self, stake: dict[str, Any]) -> Iterator[Metric]:
+        name = f"{self._prefix}stake"
+        yield GaugeMetricFamily(f"{name}_pools", "Pools in the stake distribution.", value=stake["pools"])
+        if stake["age_s"] is not None:
+            yield GaugeMetricFamily(f"{name}_age_seconds", "Age of the stake distribution.", value=stake["age_s"])
+        of_epoch = float(stake["is_of_epoch"])
+        yield GaugeMetricFamily(f"{name}_is_of_epoch", "Whether it is that of the present epoch.", value=of_epoch)
+        has_problem = float(bool(stake["problem"]))
+        yield GaugeMetricFamily(f"{name}_has_problem", "Whether the last could not be read.", value=has_problem)
+
+    def _of_pools(self, facts: Facts) -> Iterator[Metric]:
+        shares = sorted(facts.holdings.mempool.live_by_pool(), key=lambda one: (-one[1], one[0]))[:POOLS_MAX]
+        live = GaugeMetricFamily(f"{self._prefix}pool_messages", "Live messages of a pool.", labels=["pool"])
+        for pool, count in shares:
+            live.add_metric([pool.hex()], count)
+        yield live
+        authentication = facts.holdings.authentication
+        period = authentication.topic.chain.kes_period_at(facts.wall_s)
+        ending = sorted(
+            (end - period, pool) for pool, end in authentication.ends.items() if end - period <= ENDING_PERIODS
+        )
+        name = f"{self._prefix}certificates_ending"
+        yield GaugeMetricFamily(name, f"Pools whose certificate has {ENDING_PERIODS} KES periods left.", len(ending))
+        left = GaugeMetricFamily(f"{self._prefix}certificate_periods_left", "KES periods left of it.", labels=["pool"])
+        for periods, pool in ending[:POOLS_MAX]:
+            left.add_metric([pool.hex()], max(periods, 0))
+        yield left
+
+
+class _Collected(Collector):
+    """Hands families to a registry."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._families)
+
+
+def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c.Now) -> tuple[str, bytes]:
+    """Return the page of this moment."""
+    return metrics.page(Facts(status, holdings, now.wall_s))

@@ -1,0 +1,56 @@
+"""The metrics of a DMQ node: what a scraper reads of messages, rejections, consumers, stake and certificates."""
+
+from __future__ import annotations
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+from samples.dmq import BODY, POOLS, Pool
+from samples.dmq_node import Host
+
+from router.service import contract as c
+from services.dmq.core.signed_message import Dmq05
+from services.dmq.settings import Settings
+
+SETTINGS = Settings(
+    local_socket="unix:x", consumers=("a=unix:a",), stake_file="stake", metrics="tcp://127.0.0.1:1",
+    metrics_prefix="own_",
+)  # fmt: skip
+
+
+def scraped(node: Host) -> dict[tuple[str, str], float]:
+    """Return the values by name and label."""
+    node.hear(c.Opened("metrics", "1"))
+    deeds = node.hear(c.Came("metrics", "1", b"GET /metrics HTTP/1.1\r\n\r\n"))
+    [answer, end] = [one for one in deeds if isinstance(one, c.Write)]
+    head, _, page = answer.data.decode().partition("\r\n\r\n")
+    assert end.data == b"" and head.startswith("HTTP/1.1 200 OK\r\nContent-Type: text/plain")
+    families = text_string_to_metric_families(page)
+    return {
+        (one.name, next(iter(one.labels.values()), "")): one.value
+        for family in families for one in family.samples if not one.name.endswith("_created")
+    }  # fmt: skip
+
+
+def test_what_is_held_and_was_rejected_is_told() -> None:
+    node = Host(SETTINGS, *(pool.id for pool in POOLS))
+    wires = [Dmq05().write(POOLS[number].draft(BODY)) for number in range(2)]
+    for one in (*wires, wires[0], Dmq05().write(Pool(77).draft())):
+        node.connect().submit(one)
+    node.pass_time(2)
+    found = scraped(node)
+    assert found["own_submissions_submitted_counter", ""] == 4
+    assert found["own_submissions_accepted_counter", ""] == 2
+    assert found["own_submissions_rejected_counter", ""] == 2
+    assert found["own_mempool_messages", ""] == 2 and found["own_mempool_bytes", ""] == sum(map(len, wires))
+    assert found["own_rejections_total", "dmq:duplicate"] == found["own_rejections_total", "dmq:unknown-pool"] == 1
+    assert found["own_consumer_lag", "a"] == 2 and found["own_consumer_connected", "a"] == 0
+    assert found["own_pool_messages", POOLS[0].id.hex()] == 1
+    assert found["own_stake_pools", ""] == 3 and found["own_stake_age_seconds", ""] == 2
+    assert found["own_certificates_ending", ""] == 2, "they began 1430, and it is long after that on mainnet"
+    assert found["own_certificate_periods_left", POOLS[1].id.hex()] == 0
+
+
+def test_names_without_suffix_and_a_door_that_is_closed() -> None:
+    node = Host(msgspec.structs.replace(SETTINGS, metrics_suffix=False), *(pool.id for pool in POOLS))
+    assert scraped(node)["own_submissions_accepted", ""] == 0
+    assert not Host(msgspec.structs.replace(SETTINGS, metrics=""), POOLS[0].id).rules.doors()["metrics"]
