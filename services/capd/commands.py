@@ -1,0 +1,21 @@
+"""`router capd`: use a pool of Counterparty and Protocol Discovery. Each command stands in a file of its own."""
+
+from __future__ import annotations
+
+import click
+
+from router.cli.command import Group
+from services.capd.decode_command import decode
+
+COMMANDS = {
+    "capd": "Post and find messages that are paid for by work (CAPD).",
+}
+
+
+@click.group(cls=Group)
+def capd() -> None:
+    """Post and find messages that are paid for by work (Counterparty and Protocol Discovery, CAPD)."""
+
+
+for _command in (decode,):
+    capd.add_command(_command)

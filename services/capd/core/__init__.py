@@ -1,0 +1,1 @@
+"""What decides in a CAPD node: bytes and time in, values out."""

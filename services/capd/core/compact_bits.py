@@ -1,0 +1,27 @@
+"""Targets in 32 bits: an exponent and 23 bits of mantissa, Bitcoin's "nBits", read as the reference does.
+
+The sign bit is masked, and what an exponent shifts beyond 256 bits is lost; neither is an error.
+"""
+
+from __future__ import annotations
+
+_MANTISSA = 0x007F_FFFF
+_SIGN = 0x0080_0000
+_TARGET = (1 << 256) - 1
+
+
+def target_of(bits: int) -> int:
+    """Return the target that these bits stand for."""
+    exponent, mantissa = bits >> 24, bits & _MANTISSA
+    if exponent <= 3:
+        return mantissa >> 8 * (3 - exponent)
+    return (mantissa << 8 * (exponent - 3)) & _TARGET
+
+
+def bits_of(target: int) -> int:
+    """Return the bits of the greatest target they can express that is not above this one."""
+    exponent = (target.bit_length() + 7) // 8
+    mantissa = target << 8 * (3 - exponent) if exponent <= 3 else target >> 8 * (exponent - 3)
+    if mantissa & _SIGN:
+        mantissa, exponent = mantissa >> 8, exponent + 1
+    return mantissa | exponent << 24

@@ -1,0 +1,138 @@
+"""A CAPD message: its bytes, its id, its work, its expiration, and what rescinds it.
+
+    fields 1 | createTime 8 | difficultyBits 4 | nonce vector | expiration 2, if bit 0 | rescindHash 20, if bit 1
+    | data vector
+
+The id is no hash of these bytes but of what is canonical in them, so one message has one id however it was encoded:
+
+    stage1 = SHA256(data vector | createTime | rescindHash | expiration | difficultyBits)
+    id     = SHA256(SHA256(stage1 | nonce))
+
+An absent expiration is hashed as ffff, an absent rescind hash as zeros. Work is done if the id, as a little-endian
+number, is below the target, strictly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from struct import Struct
+
+from router.core.wire.codec import Malformed
+
+from .compact_bits import target_of
+from .priority import LIFE_S, aged, initial_priority
+from .ripemd160 import ripemd160
+from .serialisation import Reader, vector
+
+ID_BYTES, HASH_BYTES, REPLY_BYTES = 32, 20, 16
+NEVER = 0xFFFF
+NO_HASH = bytes(HASH_BYTES)
+COUNTED_BYTES = 128
+"""So many bytes the reference counts for a message beside its data."""
+SECRET_BYTES_MAX = 520
+_EXPIRES, _RESCINDABLE = 1, 2
+_HEAD, _U16 = Struct("<BQI"), Struct("<H")
+_TAIL = Struct("<Q20sHI")
+
+
+@dataclass(frozen=True, slots=True)
+class CapdMessage:
+    """A message of the pool. `expiration`: seconds after `create_time`, `NEVER` if it does not expire."""
+
+    data: bytes
+    create_time: int
+    difficulty_bits: int
+    nonce: bytes = b""
+    expiration: int = NEVER
+    rescind_hash: bytes = NO_HASH
+
+    def encoded(self) -> bytes:
+        """Return its bytes, in the one form that the reference writes."""
+        expires, rescindable = self.expiration != NEVER, self.rescind_hash != NO_HASH
+        fields = (expires and _EXPIRES) | (rescindable and _RESCINDABLE)
+        head = _HEAD.pack(fields, self.create_time, self.difficulty_bits) + vector(self.nonce)
+        expiration = _U16.pack(self.expiration) if expires else b""
+        return head + expiration + (self.rescind_hash if rescindable else b"") + vector(self.data)
+
+    def stage1(self) -> bytes:
+        """Return the 32 bytes to which the nonce is appended."""
+        tail = _TAIL.pack(self.create_time, self.rescind_hash, self.expiration, self.difficulty_bits)
+        return hashlib.sha256(vector(self.data) + tail).digest()
+
+    def own_id(self) -> bytes:
+        """Return its id as it is sent; people see the bytes reversed."""
+        return hashlib.sha256(hashlib.sha256(self.stage1() + self.nonce).digest()).digest()
+
+    @property
+    def target(self) -> int:
+        return target_of(self.difficulty_bits)
+
+    @property
+    def counted_bytes(self) -> int:
+        """What it counts for in a pool."""
+        return COUNTED_BYTES + len(self.data)
+
+    @property
+    def initial_priority(self) -> float:
+        return initial_priority(self.difficulty_bits, len(self.data))
+
+    def priority(self, now_s: int) -> float:
+        """Return its priority at a Unix second."""
+        return aged(self.initial_priority, self.create_time, now_s)
+
+    @property
+    def expires_at(self) -> int | None:
+        """The Unix second from which it has expired by its own word; None: it never does."""
+        return None if self.expiration == NEVER else self.create_time + self.expiration
+
+    def has_expired(self, now_s: int) -> bool:
+        """Whether it has expired by its own word."""
+        return self.expiration != NEVER and now_s >= self.create_time + self.expiration
+
+    @property
+    def fades_at(self) -> int:
+        """The Unix second from which its priority is not above 0."""
+        return self.create_time + LIFE_S
+
+    def has_work(self) -> bool:
+        """Whether its work is done."""
+        return is_met(self.own_id(), self.difficulty_bits)
+
+
+def is_met(own_id: bytes, difficulty_bits: int) -> bool:
+    """Whether an id is below the target: strictly, so a target of 0 is never met."""
+    return int.from_bytes(own_id, "little") < target_of(difficulty_bits)
+
+
+def read_message(data: bytes) -> CapdMessage:
+    """Return the message that the data begins with, whatever follows, as the reference does; else raise `Malformed`."""
+    return next_message(Reader(data))
+
+
+def next_message(reader: Reader) -> CapdMessage:
+    """Return the message that the reader comes to; unknown bits of its first byte are ignored."""
+    fields = reader.uint(1, "the fields")
+    create_time = reader.uint(8, "the creation time")
+    bits = reader.uint(4, "the difficulty bits")
+    nonce = reader.vector("the nonce")
+    expiration = reader.uint(2, "the expiration") if fields & _EXPIRES else NEVER
+    rescind_hash = reader.take(HASH_BYTES, "the rescind hash") if fields & _RESCINDABLE else NO_HASH
+    return CapdMessage(reader.vector("the data"), create_time, bits, nonce, expiration, rescind_hash)
+
+
+def rescind_hash_of(secret: bytes) -> bytes:
+    """Return the hash that a secret is the preimage of: RIPEMD160(SHA256(secret))."""
+    if len(secret) > SECRET_BYTES_MAX:
+        raise Malformed(f"a rescind secret has {len(secret)} bytes; the limit is {SECRET_BYTES_MAX}")
+    return ripemd160(hashlib.sha256(secret).digest())
+
+
+def reply_prefix(own_id: bytes) -> bytes:
+    """Return the 16 bytes with which the data of a reply to this message begins."""
+    return own_id[:REPLY_BYTES]
+
+
+def shown_id(own_id: bytes) -> str:
+    """Return an id as people see it: reversed, so the zeros of its work come first."""
+    return own_id[::-1].hex()

@@ -1,0 +1,58 @@
+"""A ternary query over the first 16 bytes of a message's data: a value, and a mask of the bits that count.
+
+A byte beyond the end of shorter data never matches under a mask, whatever the value says; where the mask is 0, any data
+matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.core.wire.codec import Malformed
+
+KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What is looked for. Bits of the value outside the mask are 0, so equal patterns are equal."""
+
+    value: bytes
+    mask: bytes
+
+    def __post_init__(self) -> None:
+        for name, part in (("value", self.value), ("mask", self.mask)):
+            if len(part) != KEY_BYTES:
+                raise Malformed(f"the {name} of a query has {len(part)} bytes instead of {KEY_BYTES}")
+        if any(value & ~mask for value, mask in zip(self.value, self.mask, strict=True)):
+            raise Malformed("the value of a query has bits outside its mask")
+
+    @classmethod
+    def of(cls, value: bytes, mask: bytes) -> Pattern:
+        """Return the pattern of a value and a mask of equal length, at most 16 bytes; the rest may be anything."""
+        if len(value) != len(mask) or len(mask) > KEY_BYTES:
+            said = f"a value of {len(value)} bytes and a mask of {len(mask)} are no query"
+            raise Malformed(f"{said}; both have the same length, at most {KEY_BYTES} bytes")
+        kept = bytes(one & other for one, other in zip(value, mask, strict=True))
+        return cls(kept.ljust(KEY_BYTES, b"\0"), mask.ljust(KEY_BYTES, b"\0"))
+
+    @classmethod
+    def prefix(cls, prefix: bytes) -> Pattern:
+        """Return the pattern of data that begins with these bytes, at most 16; without any, all data."""
+        return cls.of(prefix, b"\xff" * len(prefix))
+
+    @property
+    def bytes_needed(self) -> int:
+        """How long data must be at least, so that no byte under the mask lies beyond its end."""
+        return len(self.mask.rstrip(b"\0"))
+
+    def matches(self, data: bytes) -> bool:
+        """Whether the data matches."""
+        if len(data) < self.bytes_needed:
+            return False
+        return all(byte & mask == value for byte, mask, value in zip(data, self.mask, self.value, strict=False))
+
+    def wire_prefix(self) -> bytes:
+        """Return the longest prefix that a node of the reference can look for, of 16, 8, 4 or 2 bytes; b"": none."""
+        whole = len(self.mask) - len(self.mask.lstrip(b"\xff"))
+        return self.value[: next((size for size in (16, 8, 4, 2) if size <= whole), 0)]

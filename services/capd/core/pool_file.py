@@ -1,0 +1,38 @@
+"""`msgpool.dat`, in which the reference keeps its pool over a restart: version 1, a count, and the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+from router.core.wire.codec import Malformed
+
+from .message import CapdMessage, next_message
+from .serialisation import Reader
+
+VERSION = 1
+_HEAD = Struct("<QQ")
+_MESSAGE_BYTES_MIN = 15
+
+
+def encode_pool(messages: Iterable[CapdMessage]) -> bytes:
+    """Return the file's bytes; the reference writes messages in ascending priority."""
+    encoded = [message.encoded() for message in messages]
+    return _HEAD.pack(VERSION, len(encoded)) + b"".join(encoded)
+
+
+def messages_in(data: bytes) -> Iterator[CapdMessage]:
+    """Yield the file's messages, unjudged; raise `Malformed` where the file is not what it says."""
+    reader = Reader(data)
+    version, count = reader.uint(8, "the version"), reader.uint(8, "the count")
+    if version != VERSION:
+        raise Malformed(f"it is of version {version}, and this program knows version {VERSION}")
+    if count * _MESSAGE_BYTES_MIN > reader.rest:
+        raise Malformed(f"its count is {count}, and {reader.rest} bytes hold no more than {reader.rest // 15} messages")
+    for number in range(count):
+        try:
+            yield next_message(reader)
+        except Malformed as error:
+            raise Malformed(f"message {number + 1} of {count}: {error}") from None
+    if reader.rest:
+        raise Malformed(f"{reader.rest} bytes follow the {count} messages that it counts")

@@ -1,0 +1,67 @@
+"""Priority, in IEEE doubles and in the reference's order of operations, so that it is equal to the last bit.
+
+    p0 = 2^248 / target, scaled by 100 / length beyond 100 bytes of data
+    p  = p0 - (p0 / 600) * age
+
+`age` is an unsigned number of 64 bits: a message from the future is older than any. Lines of two messages may cross.
+"""
+
+from __future__ import annotations
+
+from .compact_bits import bits_of, target_of
+
+LOCAL_TARGET = (1 << 248) - 1
+"""The target of priority 1."""
+LOCAL_PRIORITY, RELAY_PRIORITY = 1.0, 2.0
+"""Below the first no pool takes a message; below the second no node passes one on."""
+NOMINAL_BYTES = 100
+LIFE_S = 600
+_ONE = float(LOCAL_TARGET)
+_FRACTION = 1 << 20
+_MANTISSA_LEAST = 1 << 16
+_AGE = (1 << 64) - 1
+
+
+def initial_priority(bits: int, length: int) -> float:
+    """Return the priority at age 0 of a message with `length` bytes of data; infinite if its target is 0."""
+    target = target_of(bits)
+    found = _ONE / float(target) if target else float("inf")
+    return found / length * NOMINAL_BYTES if length > NOMINAL_BYTES else found
+
+
+def aged(initial: float, create_time: int, now_s: int) -> float:
+    """Return the priority at a Unix second; not a number if the initial one is infinite."""
+    return initial - initial / LIFE_S * float((now_s - create_time) & _AGE)
+
+
+def target_of_priority(priority: float, length: int) -> int:
+    """Return the target of about this initial priority, as the reference computes it."""
+    wanted = priority * length / NOMINAL_BYTES if length > NOMINAL_BYTES else priority
+    if wanted >= 1.0:
+        return LOCAL_TARGET // int(wanted * _FRACTION) * _FRACTION
+    return LOCAL_TARGET // _FRACTION * int(1.0 / wanted * _FRACTION)
+
+
+def bits_for(priority: float, length: int, harder_by: int = 0) -> int:
+    """Return the bits of at least this initial priority; `harder_by` lowers the mantissa, which has 16 bits or more.
+
+    So equal messages of one second can differ, at up to `harder_by` / 65,536 more work.
+    """
+    if not LOCAL_PRIORITY <= priority < float("inf"):
+        raise ValueError(f"the priority {priority} is out of range; it is at least {LOCAL_PRIORITY}")
+    bits = bits_of(target_of_priority(priority, length)) - harder_by
+    if bits & 0x7F_FFFF < _MANTISSA_LEAST // 2:
+        raise ValueError(f"a priority of {priority} cannot be expressed")
+    while initial_priority(bits, length) < priority:
+        bits -= 1
+    return bits
+
+
+def last_second(initial: float, create_time: int, line: float) -> int:
+    """Return the last Unix second at which the priority is not below the line; if it never is, one before creation."""
+    if initial < line:
+        return create_time - 1
+    found = create_time + int(LIFE_S * (1.0 - line / initial)) + 1
+    while aged(initial, create_time, found) < line:
+        found -= 1
+    return found

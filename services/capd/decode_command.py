@@ -1,0 +1,58 @@
+"""`router capd decode`: what stands in CAPD messages, without a node."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit
+from router.cli.output import say_json
+from router.core.wire.codec import Malformed
+from services.capd.command_input import read_file
+from services.capd.core.message import CapdMessage, read_message
+from services.capd.core.pool_file import messages_in
+from services.capd.core.view import view_of
+
+
+@click.command(cls=Command)
+@click.argument("messages", nargs=-1, metavar="[HEX…]")
+@click.option("--at", type=int, metavar="UNIX", help="When their priority is looked at, in Unix seconds. Default: now.")
+@click.option(
+    "--dat", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="A msgpool.dat of a Nexa node, or of `router capd export`; - is standard input.",
+)  # fmt: skip
+@json_option
+def decode(messages: tuple[str, ...], at: int | None, files: tuple[Path, ...], as_json: bool) -> None:
+    """Print what stands in messages, a JSON object a line, whether with --json or not.
+
+    Without arguments, standard input has one message in hex a line. What is no message becomes {"error": …}; then the
+    exit code is 1. `valid` says whether the message's work is done.
+    """
+    now_s = int(time.time()) if at is None else at
+    failed = False
+    for found in _found(messages, files):
+        failed |= isinstance(found, Malformed)
+        say_json({"error": str(found)} if isinstance(found, Malformed) else view_of(found, now_s))
+    if failed:
+        raise SystemExit(Exit.FAILED)
+
+
+def _found(messages: tuple[str, ...], files: tuple[Path, ...]) -> Iterator[CapdMessage | Malformed]:
+    lines = messages if messages or files else (line.strip() for line in sys.stdin if line.strip())
+    for text in lines:
+        try:
+            yield read_message(bytes.fromhex(text))
+        except Malformed as error:
+            yield error
+        except ValueError:
+            yield Malformed(f"{text[:60]!r} is not hexadecimal; write two digits a byte")
+    for path in files:
+        try:
+            yield from messages_in(read_file(path))
+        except Malformed as error:
+            yield Malformed(f"{path}: {error}")

@@ -1,0 +1,91 @@
+"""`router capd decode`: the vectors of the reference, `msgpool.dat`, and what is no message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.cli import main
+from router.core.wire.codec import Malformed
+from services.capd.core.message import CapdMessage, read_message
+from services.capd.core.pool_file import encode_pool, messages_in
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "capd"
+CASES = [one for one in json.loads((VECTORS / "messages.json").read_text())["cases"] if one["wire"]]
+KEYS = ["id", "valid", "priority", "data", "create_time", "expiration", "rescind_hash", "difficulty_bits", "nonce"]
+
+
+def decode(*arguments: object, **given: Any) -> tuple[int, list[dict[str, Any]]]:
+    result = CliRunner().invoke(main, ["capd", "decode", *map(str, arguments)], **given)
+    return result.exit_code, [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def shown(case: dict[str, Any], age: str) -> dict[str, Any]:
+    return {
+        "id": case["id_display"], "valid": case["pow_ok"], "priority": case["priority_at_age"][age],
+        "data": case["data"], "create_time": case["create_time"],
+        "expiration": None if case["expiration"] == 0xFFFF else case["expiration"],
+        "rescind_hash": None if case["rescind_hash"] == "00" * 20 else case["rescind_hash"],
+        "difficulty_bits": case["difficulty_bits"], "nonce": case["nonce"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("age", ("0", "300", "1200"))
+def test_the_vectors(age: str) -> None:
+    born = [case for case in CASES if case["create_time"] == 1_700_000_000]
+    code, found = decode("--at", 1_700_000_000 + int(age), *(case["wire"] for case in born))
+    assert (code, found) == (0, [shown(case, age) for case in born]) and len(born) == 10
+    assert all(list(one) == KEYS for one in found)
+
+
+def test_what_is_no_message_is_said_line_by_line() -> None:
+    case = CASES[1]
+    code, found = decode("--json", "--at", 1_700_000_000, "00", input="")
+    assert code == 1 and found == [{"error": "the data ends within the creation time: 8 bytes are needed, 0 are left"}]
+    code, found = decode("--at", 1_700_000_000, input=f"{case['wire']}\n\nxyz\n")
+    assert code == 1 and found[0] == shown(case, "0")
+    assert found[1] == {"error": "'xyz' is not hexadecimal; write two digits a byte"} and len(found) == 2
+
+
+def test_a_file_of_the_reference(tmp_path: Path) -> None:
+    messages = [read_message(bytes.fromhex(case["wire"])) for case in CASES]
+    data = encode_pool(messages)
+    (tmp_path / "msgpool.dat").write_bytes(data)
+    code, found = decode("--dat", tmp_path / "msgpool.dat")
+    assert code == 0 and [one["id"] for one in found] == [case["id_display"] for case in CASES]
+    (tmp_path / "msgpool.dat").write_bytes(data[:-1])
+    code, found = decode("--dat", tmp_path / "msgpool.dat")
+    assert code == 1 and len(found) == len(CASES) and "message 15 of 15: the data ends" in found[-1]["error"]
+    assert decode("--dat", tmp_path / "none")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    (
+        (b"", "the data ends within the version"),
+        (bytes(16), "it is of version 0, and this program knows version 1"),
+        (b"\1".ljust(8, b"\0") + b"\xff" * 8, r"its count is 18446744073709551615, and 0 bytes hold no more than 0"),
+        (encode_pool([]) + b"?", "1 bytes follow the 0 messages"),
+    ),
+)
+def test_a_file_that_is_none(data: bytes, said: str) -> None:
+    with pytest.raises(Malformed, match=said):
+        list(messages_in(data))
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=120))
+def test_any_bytes_are_a_file_or_malformed(data: bytes) -> None:
+    for whole in (data, (1).to_bytes(8, "little") + data):
+        found: list[CapdMessage] = []
+        try:
+            found += messages_in(whole)
+        except Malformed:
+            continue
+        assert list(messages_in(encode_pool(found))) == found
