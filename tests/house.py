@@ -20,6 +20,7 @@ _PURE = """
     statistics string struct textwrap types typing unicodedata urllib zlib
 """
 PURE = _PURE.split()
+NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
 _SERVICES = (  # the wire, its tables, the contract, the client, the command line's kit, private files, the rig; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
     r"|cli(\.(ask|command|exits|output|services))?|disk\.private_file|rig\.process|bench\.report))?|services\.OWN(\..*)?"
@@ -185,7 +186,7 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
         top, at = found.module.partition(".")[0], f"{path}:{found.line} imports {found.module}"
         if top == "router" and not RULES_KNOW.fullmatch(found.module):
             yield f"{at}: rules know the wire and router.service.contract; let the host do the rest"
-        elif top not in (*PURE, "router", own.partition(".")[0]):
+        elif top not in (*PURE, *NUMERIC, "router", own.partition(".")[0]):
             yield f"{at}, which is not pure: take what it gives as an argument"
 
 

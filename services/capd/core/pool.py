@@ -1,0 +1,271 @@
+"""A pool of CAPD messages, bounded in bytes: what it takes, what it loses for that, and what stands in it.
+
+A message counts with 128 bytes and its data, as in the reference. Which messages are lost, and which come in, follows
+one of two profiles:
+
+    strict   ranks by current priority; a newcomer must beat each message that it displaces; messages have a largest
+             size; what has expired by its own word is neither served nor matched
+    compat   the reference's rules, with their faults: fixed order, no size limit, expiration is not looked at
+
+In both, a message that has expired or was rescinded stays and counts until others displace it; otherwise short-lived
+messages would flood a quiet network for little work. The pool holds no message: it hands out numbers, under which its
+caller keeps the bytes, and says what it knows as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from router.core.wire.reasons import Reason
+from services.capd import reasons
+
+from .columns import NEVER_S, Columns, Row
+from .message import COUNTED_BYTES, NO_HASH, CapdMessage, is_met
+from .pattern import Pattern
+from .places import PlacesBy
+from .priority import LIFE_S, LOCAL_PRIORITY, RELAY_PRIORITY
+from .ranking import FixedRanking, Order, Ranked, Ranking
+
+NONCE_BYTES_MAX = 255
+POOL_BYTES = 10 << 20
+DATA_BYTES_MAX = 64 << 10
+DATA_SHARE = 8
+
+
+class Profile(Enum):
+    """By which rules a pool takes and loses messages."""
+
+    STRICT = "strict"
+    COMPAT = "compat"
+
+
+class Standing(Enum):
+    """How a message stands, as it is printed: only those of the first three are served and matched."""
+
+    RELAYED = "relayed"
+    LOCAL = "local"
+    FADED = "faded"
+    EXPIRED = "expired"
+    RESCINDED = "rescinded"
+
+    @property
+    def is_served(self) -> bool:
+        return self in (Standing.RELAYED, Standing.LOCAL, Standing.FADED)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """How much a pool holds, and how much data one of its messages may have under the strict profile."""
+
+    bytes_max: int = POOL_BYTES
+    data_bytes_max: int = DATA_BYTES_MAX
+
+    @property
+    def of_one(self) -> int:
+        """Bytes of data in one message at most: a pool is never filled by fewer than eight."""
+        return min(self.data_bytes_max, max(0, self.bytes_max // DATA_SHARE - COUNTED_BYTES))
+
+
+class Lines(NamedTuple):
+    """The lines of a pool: below `local` it takes nothing, below `relay` it passes nothing on."""
+
+    relay: float
+    local: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The verdict on a message that is not taken; `detail` holds the values that decided."""
+
+    reason: Reason
+    detail: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Return the reason's sentence with the values."""
+        return f"{self.reason.sentence.rstrip('.')} ({self.detail})." if self.detail else self.reason.sentence
+
+
+class Lost(NamedTuple):
+    """A message that was displaced; `reason`: None if it had ended before, by expiration or by rescinding."""
+
+    row: Row
+    reason: Reason | None
+
+
+class Taken(NamedTuple):
+    """A message that was taken, and those that it displaced."""
+
+    row: Row
+    lost: list[Lost]
+
+
+class Known(NamedTuple):
+    """The message is in the pool already."""
+
+    row: Row
+
+
+class Pool:
+    """The messages of one node."""
+
+    def __init__(self, limits: PoolLimits, profile: Profile = Profile.STRICT) -> None:
+        self._limits = limits
+        self._columns = Columns()
+        self._is_strict = profile is Profile.STRICT
+        self._order: Order = Ranking(self._columns) if self._is_strict else FixedRanking()
+        self._places: dict[bytes, int] = {}
+        self._rescindable: PlacesBy[bytes] = PlacesBy()
+        self._expiring: PlacesBy[int] = PlacesBy()
+        self.bytes = 0
+        self.last = 0
+        """The number that was given last; none is given twice."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __repr__(self) -> str:
+        return f"<Pool of {len(self)} messages, {self.bytes} bytes of {self._limits.bytes_max}>"
+
+    # -- admission -----------------------------------------------------------------------------------------
+
+    def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> Taken | Known | Rejected:
+        """Judge a message that comes at a Unix second, and take it if nothing speaks against it."""
+        if (place := self._places.get(own_id)) is not None:
+            return Known(self._columns.row(place))
+        if (rejected := self._judged(message, own_id, now_s)) is not None:
+            return rejected
+        own = Row.of(self.last + 1, own_id, message)
+        lost = self._make_room(own, now_s)
+        if isinstance(lost, Rejected):
+            return lost
+        self._take(own, message, now_s)
+        return Taken(own, lost)
+
+    def _judged(self, message: CapdMessage, own_id: bytes, now_s: int) -> Rejected | None:
+        if self._is_strict and len(message.nonce) > NONCE_BYTES_MAX:
+            return Rejected(reasons.MALFORMED, f"a nonce of {len(message.nonce)} bytes; at most {NONCE_BYTES_MAX}")
+        if self._is_strict and len(message.data) > self._limits.of_one:
+            return Rejected(reasons.TOO_LARGE, f"{len(message.data)} bytes; at most {self._limits.of_one}")
+        if not is_met(own_id, message.difficulty_bits):
+            return Rejected(reasons.BAD_WORK)
+        if message.create_time > now_s:
+            return Rejected(reasons.FUTURE, f"by {message.create_time - now_s} s")
+        priority, line = message.priority(now_s), self.local_line(now_s)
+        if not priority >= line:
+            return Rejected(reasons.BELOW_LINE, f"{priority:.4g}; it takes {line:.4g}")
+        return None
+
+    def _make_room(self, own: Row, now_s: int) -> list[Lost] | Rejected:
+        """Take out what the newcomer displaces; if it must beat more than it can, put all back and reject it."""
+        out: list[Ranked] = []
+        freed, priority = 0, Ranked(own.initial, own.number, 0, own.create_time).priority(now_s)
+        while self.bytes - freed + own.counted_bytes > self._limits.bytes_max and len(self._order):
+            out.append(weakest := self._order.pop(now_s))
+            freed += int(self._columns.sizes[weakest.place])
+            if self._is_strict and not weakest.has_faded(now_s) and weakest.priority(now_s) >= priority:
+                for one in out:
+                    self._order.put(one, now_s)
+                said = f"{priority:.4g}; it would displace one of {weakest.priority(now_s):.4g}"
+                return Rejected(reasons.BELOW_LINE, said)
+        return [self._lose(one, now_s) for one in out]
+
+    def _take(self, own: Row, message: CapdMessage, now_s: int) -> None:
+        place = self._columns.add(own, message.data)
+        self._places[own.id] = place
+        self._order.put(Ranked(own.initial, own.number, place, own.create_time), now_s)
+        self.bytes += own.counted_bytes
+        self.last = max(self.last, own.number)
+        if message.rescind_hash != NO_HASH and not own.rescinded:
+            self._rescindable.add(message.rescind_hash, place)
+        if self._is_strict and own.expires_at != NEVER_S:
+            self._expiring.add(own.expires_at, place)
+
+    def _lose(self, own: Ranked, now_s: int) -> Lost:
+        row = self._columns.row(own.place)
+        ended = row.rescinded or self._has_expired(row, now_s)
+        reason = reasons.FADED if own.has_faded(now_s) else reasons.DISPLACED
+        self._columns.remove(own.place)
+        del self._places[row.id]
+        self.bytes -= row.counted_bytes
+        self._expiring.discard(own.place)
+        self._rescindable.discard(own.place)
+        return Lost(row, None if ended else reason)
+
+    # -- after a restart -----------------------------------------------------------------------------------
+
+    def restore(self, row: Row, message: CapdMessage, now_s: int) -> None:
+        """Take a message that was taken before; those of lower numbers come first."""
+        self._take(row, message, now_s)
+
+    # -- the ends of messages ------------------------------------------------------------------------------
+
+    def rescind(self, rescind_hash: bytes) -> list[Row]:
+        """End all messages that this hash rescinds, and return their rows."""
+        places = self._rescindable.pop(rescind_hash)
+        for place in places:
+            self._columns.rescinded[place] = True
+        return self._sorted(places)
+
+    def expire(self, now_s: int) -> list[Row]:
+        """Return the rows of messages whose own expiration has come since this was asked last, unless rescinded."""
+        due = [second for second in self._expiring if second <= now_s]
+        rows = self._sorted(place for second in due for place in self._expiring.pop(second))
+        return [row for row in rows if not row.rescinded]
+
+    # -- what stands in it ---------------------------------------------------------------------------------
+
+    def get(self, own_id: bytes) -> Row | None:
+        """Return the row of a message, however it stands."""
+        place = self._places.get(own_id)
+        return None if place is None else self._columns.row(place)
+
+    def rows(self) -> list[Row]:
+        """Return all rows, in the order in which the messages were taken."""
+        return self._sorted(self._places.values())
+
+    def _sorted(self, places: Iterable[int]) -> list[Row]:
+        return sorted(map(self._columns.row, places), key=lambda row: row.number)
+
+    def find(self, pattern: Pattern, now_s: int) -> list[Row]:
+        """Return the rows of all messages that match and are served, in the order in which they were taken."""
+        rows = (self._columns.row(int(place)) for place in self._columns.find(pattern))
+        return [row for row in rows if not row.rescinded and not self._has_expired(row, now_s)]
+
+    def standing(self, row: Row, now_s: int) -> Standing:
+        """Return how a message stands at a Unix second."""
+        if row.rescinded:
+            return Standing.RESCINDED
+        if self._has_expired(row, now_s):
+            return Standing.EXPIRED
+        if now_s - row.create_time >= LIFE_S:
+            return Standing.FADED
+        priority = Ranked(row.initial, row.number, 0, row.create_time).priority(now_s)
+        return Standing.RELAYED if priority >= self.relay_line(now_s) else Standing.LOCAL
+
+    def _has_expired(self, row: Row, now_s: int) -> bool:
+        return self._is_strict and row.expires_at <= now_s
+
+    # -- the lines -----------------------------------------------------------------------------------------
+
+    @property
+    def _is_tight(self) -> bool:
+        return self.bytes >= self._limits.bytes_max * 8 // 10 and len(self) > 0
+
+    def local_line(self, now_s: int) -> float:
+        """Return the priority below which nothing is taken: 1, until four fifths are full."""
+        weakest = self._order.first(now_s) if self._is_tight else None
+        return LOCAL_PRIORITY if weakest is None else max(LOCAL_PRIORITY, weakest.priority(now_s))
+
+    def relay_line(self, now_s: int) -> float:
+        """Return the priority below which nothing is passed on: 2, or the middle one once four fifths are full."""
+        return max(RELAY_PRIORITY, self._order.middle(now_s)) if self._is_tight else RELAY_PRIORITY
+
+    def lines(self, now_s: int) -> Lines:
+        """Return all lines at a Unix second."""
+        highest = max(RELAY_PRIORITY, self._order.highest(now_s)) if len(self) else RELAY_PRIORITY
+        return Lines(self.relay_line(now_s), self.local_line(now_s), highest)
