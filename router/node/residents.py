@@ -25,7 +25,7 @@ from router.service.reports import ENDED, PROBLEM, WARNING
 from router.service.running import back_off, key_of, leave_free_bytes, supervise
 from router.service.watchdog import Watchdog
 from router.settings.config import Config
-from router.settings.config_services import Instance, instances
+from router.settings.config_services import APART, DEFAULT, INSIDE, Instance, instances
 from router.settings.home import Home
 
 CALM_S = 60.0
@@ -57,6 +57,11 @@ class Resident:
     """Whether its present process has said why it ends."""
     opened: trio.Event = field(default_factory=trio.Event)
     """Whether it has opened its doors, or failed."""
+
+    @property
+    def run(self) -> str:
+        """Where it runs: where the configuration says, else the service itself."""
+        return self.plugin.run if self.instance.run == DEFAULT else self.instance.run
 
     def has_warning(self, text: str) -> None:
         self.warning = Remark(text, time.monotonic())
@@ -114,7 +119,7 @@ class Residents:
     def _row(one: Resident, is_running: bool) -> dict[str, Any]:
         remark = one.remark(is_running)
         return {
-            "name": one.instance.name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
+            "name": one.instance.name, "module": one.instance.module, "run": one.run, "starts": one.starts,
             "address": one.key.public.hex(), "state": "running" if is_running else "away",
             "problem": remark.text if remark else "",
             "last_lines": remark.last_lines if remark else (),
@@ -138,12 +143,12 @@ class Residents:
 
     def start(self, nursery: trio.Nursery, url: str, guests: str) -> None:
         """Start the services that run inside, which reach the router over these URLs, and those that run apart."""
-        if any(one.instance.run == "inside" for one in self._all.values()):
+        if any(one.run == INSIDE for one in self._all.values()):
             nursery.start_soon(Watchdog(Service.warn).run)
         for one in self._all.values():
-            if one.instance.run == "inside":
+            if one.run == INSIDE:
                 self._start_inside(one, url, guests)
-            elif one.instance.run == "apart":
+            elif one.run == APART:
                 nursery.start_soon(self._run_apart, one)
 
     async def until_open(self) -> None:

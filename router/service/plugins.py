@@ -29,7 +29,7 @@ from router.core.wire.errors import RouterError
 from router.core.wire.reasons import OTHERS, RANGES, Reason
 from router.service.contract import Rules
 from router.service.host import Service
-from router.settings.config_services import service_name
+from router.settings.config_services import APART, INSIDE, service_name
 from router.settings.config_text import Problem, Schema, Setting
 
 
@@ -50,6 +50,8 @@ class Plugin:
     rules: type[Rules] | None
     settings: type[Struct]
     events: Mapping[str, str]
+    run: str = INSIDE
+    """Where it runs unless the configuration says otherwise."""
 
     @property
     def folder(self) -> str:
@@ -94,7 +96,9 @@ def load(spec: str) -> Plugin:
     settings = getattr(parts["settings"] or module, "Settings", NoSettings)
     if not (isinstance(settings, type) and issubclass(settings, Struct)):
         raise UnknownService(f"{module_name} has Settings that are no Struct; write `class Settings(Struct, …)`")
-    return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]))
+    if (run := getattr(module, "RUN", INSIDE)) not in (INSIDE, APART):
+        raise UnknownService(f'{module_name} says RUN = {run!r}; a service runs "{INSIDE}" or "{APART}" by default')
+    return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]), run)
 
 
 def load_reasons(spec: str) -> None:

@@ -29,7 +29,8 @@ ServiceSpec = Annotated[
     str, Meta(pattern=rf"^{_MODULE}(:[A-Za-z_]\w*)?\Z", extra={"form": "a module, or module:Class"})
 ]
 InstanceName = Annotated[str, Meta(pattern=rf"^{NAME_PATTERN}\Z", extra={"form": NAME_FORM})]
-Run = Literal["inside", "apart", "by-hand"]
+DEFAULT, INSIDE, APART, BY_HAND = "default", "inside", "apart", "by-hand"
+Run = Literal["default", "inside", "apart", "by-hand"]
 
 
 class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -39,7 +40,8 @@ class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     module: ServiceSpec
     run: Annotated[Run, about(
         'Where it runs: "inside" the node\'s process, "apart" in a process that the node starts, restarts and ends, or '
-        '"by-hand" in a process that you start.')] = "inside"  # fmt: skip
+        '"by-hand" in a process that you start. "default" is where the service itself says, else inside.'
+    )] = "default"  # fmt: skip
 
 
 ServiceEntry = ServiceSpec | Instance
@@ -75,7 +77,7 @@ def key_name(service: str) -> str:
 
 
 def instances(entries: Iterable[str | Instance]) -> tuple[Instance, ...]:
-    """Return each entry of `node.services` as an instance; a module alone runs inside, under its own name."""
+    """Return each entry of `node.services` as an instance; a module alone has its own name, and runs by default."""
     return tuple(one if isinstance(one, Instance) else Instance(name=service_name(one), module=one) for one in entries)
 
 

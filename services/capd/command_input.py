@@ -1,16 +1,30 @@
-"""Arguments that several commands of the CAPD pool share, and how they are read."""
+"""Options and arguments that several commands of the CAPD pool share, and how they are read."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from router.cli.exits import Exit, Failure
+from router.core.wire.codec import Malformed
+from services.capd.core.message import ID_BYTES
+from services.capd.core.pattern import KEY_BYTES, Pattern
 
 FILE_BYTES_MAX = 1 << 30
+DATA_BYTES_MAX = 900_000
+NAME = "capd"
 _HEX = re.compile(r"([0-9a-fA-F]{2})*")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def name_option(command: Function) -> Function:
+    return click.option("--name", default=NAME, help="The pool's name, if there are several.")(command)
 
 
 def hex_of(text: str, name: str) -> bytes:
@@ -18,6 +32,59 @@ def hex_of(text: str, name: str) -> bytes:
     if not _HEX.fullmatch(text):
         raise Failure(Exit.USAGE, f"{name} {text[:60]!r} is not hexadecimal; write two digits a byte")
     return bytes.fromhex(text)
+
+
+def id_of(text: str) -> bytes:
+    """Return an id as it is sent, from the digits that people see."""
+    found = hex_of(text, "the id")
+    if len(found) != ID_BYTES:
+        raise Failure(Exit.USAGE, f"the id {text[:80]!r} has {len(found)} bytes instead of {ID_BYTES}; give all of it")
+    return found[::-1]
+
+
+def data_of(text: str | None, hex_text: str | None) -> bytes:
+    """Return the data of a message: an argument, standard input for `-`, or hexadecimal."""
+    if (text is None) is (hex_text is None):
+        raise Failure(
+            Exit.USAGE, "give the data of the message once: as DATA, as - for standard input, or as --hex HEX"
+        )
+    if hex_text is not None:
+        found = hex_of(hex_text, "--hex")
+    elif text == "-":
+        found = sys.stdin.buffer.read(DATA_BYTES_MAX + 1)
+    else:
+        assert text is not None
+        found = text.encode(errors="surrogateescape")
+    if len(found) > DATA_BYTES_MAX:
+        raise Failure(
+            Exit.USAGE, f"the data has more than {DATA_BYTES_MAX} bytes; send less, or a place to fetch it from"
+        )
+    return found
+
+
+def pattern_options(command: Function) -> Function:
+    """Add the options of what is looked for."""
+    for names, about in (
+        (("--mask",), f"With --value: the bits that count, as many bytes, at most {KEY_BYTES}."),
+        (("--value",), "With --mask: what the data's first bytes are to be, in hex."),
+        (("--prefix",), f"What the data begins with, in hex, at most {KEY_BYTES} bytes. Default: any data."),
+    ):
+        command = click.option(*names, metavar="HEX", help=about)(command)
+    return command
+
+
+def pattern_of(prefix: str | None, value: str | None, mask: str | None) -> Pattern:
+    """Return what is looked for."""
+    if (value is None) is not (mask is None):
+        raise Failure(Exit.USAGE, "--value and --mask belong together; for whole bytes at the beginning, give --prefix")
+    if prefix is not None and value is not None:
+        raise Failure(Exit.USAGE, "give either --prefix, or --value and --mask")
+    try:
+        if value is not None and mask is not None:
+            return Pattern.of(hex_of(value, "--value"), hex_of(mask, "--mask"))
+        return Pattern.prefix(hex_of(prefix or "", "--prefix"))
+    except Malformed as error:
+        raise Failure(Exit.USAGE, str(error)) from None
 
 
 def read_file(path: Path) -> bytes:

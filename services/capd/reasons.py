@@ -17,3 +17,6 @@ DISPLACED = Reason.declare(133, "capd:displaced", "Messages of higher priority t
 EXPIRED = Reason.declare(134, "capd:expired", "The message's own expiration has come.")
 RESCINDED = Reason.declare(135, "capd:rescinded", "Its sender has rescinded the message.")
 FADED = Reason.declare(136, "capd:faded", "The message was ten minutes old, so its priority was used up.")
+TOO_MANY_QUERIES = Reason.declare(
+    137, "capd:too-many-queries", "The pool keeps no more standing queries: end one, or ask again later."
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from services.capd import reasons
 from services.capd.core.message import CapdMessage
@@ -12,11 +13,12 @@ BORN = 1_700_000_000
 
 
 def solved(message: CapdMessage) -> CapdMessage:
-    """Return the message with the first nonce of two bytes that meets its target."""
+    """Return the message with the first nonce of three bytes that meets its target."""
+    stage1, target = message.stage1(), message.target
     for number in range(1 << 24):
-        found = replace(message, nonce=number.to_bytes(3, "little"))
-        if found.has_work():
-            return found
+        nonce = number.to_bytes(3, "little")
+        if int.from_bytes(sha256(sha256(stage1 + nonce).digest()).digest(), "little") < target:
+            return replace(message, nonce=nonce)
     raise AssertionError("no nonce of 3 bytes was found")
 
 

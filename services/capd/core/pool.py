@@ -16,57 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from router.core.wire.reasons import Reason
 from services.capd import reasons
 
 from .columns import NEVER_S, Columns, Row
-from .message import COUNTED_BYTES, NO_HASH, CapdMessage, is_met
+from .limits import NONCE_BYTES_MAX, PoolLimits, Profile, Standing
+from .message import NO_HASH, CapdMessage, is_met
 from .pattern import Pattern
 from .places import PlacesBy
 from .priority import LIFE_S, LOCAL_PRIORITY, RELAY_PRIORITY
 from .ranking import FixedRanking, Order, Ranked, Ranking
 
-NONCE_BYTES_MAX = 255
-POOL_BYTES = 10 << 20
-DATA_BYTES_MAX = 64 << 10
-DATA_SHARE = 8
-
-
-class Profile(Enum):
-    """By which rules a pool takes and loses messages."""
-
-    STRICT = "strict"
-    COMPAT = "compat"
-
-
-class Standing(Enum):
-    """How a message stands, as it is printed: only those of the first three are served and matched."""
-
-    RELAYED = "relayed"
-    LOCAL = "local"
-    FADED = "faded"
-    EXPIRED = "expired"
-    RESCINDED = "rescinded"
-
-    @property
-    def is_served(self) -> bool:
-        return self in (Standing.RELAYED, Standing.LOCAL, Standing.FADED)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
-    """How much a pool holds, and how much data one of its messages may have under the strict profile."""
-
-    bytes_max: int = POOL_BYTES
-    data_bytes_max: int = DATA_BYTES_MAX
-
-    @property
-    def of_one(self) -> int:
-        """Bytes of data in one message at most: a pool is never filled by fewer than eight."""
-        return min(self.data_bytes_max, max(0, self.bytes_max // DATA_SHARE - COUNTED_BYTES))
+EVERYTHING = 1 << 62
 
 
 class Lines(NamedTuple):
@@ -231,10 +194,15 @@ class Pool:
     def _sorted(self, places: Iterable[int]) -> list[Row]:
         return sorted(map(self._columns.row, places), key=lambda row: row.number)
 
-    def find(self, pattern: Pattern, now_s: int) -> list[Row]:
-        """Return the rows of all messages that match and are served, in the order in which they were taken."""
-        rows = (self._columns.row(int(place)) for place in self._columns.find(pattern))
-        return [row for row in rows if not row.rescinded and not self._has_expired(row, now_s)]
+    def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
+        """Return how many messages match and are served, and their rows in the order in which they were taken: those
+        after the first `start`, at most `most`."""
+        places = self._columns.find(pattern)
+        is_served = ~self._columns.rescinded[places]
+        if self._is_strict:
+            is_served &= self._columns.expiries[places] > now_s
+        places = places[is_served]
+        return len(places), [self._columns.row(int(place)) for place in places[start : start + most]]
 
     def standing(self, row: Row, now_s: int) -> Standing:
         """Return how a message stands at a Unix second."""

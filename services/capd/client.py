@@ -1,0 +1,114 @@
+"""An app's end of a CAPD pool: requests to the pool's address, their answers, and the matches of standing queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from secrets import randbits
+from typing import Any
+
+import trio
+
+from router.cli.command import invocation
+from router.cli.exits import Exit, Failure
+from router.client.node import ANSWER_S, Node, connect
+from router.client.received import Received
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import PublicKey
+from services.capd.core import messages as m
+from services.capd.core.limits import Standing
+from services.capd.core.pattern import Pattern
+
+WAITING_MAX = 4096
+"""So many matches wait for their reader; then the pool's next ones wait at the node."""
+SERVICE = "capd"
+
+
+class PoolClient:
+    """Requests to one pool over one connection."""
+
+    def __init__(self, node: Node, pool: PublicKey) -> None:
+        self._node = node
+        self._pool = pool
+        self._next = randbits(31)
+        self._open: dict[int, tuple[trio.Event, list[m.Answer]]] = {}
+        self._put, self.matches = trio.open_memory_channel[tuple[m.Match, Received]](WAITING_MAX)
+
+    def __repr__(self) -> str:
+        return f"<client of the pool {self._pool.hex()}: {len(self._open)} requests>"
+
+    async def ask(self, kind: type[Any], *arguments: Any) -> Any:
+        """Send a request of this type, and return its answer. Raise `Failure` if none comes in time."""
+        n = self._next = (self._next + 1) % (1 << 32)
+        heard, answers = trio.Event(), list[m.Answer]()
+        self._open[n] = heard, answers
+        try:
+            await self._node.send(self._pool, m.encode_message(kind(n, *arguments)), ttl_s=int(ANSWER_S))
+            with trio.move_on_after(ANSWER_S):
+                await heard.wait()
+        finally:
+            del self._open[n]
+        if not answers:
+            said = f"the pool has not answered within {ANSWER_S:.0f} s"
+            raise Failure(Exit.TIMED_OUT, f"{said}; `router status` says whether it runs")
+        return answers[0]
+
+    async def messages(
+        self, pattern: Pattern, start: int = 0, limit: int | None = None
+    ) -> AsyncIterator[tuple[Standing, bytes]]:
+        """Yield the messages that match, page by page, each with its standing."""
+        async for page in self._pages(pattern, start, limit, m.PAGE_MESSAGES_MAX, ids=False):
+            for one in page.messages:
+                yield one
+
+    async def ids(self, pattern: Pattern, start: int = 0, limit: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the ids of the messages that match, page by page."""
+        async for page in self._pages(pattern, start, limit, m.PAGE_IDS_MAX, ids=True):
+            for one in page.ids:
+                yield one
+
+    async def _pages(
+        self, pattern: Pattern, start: int, limit: int | None, most: int, *, ids: bool
+    ) -> AsyncIterator[Any]:
+        at, end = start, None if limit is None else start + limit
+        while end is None or at < end:
+            page = await self.ask(m.Query, pattern, ids, at, most if end is None else min(most, end - at))
+            count = len(page.ids if ids else page.messages)
+            yield page
+            at += count
+            if not count or at >= page.count:
+                return
+
+    async def read(self) -> None:
+        """Hear what the pool says, for ever; whoever takes a match settles the message that brought it."""
+        async for one in self._node.unicasts(settle_on_next=False):
+            said = self._read(one.body) if one.source == self._pool else None
+            if isinstance(said, m.Match):
+                await self._put.send((said, one))
+                continue
+            if isinstance(said, m.Answer) and said.n in self._open:
+                heard, answers = self._open[said.n]
+                answers.append(said)
+                heard.set()
+            await one.settle()
+
+    @staticmethod
+    def _read(body: bytes) -> m.Message | None:
+        try:
+            return m.decode_message(body)
+        except Malformed:
+            return None
+
+
+@asynccontextmanager
+async def pool_client(service: str, as_name: str | None = None) -> AsyncIterator[PoolClient]:
+    """Connect to the pool of that name on the node of the chosen home. Raise `Failure` if there is none."""
+    async with connect(home=invocation().home, as_name=as_name) as node, trio.open_nursery() as nursery:
+        found = json.loads(await node.ask("service", f"{service} address"))
+        if "address" not in found:
+            raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
+        client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])))
+        nursery.start_soon(client.read)
+        yield client
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,110 @@
+"""What a pool holds and keeps: messages, standing queries, and whom it has told of what was displaced since.
+
+What changes is kept by deeds, which commit together with the answer that tells of it. The rows are those of rows.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from router.service import contract as c
+
+from . import rows
+from .columns import Row
+from .limits import PoolLimits, Profile
+from .message import CapdMessage, rescind_hash_of
+from .pool import Known, Pool, Rejected, Taken
+from .priority import LIFE_S
+from .watches import Watch, Watches
+
+TOLD_MAX = 100_000
+"""So many messages that somebody was told of are remembered; beyond that, the one that came first is forgotten."""
+
+
+class Holdings:
+    """The state of one node. `kept` shows what is on disk; a method that changes something yields the deeds for it."""
+
+    def __init__(self, kept: Mapping[bytes, bytes], limits: PoolLimits, profile: Profile) -> None:
+        self._kept = kept
+        self.pool = Pool(limits, profile)
+        self.watches = Watches()
+        self._told: dict[bytes, int] = {}
+        """Until when a message could come again of which somebody was told; also those that were displaced since."""
+
+    def __repr__(self) -> str:
+        return f"<Holdings: {self.pool!r}, {self.watches!r}>"
+
+    def restore(self, now_s: int) -> Iterator[c.Deed]:
+        """Take what was kept before. Raises `BadRow`."""
+        if (state := self._kept.get(rows.STATE)) is None:
+            yield c.Keep(rows.STATE, rows.encode_state(0))
+        else:
+            self.pool.last = rows.read_state(state)
+        for key in sorted(self._kept):
+            if key.startswith(rows.MESSAGE):
+                own_id, rescinded, message = rows.read_kept(self._kept[key])
+                row = Row.of(rows.number_of(key), own_id, message, rescinded=rescinded)
+                self.pool.restore(row, message, now_s)
+            elif key.startswith(rows.WATCH):
+                self.watches.put(rows.watch_of(key), rows.read_until(self._kept[key]))
+            elif key.startswith(rows.TOLD):
+                self._told[key[len(rows.TOLD) :]] = rows.read_until(self._kept[key])
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def message(self, row: Row) -> CapdMessage:
+        """Return a message of the pool."""
+        return rows.read_kept(self._kept[rows.message_key(row.number)]).message
+
+    def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> tuple[Taken | Known | Rejected, list[c.Deed]]:
+        """Judge a message, and take it if nothing speaks against it; return the verdict, and what keeps it."""
+        verdict = self.pool.add(message, own_id, now_s)
+        if not isinstance(verdict, Taken):
+            return verdict, []
+        kept = rows.encode_kept(rows.Kept(own_id, False, message))
+        deeds: list[c.Deed] = [c.Keep(rows.message_key(one.row.number), None) for one in verdict.lost]
+        deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
+        deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
+        return verdict, deeds
+
+    def rescind(self, secret: bytes) -> tuple[list[Row], list[c.Deed]]:
+        """End the messages that the secret rescinds; return them, and what keeps that."""
+        ended = self.pool.rescind(rescind_hash_of(secret))
+        deeds: list[c.Deed] = []
+        for row in ended:
+            kept = rows.read_kept(self._kept[rows.message_key(row.number)])
+            deeds.append(c.Keep(rows.message_key(row.number), rows.encode_kept(kept._replace(rescinded=True))))
+        return ended, deeds
+
+    # -- standing queries ----------------------------------------------------------------------------------
+
+    def watch(self, watch: Watch, until_s: int) -> Iterator[c.Deed]:
+        """Take a standing query."""
+        self.watches.put(watch, until_s)
+        yield c.Keep(rows.watch_key(watch), rows.encode_until(until_s))
+
+    def unwatch(self, watch: Watch) -> Iterator[c.Deed]:
+        """Remove a standing query."""
+        if self.watches.remove(watch):
+            yield c.Keep(rows.watch_key(watch), None)
+
+    def was_told(self, own_id: bytes) -> bool:
+        """Whether somebody was told of this message before it was displaced."""
+        return own_id in self._told
+
+    def told(self, row: Row) -> Iterator[c.Deed]:
+        """Remember that somebody was told of a message, as long as it can come again."""
+        self._told[row.id] = until_s = row.create_time + LIFE_S
+        yield c.Keep(rows.TOLD + row.id, rows.encode_until(until_s))
+        if len(self._told) > TOLD_MAX:
+            oldest = next(iter(self._told))
+            del self._told[oldest]
+            yield c.Keep(rows.TOLD + oldest, None)
+
+    def expire(self, now_s: int) -> Iterator[c.Deed]:
+        """Forget standing queries that are over, and messages that cannot come again."""
+        for watch in self.watches.expire(now_s):
+            yield c.Keep(rows.watch_key(watch), None)
+        for own_id in [one for one, until_s in self._told.items() if until_s <= now_s]:
+            del self._told[own_id]
+            yield c.Keep(rows.TOLD + own_id, None)

@@ -1,0 +1,342 @@
+"""Messages to and from a CAPD pool as an actor, in the bodies of unicasts (cddl/capd.cddl).
+
+    [1 POST] → [2 POSTED]     [3 GET] [4 QUERY] → [5 FOUND] or [6 FOUND_IDS]     [7 WATCH] [8 UNWATCH] → [9 DONE]
+    [10 RESCIND] → [11 RESCINDED]     [12 INFO] → [13 POOL]     [14 MATCH]
+
+`n` is the asker's number, repeated in the answer. MATCH tells of a message for which a standing query waits, and comes
+without being asked. Priorities are IEEE doubles, big-endian, as bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from router.core.wire import shape
+from router.core.wire.codec import encode
+from router.core.wire.forms import Form, read_form
+from router.core.wire.reasons import REASON_MAX
+from router.core.wire.text import TEXT_BYTES_MAX, clean
+
+from .limits import Standing
+from .message import ID_BYTES, SECRET_BYTES_MAX
+from .pattern import KEY_BYTES, Pattern
+
+MESSAGE_BYTES_MAX = 1_000_000
+"""Of one CAPD message that travels in a unicast."""
+PAGE_MESSAGES_MAX, PAGE_IDS_MAX = 256, 8192
+PAGE_BYTES = 1 << 18
+"""Messages of so many bytes are a page, and one that is longer is a page by itself."""
+LIFE_S_MAX = 30 * 86_400
+_SMALL_BYTES_MAX = 1024
+_NUMBER_MAX = (1 << 32) - 1
+_STANDINGS = tuple(Standing)
+_DOUBLE = Struct(">d")
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A request to take a message; what is stored is its canonical form."""
+
+    n: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The answer to POST: 0, or the number of the reason why it was not taken; the id, unless it is no message."""
+
+    n: int
+    result: int
+    id: bytes = b""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A request for one message by its id, however it stands."""
+
+    n: int
+    id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A request for what matches and is served: messages or ids, those after the first `start`, at most `limit`."""
+
+    n: int
+    pattern: Pattern
+    ids: bool = False
+    start: int = 0
+    limit: int = PAGE_MESSAGES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to GET, and to QUERY for messages; `count`: how many match in all."""
+
+    n: int
+    count: int
+    messages: tuple[tuple[Standing, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundIds:
+    """The answer to QUERY for ids."""
+
+    n: int
+    count: int
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A request to tell of each message that comes and matches, for `life` seconds from now."""
+
+    n: int
+    pattern: Pattern
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatch:
+    """The end of a standing query of the same pattern."""
+
+    n: int
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer to WATCH and UNWATCH: 0, or the number of the reason why not."""
+
+    n: int
+    result: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescind:
+    """The secret that ends all messages which carry its hash."""
+
+    n: int
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rescinded:
+    """The answer to RESCIND: what it has ended now."""
+
+    n: int
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """A request for the pool's size and lines."""
+
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInfo:
+    """The answer to INFO."""
+
+    n: int
+    size: int
+    count: int
+    relay: float
+    least: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A message that a standing query of the recipient waits for, and how it stood when it came."""
+
+    standing: Standing
+    message: bytes
+
+
+Request = Post | Get | Query | Watch | Unwatch | Rescind | Info
+Answer = Posted | Found | FoundIds | Done | Rescinded | PoolInfo
+Message = Request | Answer | Match
+
+
+def encode_message(value: Message) -> bytes:
+    """Return the BODY of a message; raise ValueError if the other end would refuse it."""
+    body = encode(_encoded(value))
+    decode_message(body)
+    return body
+
+
+def _encoded(value: Message) -> list[Any]:
+    match value:
+        case Post(n, message):
+            return [1, {"n": n, "message": message}]
+        case Posted(n, result, own_id, text):
+            return [2, {"n": n, "result": result, **({"id": own_id} if own_id else {}), **_said(text)}]
+        case Get(n, own_id):
+            return [3, {"n": n, "id": own_id}]
+        case Query(n, pattern, ids, start, limit):
+            return [4, {"n": n, **_pattern(pattern), "ids": ids, "start": start, "limit": limit}]
+        case Found(n, count, messages):
+            rows = [[_STANDINGS.index(standing), message] for standing, message in messages]
+            return [5, {"n": n, "count": count, "messages": rows}]
+        case FoundIds(n, count, ids):
+            return [6, {"n": n, "count": count, "ids": list(ids)}]
+        case Watch(n, pattern, life):
+            return [7, {"n": n, **_pattern(pattern), "life": life}]
+        case Unwatch(n, pattern):
+            return [8, {"n": n, **_pattern(pattern)}]
+        case Done(n, result, text):
+            return [9, {"n": n, "result": result, **_said(text)}]
+        case Rescind(n, secret):
+            return [10, {"n": n, "secret": secret}]
+        case Rescinded(n, ids):
+            return [11, {"n": n, "ids": list(ids)}]
+        case Info(n):
+            return [12, {"n": n}]
+        case PoolInfo(n, size, count):
+            relay, least, highest = map(_DOUBLE.pack, (value.relay, value.least, value.highest))
+            return [13, {"n": n, "size": size, "count": count, "relay": relay, "min": least, "max": highest}]
+        case Match(standing, message):
+            return [14, {"standing": _STANDINGS.index(standing), "message": message}]
+
+
+def _said(text: str) -> dict[str, str]:
+    said = clean(text, TEXT_BYTES_MAX)
+    return {"text": said} if said else {}
+
+
+def _pattern(pattern: Pattern) -> dict[str, bytes]:
+    return {"value": pattern.value, "mask": pattern.mask}
+
+
+def decode_message(body: bytes) -> Message:
+    """Return the message in the BODY of a unicast to or from a CAPD pool; else raise `Malformed`."""
+    found: Message = read_form(body, "a CAPD pool", _FORMS)
+    return found
+
+
+def _number(found: dict[str, Any]) -> int:
+    return shape.uint(found["n"], "n", _NUMBER_MAX)
+
+
+def _read_pattern(found: dict[str, Any]) -> Pattern:
+    value, mask = (shape.octets(found[name], name, KEY_BYTES) for name in ("value", "mask"))
+    return Pattern(value, mask)
+
+
+def _text(found: dict[str, Any]) -> str:
+    return shape.text(found["text"], "text", TEXT_BYTES_MAX) if "text" in found else ""
+
+
+def _ids(value: Any) -> tuple[bytes, ...]:
+    return tuple(shape.octets(one, "an id", ID_BYTES) for one in shape.array(value, "ids", 0, PAGE_IDS_MAX))
+
+
+def _standing(value: Any) -> Standing:
+    return _STANDINGS[shape.uint(value, "standing", len(_STANDINGS) - 1)]
+
+
+def _message(value: Any) -> bytes:
+    return shape.octets(value, "message", 0, MESSAGE_BYTES_MAX)
+
+
+def _post(value: Any) -> Post:
+    found = shape.fields(value, "POST", ("n", "message"))
+    return Post(_number(found), _message(found["message"]))
+
+
+def _posted(value: Any) -> Posted:
+    found = shape.fields(value, "POSTED", ("n", "result"), ("id", "text"))
+    own_id = shape.octets(found["id"], "id", ID_BYTES) if "id" in found else b""
+    return Posted(_number(found), shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found))
+
+
+def _get(value: Any) -> Get:
+    found = shape.fields(value, "GET", ("n", "id"))
+    return Get(_number(found), shape.octets(found["id"], "id", ID_BYTES))
+
+
+def _query(value: Any) -> Query:
+    found = shape.fields(value, "QUERY", ("n", "value", "mask", "ids", "start", "limit"))
+    start, limit = (shape.uint(found[name], name, _NUMBER_MAX) for name in ("start", "limit"))
+    return Query(_number(found), _read_pattern(found), shape.boolean(found["ids"], "ids"), start, limit)
+
+
+def _found(value: Any) -> Found:
+    found = shape.fields(value, "FOUND", ("n", "count", "messages"))
+    rows = [
+        shape.array(one, "a message", 2, 2) for one in shape.array(found["messages"], "messages", 0, PAGE_MESSAGES_MAX)
+    ]
+    messages = tuple((_standing(standing), _message(message)) for standing, message in rows)
+    return Found(_number(found), shape.uint(found["count"], "count", _NUMBER_MAX), messages)
+
+
+def _found_ids(value: Any) -> FoundIds:
+    found = shape.fields(value, "FOUND_IDS", ("n", "count", "ids"))
+    return FoundIds(_number(found), shape.uint(found["count"], "count", _NUMBER_MAX), _ids(found["ids"]))
+
+
+def _watch(value: Any) -> Watch:
+    found = shape.fields(value, "WATCH", ("n", "value", "mask", "life"))
+    return Watch(_number(found), _read_pattern(found), shape.uint(found["life"], "life", LIFE_S_MAX))
+
+
+def _unwatch(value: Any) -> Unwatch:
+    found = shape.fields(value, "UNWATCH", ("n", "value", "mask"))
+    return Unwatch(_number(found), _read_pattern(found))
+
+
+def _done(value: Any) -> Done:
+    found = shape.fields(value, "DONE", ("n", "result"), ("text",))
+    return Done(_number(found), shape.uint(found["result"], "result", REASON_MAX), _text(found))
+
+
+def _rescind(value: Any) -> Rescind:
+    found = shape.fields(value, "RESCIND", ("n", "secret"))
+    return Rescind(_number(found), shape.octets(found["secret"], "secret", 0, SECRET_BYTES_MAX))
+
+
+def _rescinded(value: Any) -> Rescinded:
+    found = shape.fields(value, "RESCINDED", ("n", "ids"))
+    return Rescinded(_number(found), _ids(found["ids"]))
+
+
+def _info(value: Any) -> Info:
+    return Info(_number(shape.fields(value, "INFO", ("n",))))
+
+
+def _pool(value: Any) -> PoolInfo:
+    found = shape.fields(value, "POOL", ("n", "size", "count", "relay", "min", "max"))
+    size, count = shape.uint(found["size"], "size"), shape.uint(found["count"], "count", _NUMBER_MAX)
+    lines = [_DOUBLE.unpack(shape.octets(found[name], name, 8))[0] for name in ("relay", "min", "max")]
+    return PoolInfo(_number(found), size, count, *lines)
+
+
+def _match(value: Any) -> Match:
+    found = shape.fields(value, "MATCH", ("standing", "message"))
+    return Match(_standing(found["standing"]), _message(found["message"]))
+
+
+_ONE_MAX = MESSAGE_BYTES_MAX + 64
+_IDS_BYTES_MAX = 64 + PAGE_IDS_MAX * (ID_BYTES + 2)
+_FORMS: dict[int, Form] = {
+    1: Form("POST", _ONE_MAX, 5, _post),
+    2: Form("POSTED", _SMALL_BYTES_MAX, 9, _posted),
+    3: Form("GET", _SMALL_BYTES_MAX, 5, _get),
+    4: Form("QUERY", _SMALL_BYTES_MAX, 13, _query),
+    5: Form("FOUND", _ONE_MAX + 4 * PAGE_MESSAGES_MAX, 7 + 3 * PAGE_MESSAGES_MAX, _found),
+    6: Form("FOUND_IDS", _IDS_BYTES_MAX, 7 + PAGE_IDS_MAX, _found_ids),
+    7: Form("WATCH", _SMALL_BYTES_MAX, 9, _watch),
+    8: Form("UNWATCH", _SMALL_BYTES_MAX, 7, _unwatch),
+    9: Form("DONE", _SMALL_BYTES_MAX, 7, _done),
+    10: Form("RESCIND", _SMALL_BYTES_MAX, 5, _rescind),
+    11: Form("RESCINDED", _IDS_BYTES_MAX, 5 + PAGE_IDS_MAX, _rescinded),
+    12: Form("INFO", _SMALL_BYTES_MAX, 3, _info),
+    13: Form("POOL", _SMALL_BYTES_MAX, 13, _pool),
+    14: Form("MATCH", _ONE_MAX, 5, _match),
+}

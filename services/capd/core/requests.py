@@ -1,0 +1,142 @@
+"""What the pool answers to each request, and what follows from it: messages, queries, standing queries, rescinding."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TypeVar
+
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import PublicKey
+from router.service import contract as c
+from services.capd import reasons
+
+from . import messages as m
+from .columns import Row
+from .holdings import Holdings
+from .limits import Standing
+from .message import CapdMessage, read_message
+from .notes import note_id
+from .pool import Known, Rejected, Taken
+from .priority import RELAY_PRIORITY, last_second
+from .turned_away import TurnedAway
+from .watches import WATCHES_OF_ONE_MAX, Watch
+
+T = TypeVar("T")
+_Deciding = Generator[c.Deed, None, T]  # the deeds that come before an answer, and the answer
+ANSWER_TTL_S = 60
+"""How long an answer waits for its asker."""
+
+
+class Requests:
+    """Answers requests."""
+
+    def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
+        self._holdings = holdings
+        self._turned_away = turned_away
+
+    def answer(self, request: m.Request, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        """Yield what is kept and noted, and the answer to send."""
+        now_s, pool = int(now.wall_s), self._holdings.pool
+        answer: m.Answer
+        match request:
+            case m.Post(n, wire):
+                answer = yield from self._post(n, wire, asker, now)
+            case m.Get(n, own_id):
+                row = pool.get(own_id)
+                answer = m.Found(n, 0 if row is None else 1, () if row is None else (self._shown(row, now_s),))
+            case m.Query():
+                answer = self._query(request, now_s)
+            case m.Watch(n, pattern, life):
+                answer = yield from self._watch(n, Watch(asker, pattern), now_s + life)
+            case m.Unwatch(n, pattern):
+                yield from self._holdings.unwatch(Watch(asker, pattern))
+                answer = m.Done(n)
+            case m.Rescind(n, secret):
+                answer = yield from self._rescind(n, secret, asker)
+            case m.Info(n):
+                lines = pool.lines(now_s)
+                answer = m.PoolInfo(n, pool.bytes, len(pool), lines.relay, lines.local, lines.highest)
+        yield c.Send(asker, m.encode_message(answer), ANSWER_TTL_S)
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def _post(self, n: int, wire: bytes, asker: PublicKey, now: c.Now) -> _Deciding[m.Posted]:
+        try:
+            message = read_message(wire)
+        except Malformed as error:
+            rejected = Rejected(reasons.MALFORMED, str(error))
+            yield from self._turned_away.rejected(asker, b"", rejected, now)
+            return m.Posted(n, int(rejected.reason), b"", rejected.sentence)
+        own_id = message.own_id()
+        verdict, deeds = self._holdings.add(message, own_id, int(now.wall_s))
+        yield from deeds
+        match verdict:
+            case Rejected(reason):
+                yield from self._turned_away.rejected(asker, own_id, verdict, now)
+                return m.Posted(n, int(reason), own_id, verdict.sentence)
+            case Taken():
+                yield from self._taken(verdict, message, asker, now)
+            case Known():
+                pass
+        return m.Posted(n, 0, own_id)
+
+    def _taken(self, taken: Taken, message: CapdMessage, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        row, now_s = taken.row, int(now.wall_s)
+        for lost in taken.lost:
+            if lost.reason is not None:
+                yield c.Note("capd_evicted", note_id(lost.row.id), lost.reason, {"by": row.id[::-1].hex()})
+        fields: dict[str, str | int | bool] = {
+            "by": asker.hex(), "raw": row.id.hex(), "priority": f"{message.priority(now_s):.6g}",
+            "bytes": row.counted_bytes, "relay_until": last_second(row.initial, row.create_time, RELAY_PRIORITY),
+        }  # fmt: skip
+        yield c.Note("capd_accepted", note_id(row.id), None, fields)
+        yield from self._tell(row, message, now_s)
+
+    def _tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:
+        """Tell those with a standing query, once, however often the message comes."""
+        standing = self._holdings.pool.standing(row, now_s)
+        if not standing.is_served or self._holdings.was_told(row.id):
+            return
+        ends_at = min(message.fades_at, row.expires_at)
+        askers = list(self._holdings.watches.askers(message.data))
+        if not askers:
+            return
+        body = m.encode_message(m.Match(standing, message.encoded()))
+        for asker in askers:
+            yield c.Send(asker, body, max(1, ends_at - now_s))
+            yield c.Note("capd_told", note_id(row.id), None, {"to": asker.hex()})
+        yield from self._holdings.told(row)
+
+    def _rescind(self, n: int, secret: bytes, asker: PublicKey) -> _Deciding[m.Rescinded]:
+        ended, deeds = self._holdings.rescind(secret)
+        yield from deeds
+        for row in ended:
+            yield c.Note("capd_rescinded", note_id(row.id), reasons.RESCINDED, {"by": asker.hex()})
+        return m.Rescinded(n, tuple(row.id for row in ended[: m.PAGE_IDS_MAX]))
+
+    # -- queries -------------------------------------------------------------------------------------------
+
+    def _query(self, query: m.Query, now_s: int) -> m.Found | m.FoundIds:
+        """Return a page; empty if it would begin beyond the last that matches."""
+        most = min(query.limit, m.PAGE_IDS_MAX if query.ids else m.PAGE_MESSAGES_MAX)
+        count, chosen = self._holdings.pool.find(query.pattern, now_s, query.start, most)
+        if query.ids:
+            return m.FoundIds(query.n, count, tuple(row.id for row in chosen))
+        shown: list[tuple[Standing, bytes]] = []
+        size = 0
+        for row in chosen:
+            size += row.counted_bytes
+            if shown and size > m.PAGE_BYTES:
+                break
+            shown.append(self._shown(row, now_s))
+        return m.Found(query.n, count, tuple(shown))
+
+    def _shown(self, row: Row, now_s: int) -> tuple[Standing, bytes]:
+        return self._holdings.pool.standing(row, now_s), self._holdings.message(row).encoded()
+
+    def _watch(self, n: int, watch: Watch, until_s: int) -> _Deciding[m.Done]:
+        if not self._holdings.watches.has_room(watch):
+            said = f"at most {WATCHES_OF_ONE_MAX} of one address are kept"
+            return m.Done(n, int(reasons.TOO_MANY_QUERIES), said)
+        yield from self._holdings.watch(watch, until_s)
+        return m.Done(n)

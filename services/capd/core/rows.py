@@ -1,0 +1,115 @@
+"""The rows that a CAPD pool keeps on disk (cddl/capd-store.cddl); one that this version would not write is not read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from router.core.wire import shape
+from router.core.wire.codec import Malformed, decode, encode
+from router.core.wire.crypto import PublicKey
+
+from .message import ID_BYTES, CapdMessage, read_message
+from .messages import MESSAGE_BYTES_MAX
+from .pattern import KEY_BYTES, Pattern
+from .watches import Watch
+
+T = TypeVar("T")
+VERSION = 1
+STATE = b"state"
+MESSAGE, WATCH, TOLD = b"m ", b"q ", b"t "
+NUMBER_BYTES = 8
+_REMEDY = "put a backup of the directory in its place, or move it away, and the pool begins empty"
+
+
+class BadRow(ValueError):
+    """Raised for a row that this version did not write; the text says what is wrong and what to do."""
+
+
+class Kept(NamedTuple):
+    """A message as it is kept: its id, whether it was rescinded, and itself in canonical form."""
+
+    id: bytes
+    rescinded: bool
+    message: CapdMessage
+
+
+def message_key(number: int) -> bytes:
+    """Return the key of a message: keys sort as numbers do."""
+    return MESSAGE + number.to_bytes(NUMBER_BYTES)
+
+
+def number_of(key: bytes) -> int:
+    """Return the number in the key of a message."""
+    if len(key) != len(MESSAGE) + NUMBER_BYTES:
+        raise BadRow(f"the key of a message has {len(key)} bytes; {_REMEDY}")
+    return int.from_bytes(key[len(MESSAGE) :])
+
+
+def watch_key(watch: Watch) -> bytes:
+    """Return the key of a standing query."""
+    return WATCH + watch.asker + watch.pattern.value + watch.pattern.mask
+
+
+def watch_of(key: bytes) -> Watch:
+    """Return the standing query in a key."""
+    rest = key[len(WATCH) :]
+    asker, value, mask = rest[:32], rest[32 : 32 + KEY_BYTES], rest[32 + KEY_BYTES :]
+    try:
+        return Watch(PublicKey(asker), Pattern(value, mask))
+    except Malformed as error:
+        raise BadRow(f"the key of a standing query cannot be read: {error}; {_REMEDY}") from None
+
+
+def encode_state(last: int) -> bytes:
+    """Return the row of the number that was given last."""
+    return encode([VERSION, last])
+
+
+def read_state(data: bytes) -> int:
+    """Return the number that was given last; raise `BadRow`, also for the row of another version."""
+
+    def read(value: Any) -> int:
+        version, last = shape.array(value, "it", 2, 2)
+        if shape.uint(version, "the version") != VERSION:
+            raise BadRow(
+                f"the directory is of version {version} of the CAPD pool's store, and this program knows version "
+                f"{VERSION}; start the program that wrote it, or give the service another name, and so a directory"
+            )
+        return shape.uint(last, "the last number")
+
+    return _read(data, "the state", read)
+
+
+def encode_kept(kept: Kept) -> bytes:
+    """Return the row of a message; its number is in the key."""
+    return encode([kept.id, kept.rescinded, kept.message.encoded()])
+
+
+def read_kept(data: bytes) -> Kept:
+    """Return a message as it was kept."""
+
+    def read(value: Any) -> Kept:
+        own_id, rescinded, wire = shape.array(value, "it", 3, 3)
+        message = read_message(shape.octets(wire, "the message", 0, 2 * MESSAGE_BYTES_MAX))
+        if message.encoded() != wire:
+            raise Malformed("the message is not in canonical form")
+        return Kept(shape.octets(own_id, "the id", ID_BYTES), shape.boolean(rescinded, "whether rescinded"), message)
+
+    return _read(data, "the row of a message", read)
+
+
+def encode_until(until_s: int) -> bytes:
+    """Return the row of a standing query, or of a message that was told of: the Unix second at which it ends."""
+    return encode(until_s)
+
+
+def read_until(data: bytes) -> int:
+    return _read(data, "an end", lambda value: shape.uint(value, "it"))
+
+
+def _read(data: bytes, name: str, read: Callable[[Any], T]) -> T:
+    try:
+        return read(decode(data, 4))
+    except Malformed as error:
+        raise BadRow(f"{name} cannot be read: {error}; {_REMEDY}") from None

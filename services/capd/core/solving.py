@@ -1,0 +1,101 @@
+"""Doing the work of a message: the order of nonces, how much is asked for a life, and what that takes.
+
+Nonces are tried as the reference tries them: all of one byte, then of two, three, four and so on, each a little-endian
+counter. So a nonce has a place in one sequence, which processes share in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+from .compact_bits import target_of
+from .message import NEVER, NO_HASH, CapdMessage
+from .priority import LIFE_S, RELAY_PRIORITY, bits_for
+
+BACKDATED_S = 5
+"""A message says that it is so old, since nodes whose clocks are behind would take it for one from the future."""
+PART = 1 << 16
+"""So many nonces are tried between two looks at what else is to be done."""
+NONCE_BYTES_MAX = 8
+HARDER_MAX = 128
+"""Up to so much is taken from a mantissa, at most 0.4 % more work, so that equal messages of one second differ."""
+
+
+class Unsolvable(ValueError):
+    """Raised for work that cannot be done; the text says why and what to ask for instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message to be solved, all but its nonce."""
+
+    data: bytes
+    create_time: int
+    difficulty_bits: int
+    expiration: int = NEVER
+    rescind_hash: bytes = NO_HASH
+
+    def solved(self, nonce: bytes) -> CapdMessage:
+        """Return the message with this nonce."""
+        return CapdMessage(self.data, self.create_time, self.difficulty_bits, nonce, self.expiration, self.rescind_hash)
+
+
+def born_at(now_s: int, life_s: int) -> int:
+    """Return when a message says that it was made: 5 s ago, or less if its life would not fit otherwise."""
+    return now_s - max(0, min(BACKDATED_S, LIFE_S - 1 - life_s))
+
+
+def priority_for(life_s: int, line: float = RELAY_PRIORITY) -> float:
+    """Return the initial priority with which a message made now is above the line for so many seconds."""
+    if life_s >= LIFE_S:
+        said = f"no work makes a message live for {life_s} s: at {LIFE_S} s the priority of each is used up"
+        raise Unsolvable(f"{said}; ask for less, and post it again when its time has come")
+    return line / (1.0 - (life_s - born_at(0, life_s)) / LIFE_S)
+
+
+def bits_of_priority(priority: float, length: int, harder_by: int = 0) -> int:
+    """Return the bits for an initial priority."""
+    try:
+        return bits_for(priority, length, harder_by)
+    except ValueError as error:
+        raise Unsolvable(f"{error}; ask for another one") from None
+
+
+def attempts_for(bits: int) -> float:
+    """Return how many nonces are tried on average."""
+    target = target_of(bits)
+    if not target:
+        raise Unsolvable("the target is 0, which no id is below; choose other bits")
+    return float(1 << 256) / target
+
+
+def nonces(first: int, count: int) -> Iterator[bytes]:
+    """Yield the nonces at these places of the sequence."""
+    for width in range(1, NONCE_BYTES_MAX + 1):
+        room = 1 << 8 * width
+        if first < room:
+            here = min(count, room - first)
+            for number in range(first, first + here):
+                yield number.to_bytes(width, "little")
+            count -= here
+            if not count:
+                return
+            first += here
+        first -= room
+
+
+def tried(stage1: bytes, bits: int, first: int, count: int = PART) -> bytes | None:
+    """Return the first nonce at these places with which the work is done, or None."""
+    target = target_of(bits)
+    tail_max = target >> 224
+    begun = sha256(stage1)
+    copy, from_bytes = begun.copy, int.from_bytes
+    for nonce in nonces(first, count):
+        once = copy()
+        once.update(nonce)
+        found = sha256(once.digest()).digest()
+        if from_bytes(found[28:], "little") <= tail_max and from_bytes(found, "little") < target:
+            return nonce
+    return None

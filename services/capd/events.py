@@ -1,0 +1,11 @@
+"""What a CAPD pool writes to its router's log, under the message's id as people see it."""
+
+EVENTS = {
+    "capd_accepted": "A message was taken into the pool: it is on disk, and its sender has been told so.",
+    "capd_turned_away": "A message was not taken.",
+    "capd_turned_away_many": "Messages were not taken, so many of one reason, beyond those that are logged one by one.",
+    "capd_evicted": "A message was displaced by others.",
+    "capd_expired": "A message's own expiration has come; it is neither served nor matched any more.",
+    "capd_rescinded": "A message was rescinded; it is neither served nor matched any more.",
+    "capd_told": "Somebody with a standing query was sent a message that matches.",
+}

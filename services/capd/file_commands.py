@@ -1,0 +1,100 @@
+"""`router capd export` and `import`: a pool as a `msgpool.dat`, as a Nexa node keeps it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import trio
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import facts, say_json
+from router.core.wire.codec import Malformed
+from router.core.wire.reasons import Reason
+from router.disk import private_file
+from services.capd import reasons
+from services.capd.client import pool_client
+from services.capd.command_input import hex_of, name_option, read_file
+from services.capd.core import messages as m
+from services.capd.core.message import CapdMessage, read_message
+from services.capd.core.pattern import Pattern
+from services.capd.core.pool_file import encode_pool, messages_in
+
+_WORDS = {int(one): one.word for one in vars(reasons).values() if isinstance(one, Reason)}
+
+
+@click.command("export", cls=Command)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@name_option
+@json_option
+def export_(file: Path, name: str, as_json: bool) -> None:
+    """Write the messages that the pool serves to FILE, a msgpool.dat, in ascending priority.
+
+    What has expired or was rescinded is left out: another pool would serve it.
+    """
+    found = trio.run(_all, name)
+    now_s = int(time.time())
+    found.sort(key=lambda message: message.priority(now_s))
+    try:
+        private_file.replace(file, encode_pool(found))
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"cannot write {file}: {error.strerror}; name another place") from None
+    _say({"exported": len(found)}, as_json)
+
+
+@click.command("import", cls=Command)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--hex", "messages", multiple=True, metavar="HEX", help="A message in hex, instead of FILE. Repeatable.")
+@name_option
+@json_option
+def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bool) -> None:
+    """Hand the messages of FILE, a msgpool.dat, to the pool, which judges each as any other.
+
+    Says how many it has taken or held already, and how many not, by reason; exit code 1 if the file is damaged:
+    then what comes before the damage has been handed in.
+    """
+    if (file is None) is not bool(messages):
+        raise Failure(Exit.USAGE, "name a FILE, or give messages with --hex")
+    counts: Counter[str] = Counter()
+    try:
+        trio.run(_hand_in, name, _given(file, messages), counts)
+    except* Malformed as group:
+        _say(dict(counts), as_json)
+        raise Failure(Exit.FAILED, f"{file or 'a message'}: {_first(group)}") from None
+    _say(dict(counts), as_json)
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
+
+
+def _given(file: Path | None, messages: tuple[str, ...]) -> Iterator[CapdMessage]:
+    if file is not None:
+        yield from messages_in(read_file(file))
+    for text in messages:
+        yield read_message(hex_of(text, "--hex"))
+
+
+async def _all(name: str) -> list[CapdMessage]:
+    async with pool_client(name) as pool:
+        return [read_message(wire) async for _, wire in pool.messages(Pattern.prefix(b""))]
+
+
+async def _hand_in(name: str, messages: Iterator[CapdMessage], counts: Counter[str]) -> None:
+    async with pool_client(name) as pool:
+        for message in messages:
+            answer: m.Posted = await pool.ask(m.Post, message.encoded())
+            counts[_WORDS.get(answer.result, str(answer.result)) if answer.result else "taken"] += 1
+
+
+def _say(found: dict[str, int], as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+    else:
+        facts([(name, str(count)) for name, count in found.items()] or [("taken", "0")])

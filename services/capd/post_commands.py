@@ -1,0 +1,155 @@
+"""`router capd post`, `reply`, `solve` and `rescind`: messages of one's own."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+import trio
+
+from router.cli.command import Command, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import facts, note, say, say_json
+from router.core.wire.reasons import Reason
+from services.capd import reasons, secrets_file
+from services.capd.client import PoolClient, pool_client
+from services.capd.command_input import data_of, hex_of, id_of, name_option
+from services.capd.core import messages as m
+from services.capd.core.message import reply_prefix, shown_id
+from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
+
+ANEW_S = 15
+"""An offer that is kept alive is posted anew so long before its relay life ends, and what its work takes."""
+_WORDS = {int(one): one for one in vars(reasons).values() if isinstance(one, Reason)}
+
+
+@click.command(cls=Command)
+@click.argument("data", required=False, metavar="[DATA|-]")
+@wish_options
+@click.option("--keep", type=click.IntRange(1), metavar="S", help="Keep it alive for S seconds: post it anew in time.")
+@name_option
+@json_option
+def post(data: str | None, hex_text: str | None, keep: int | None, name: str, as_json: bool, **wishes: Any) -> None:
+    """Do the work of a message and post it to this node's pool.
+
+    Prints id, priority, until when nodes pass it on (Unix seconds), and the secret that rescinds it.
+    It is on disk when the command returns. With --keep it is posted anew before nodes cease to pass it on,
+    and the message before is rescinded; Ctrl-C ends that.
+    """
+    trio.run(_post_all, _wish(data_of(data, hex_text), wishes, keep), keep, name, as_json)
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@click.argument("data", required=False, metavar="[DATA|-]")
+@wish_options
+@name_option
+@json_option
+def reply(id: str, data: str | None, hex_text: str | None, name: str, as_json: bool, **wishes: Any) -> None:
+    """Post a reply to the message with this ID.
+
+    Its data begins with 16 bytes of that id, for which the other can watch.
+    """
+    whole = reply_prefix(id_of(id)) + data_of(data, hex_text)
+    trio.run(_post_all, _wish(whole, wishes, None), None, name, as_json)
+
+
+@click.command(cls=Command)
+@click.argument("data", required=False, metavar="[DATA|-]")
+@wish_options
+@json_option
+def solve(data: str | None, hex_text: str | None, as_json: bool, **wishes: Any) -> None:
+    """Do the work of a message, and print it in hex; no node is asked.
+
+    `router capd import --hex` hands it in, at any node's pool.
+    """
+    found = trio.run(made, _wish(data_of(data, hex_text), wishes, None))
+    wire = found.message.encoded().hex()
+    if as_json:
+        say_json({**found.facts(), "message": wire})
+    else:
+        say(wire)
+        if found.secret:
+            note(f"the secret that rescinds it: {found.secret.hex()}")
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@click.argument("secret", required=False)
+@name_option
+@json_option
+def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
+    """Rescind a message that was posted with --rescindable.
+
+    Without SECRET (in hex), the one that this home has kept. The message is neither served nor matched any more.
+    """
+    own_id = id_of(id)
+    if secret is not None:
+        found = hex_of(secret, "the secret")
+    elif (kept := secrets_file.find(invocation().home.path, shown_id(own_id))) is not None:
+        found = kept
+    else:
+        said = f"this home has no secret for {shown_id(own_id)}"
+        raise Failure(Exit.FAILED, f"{said}: it was not posted from here with --rescindable, or long ago; give SECRET")
+    ended = trio.run(_rescind, name, found)
+    shown = [shown_id(one) for one in ended]
+    if as_json:
+        say_json({"rescinded": shown})
+    elif shown:
+        say("\n".join(shown))
+    if not shown:
+        raise Failure(Exit.FAILED, "the pool holds no live message that this secret rescinds; see `router capd get`")
+
+
+def _wish(data: bytes, wishes: dict[str, Any], keep: int | None) -> Wish:
+    return wish_of(
+        data, wishes["relay_s"], wishes["expires"], wishes["processes"],
+        local=wishes["local"], rescindable=wishes["rescindable"] or keep is not None,
+    )  # fmt: skip
+
+
+async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) -> None:
+    """Post a message; with `keep_s`, again and again, and rescind what was before."""
+    end_s = time.monotonic() + (keep_s or 0)
+    async with pool_client(name) as pool:
+        last: Solved | None = None
+        while True:
+            info: m.PoolInfo = await pool.ask(m.Info)
+            began_s = time.monotonic()
+            found = await made(wish, info.relay, info.least)
+            took_s = time.monotonic() - began_s
+            await _post(pool, found)
+            _show(found, info, as_json)
+            if last is not None:
+                await pool.ask(m.Rescind, last.secret)
+            last = found
+            life_s = 500 if wish.relay_s is None else wish.relay_s
+            pause_s = max(1.0, life_s - ANEW_S - 2 * took_s)
+            if time.monotonic() + pause_s > end_s:
+                return
+            await trio.sleep(pause_s)
+
+
+async def _post(pool: PoolClient, found: Solved) -> None:
+    own_id = shown_id(found.message.own_id())
+    if found.secret:
+        secrets_file.keep(invocation().home.path, own_id, found.secret)
+    answer: m.Posted = await pool.ask(m.Post, found.message.encoded())
+    if answer.result:
+        reason = _WORDS.get(answer.result)
+        raise Failure(Exit.REFUSED, f"{reason.word if reason else answer.result}: {answer.text}")
+
+
+def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
+    shown = found.facts(info.relay)
+    if as_json:
+        say_json(shown)
+    else:
+        facts([(name, "-" if value is None else str(value)) for name, value in shown.items()])
+
+
+async def _rescind(name: str, secret: bytes) -> tuple[bytes, ...]:
+    async with pool_client(name) as pool:
+        answer: m.Rescinded = await pool.ask(m.Rescind, secret)
+        return answer.ids

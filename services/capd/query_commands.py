@@ -1,0 +1,187 @@
+"""`router capd info`, `get`, `query` and `watch`: what a pool holds, and what comes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+import trio
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import facts, hint, one_line, say, say_json, size_text
+from services.capd.client import PoolClient, pool_client
+from services.capd.command_input import id_of, name_option, pattern_of, pattern_options
+from services.capd.core import messages as m
+from services.capd.core.limits import Standing
+from services.capd.core.message import read_message, shown_id
+from services.capd.core.pattern import Pattern
+from services.capd.core.view import number, view_of
+
+LIFE_S = 86_400
+
+
+@click.command(cls=Command)
+@name_option
+@json_option
+def info(name: str, as_json: bool) -> None:
+    """Say how full the pool is, and which priorities it passes on and takes."""
+    found: m.PoolInfo = trio.run(_ask, name, m.Info)
+    if as_json:
+        say_json(
+            {
+                "size": found.size, "count": found.count, "relayPriority": number(found.relay),
+                "minPriority": number(found.least), "maxPriority": number(found.highest),
+            }
+        )  # fmt: skip
+        return
+    facts([
+        ("messages", f"{found.count}, which count for {size_text(found.size)}"),
+        ("passes on", f"from a priority of {found.relay:.4g}"), ("takes", f"from a priority of {found.least:.4g}"),
+        ("highest", f"{found.highest:.4g}"),
+    ])  # fmt: skip
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@name_option
+@json_option
+def get(id: str, name: str, as_json: bool) -> None:
+    """Print the message with this ID, however it stands; exit code 1 if the pool does not hold it."""
+    own_id = id_of(id)
+    found: m.Found = trio.run(_ask, name, m.Get, own_id)
+    if not found.messages:
+        found = trio.run(_ask, name, m.Get, own_id[::-1])  # as it is sent, instead of as people see it
+    if not found.messages:
+        said = f"the pool does not hold {id}; `router why {id}` says what became of it, if this node had it"
+        raise Failure(Exit.FAILED, said)
+    _show(*found.messages[0], as_json)
+
+
+@click.command(cls=Command)
+@pattern_options
+@click.option("--ids", is_flag=True, help="Print ids only.")
+@click.option("--start", type=click.IntRange(0), default=0, metavar="N", help="Leave out the first N.")
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Print N at most.")
+@name_option
+@json_option
+def query(
+    prefix: str | None, value: str | None, mask: str | None, ids: bool, start: int, limit: int | None, name: str,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Print the messages whose first bytes match, one a line, in the order in which the pool took them.
+
+    A byte beyond the end of short data matches only where the mask is 0.
+    """
+    trio.run(_query, name, pattern_of(prefix, value, mask), start, limit, ids, as_json)
+
+
+@click.command(cls=Command)
+@pattern_options
+@click.option("--ids", is_flag=True, help="Print ids only.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S",
+    help="End after S seconds, with exit code 5 if fewer than --count have come.",
+)  # fmt: skip
+@click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key NAME: what matches waits while away.")
+@click.option(
+    "--life", type=click.IntRange(1, m.LIFE_S_MAX), default=LIFE_S, show_default=True, metavar="S",
+    help="For so long the pool keeps the query.",
+)  # fmt: skip
+@click.option("--forget", is_flag=True, help="End the query of NAME instead.")
+@name_option
+@json_option
+def watch(
+    prefix: str | None, value: str | None, mask: str | None, ids: bool, count: int | None, timeout: float | None,
+    as_name: str | None, life: int, forget: bool, name: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Print messages that come from now on and match, one a line.
+
+    With --as the query stays when this command ends, and the messages wait for NAME like any that are sent to it;
+    without, the query ends with the command. A message is told once, however often it comes to the pool.
+    """
+    pattern = pattern_of(prefix, value, mask)
+    if forget:
+        if as_name is None:
+            raise Failure(Exit.USAGE, "--forget ends the query of a kept key; name it with --as")
+        trio.run(_forget, name, as_name, pattern)
+        return
+    shown = trio.run(_watch, name, as_name, pattern, life, count, timeout, ids, as_json)
+    if count is not None and shown < count:
+        raise Failure(Exit.TIMED_OUT, f"{shown} of {count} messages came within {timeout:g} s")
+
+
+async def _ask(name: str, kind: type[Any], *arguments: Any) -> Any:
+    async with pool_client(name) as pool:
+        return await pool.ask(kind, *arguments)
+
+
+async def _query(name: str, pattern: Pattern, start: int, limit: int | None, ids: bool, as_json: bool) -> None:
+    async with pool_client(name) as pool:
+        if ids:
+            async for own_id in pool.ids(pattern, start, limit):
+                _show_id(own_id, as_json)
+        else:
+            async for standing, wire in pool.messages(pattern, start, limit):
+                _show(standing, wire, as_json)
+
+
+async def _forget(name: str, as_name: str, pattern: Pattern) -> None:
+    async with pool_client(name, as_name) as pool:
+        await pool.ask(m.Unwatch, pattern)
+
+
+async def _watch(
+    name: str, as_name: str | None, pattern: Pattern, life_s: int, count: int | None, timeout_s: float | None,
+    ids: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Print what matches until there were `count` or the time is over, and return how many."""
+    shown = 0
+    with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
+        async with pool_client(name, as_name) as pool:
+            await _begin(pool, pattern, life_s)
+            try:
+                async for match, received in pool.matches:
+                    message = read_message(match.message)
+                    if not pattern.matches(message.data):
+                        await received.settle()  # another query of this key waits for it
+                        continue
+                    if ids:
+                        _show_id(message.own_id(), as_json)
+                    else:
+                        _show(match.standing, match.message, as_json)
+                    await received.settle()
+                    shown += 1
+                    if shown == count:
+                        break
+            finally:
+                if as_name is None:
+                    with trio.CancelScope(shield=True):
+                        await pool.ask(m.Unwatch, pattern)
+    return shown
+
+
+async def _begin(pool: PoolClient, pattern: Pattern, life_s: int) -> None:
+    answer: m.Done = await pool.ask(m.Watch, pattern, life_s)
+    if answer.result:
+        raise Failure(Exit.REFUSED, f"capd:too-many-queries: {answer.text}")
+    hint("watching; what comes is printed here, Ctrl-C ends")
+
+
+def _show(standing: Standing, wire: bytes, as_json: bool) -> None:
+    message = read_message(wire)
+    view = view_of(message, int(time.time()))
+    if as_json:
+        say_json({**view, "state": standing.value})
+    else:
+        say(f"{view['id']} {standing.value} {message.priority(int(time.time())):.3f} {one_line(message.data)}")
+
+
+def _show_id(own_id: bytes, as_json: bool) -> None:
+    shown = shown_id(own_id)
+    if as_json:
+        say_json({"id": shown})
+    else:
+        say(shown)

@@ -1,0 +1,76 @@
+"""A CAPD pool: wallets post messages that are paid for by work, and find those of others by their first bytes.
+
+Holdings     the messages, the standing queries, and what of them is kept
+Requests     what is answered to each request, which comes as a unicast
+TurnedAway   what of rejections is logged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.core.wire.codec import Malformed
+from router.core.wire.forms import UnknownMessage
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.capd import reasons
+from services.capd.core import messages as m
+from services.capd.core.holdings import Holdings
+from services.capd.core.limits import PoolLimits, Profile
+from services.capd.core.notes import note_id
+from services.capd.core.requests import Requests
+from services.capd.core.turned_away import TurnedAway
+from services.capd.settings import Settings
+
+TICK_S = 1.0
+
+
+class CapdPool:
+    """A pool with an address of its own."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        settings: Settings = setup.settings
+        limits = PoolLimits(settings.pool_bytes, settings.data_bytes_max)
+        self._key = setup.key
+        self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
+        self._turned_away = TurnedAway()
+        self._requests = Requests(self._holdings, self._turned_away)
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        return list(self._heard(heard, now))
+
+    def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
+        match heard:
+            case c.Started():
+                yield from self._holdings.restore(int(now.wall_s))
+                yield c.Wake(now.wall_s + TICK_S)
+            case c.Message(source=source) if source is not None:
+                yield from self._asked(heard, now)
+            case c.Asked(number, "address"):
+                yield c.Answer(number, {"address": self._key.hex()})
+            case c.Asked(number, word):
+                yield c.Answer(number, {"error": f"a CAPD pool tells its address, and has no answer to {word}"})
+            case c.Tick():
+                yield c.Wake(now.wall_s + TICK_S)
+                yield from self._tick(now)
+
+    def _asked(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
+        assert message.source is not None
+        try:
+            said = m.decode_message(message.body)
+        except UnknownMessage as error:
+            yield c.Refuse(Reason.UNSUPPORTED, str(error))
+        except Malformed as error:
+            yield c.Refuse(Reason.MALFORMED, str(error))
+        else:
+            if isinstance(said, m.Request):
+                yield from self._requests.answer(said, message.source, now)
+            else:
+                yield c.Refuse(Reason.UNSUPPORTED, f"a CAPD pool hears no {type(said).__name__}")
+
+    def _tick(self, now: c.Now) -> Iterator[c.Deed]:
+        now_s = int(now.wall_s)
+        for row in self._holdings.pool.expire(now_s):
+            yield c.Note("capd_expired", note_id(row.id), reasons.EXPIRED)
+        yield from self._holdings.expire(now_s)
+        yield from self._turned_away.due(now)

@@ -1,0 +1,67 @@
+"""A CAPD pool's rules under a host that keeps everything in memory, and those who ask it."""
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+from typing import Any
+
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.service import contract as c
+from samples.capd import BORN
+from services.capd.core import messages as m
+from services.capd.rules import CapdPool
+from services.capd.settings import Settings
+
+POOL = SigningKey(bytes(32)).public
+ASKERS = [SigningKey(bytes([number]) * 32).public for number in range(1, 4)]
+
+
+class Host:
+    """Hears and keeps; `crash` makes the rules anew from what was kept."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.now = c.Now(float(BORN), 1000.0)
+        self.kept: dict[bytes, bytes] = {}
+        self.notes: list[c.Note] = []
+        self.matches: list[tuple[PublicKey, bytes, int]] = []
+        self._numbers = count(1)
+        self.crash()
+
+    def crash(self) -> None:
+        self.rules = CapdPool(c.Setup("capd", POOL, self.settings, self.kept, Random(1)))
+        self.hear(c.Started(POOL))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now = c.Now(self.now.wall_s + seconds, self.now.mono_s + seconds)
+        self.hear(c.Tick())
+
+    def hear(self, heard: c.Heard) -> list[c.Deed]:
+        deeds = self.rules.hear(heard, self.now)
+        for deed in deeds:
+            if isinstance(deed, c.Keep):
+                self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})
+            elif isinstance(deed, c.Note):
+                self.notes.append(deed)
+            elif isinstance(deed, c.Send) and isinstance(said := m.decode_message(deed.body), m.Match):
+                self.matches.append((deed.to, said.message, deed.ttl_s))
+        return deeds
+
+    def say(self, body: bytes, asker: PublicKey = ASKERS[0]) -> list[c.Deed]:
+        """Hear a unicast; return what follows from it."""
+        number = next(self._numbers)
+        return self.hear(c.Message(c.MessageId(number.to_bytes(32)), body, source=asker))
+
+    def ask(self, request: m.Request, asker: PublicKey = ASKERS[0]) -> Any:
+        """Return the answer to a request."""
+        deeds = self.say(m.encode_message(request), asker)
+        [answer] = [
+            said
+            for said in (m.decode_message(one.body) for one in deeds if isinstance(one, c.Send) and one.to == asker)
+            if not isinstance(said, m.Match)
+        ]
+        return answer
+
+    def events(self, event: str) -> list[c.Note]:
+        return [one for one in self.notes if one.event == event]

@@ -1,0 +1,197 @@
+"""A CAPD pool's rules: what is kept before an answer, who is told of what, and what survives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from samples.capd import BORN, posted
+from samples.capd_host import ASKERS, Host
+
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.capd import reasons
+from services.capd.core import messages as m
+from services.capd.core import rows
+from services.capd.core.limits import Standing
+from services.capd.core.message import CapdMessage, rescind_hash_of
+from services.capd.core.pattern import Pattern
+from services.capd.core.watches import WATCHES_OF_ONE_MAX
+from services.capd.settings import Settings
+
+OFFER = posted(b"TKD\x0coffer of something", 4.0)
+TKD = Pattern.prefix(b"TKD\x0c")
+ALL = Pattern.prefix(b"")
+SECRET = b"s" * 32
+
+
+def post(host: Host, message: CapdMessage) -> m.Posted:
+    found = host.ask(m.Post(7, message.encoded()))
+    assert isinstance(found, m.Posted) and found.n == 7
+    return found
+
+
+def query(host: Host, pattern: Pattern = ALL, start: int = 0, limit: int = 100) -> list[tuple[Standing, bytes]]:
+    return list(host.ask(m.Query(1, pattern, False, start, limit)).messages)
+
+
+def test_a_post_is_kept_and_noted_before_its_sender_hears() -> None:
+    host = Host()
+    deeds = host.say(m.encode_message(m.Post(1, OFFER.encoded())))
+    assert [type(one).__name__ for one in deeds] == ["Keep", "Keep", "Note", "Send"]
+    [note] = host.events("capd_accepted")
+    assert note.message == OFFER.own_id()[::-1] and note.fields["raw"] == OFFER.own_id().hex()
+    assert note.fields["relay_until"] == BORN + 300 and note.fields["by"] == ASKERS[0].hex()
+
+
+def test_what_was_posted_survives_with_all_that_was_decided_on_it() -> None:
+    host = Host()
+    rescindable = posted(b"TKD\x0cof another", secret_hash=rescind_hash_of(SECRET))
+    for message in (OFFER, rescindable, posted(b"something else")):
+        assert post(host, message) == m.Posted(7, 0, message.own_id())
+    assert host.ask(m.Rescind(2, SECRET)) == m.Rescinded(2, (rescindable.own_id(),))
+    info = host.ask(m.Info(3))
+    host.crash()
+    assert host.ask(m.Info(3)) == info and info.count == 3
+    assert query(host, TKD) == [(Standing.RELAYED, OFFER.encoded())]
+    assert host.ask(m.Get(4, rescindable.own_id())).messages == ((Standing.RESCINDED, rescindable.encoded()),)
+    assert host.ask(m.Rescind(2, SECRET)) == m.Rescinded(2, ()), "it ends once"
+    assert [one.reason for one in host.events("capd_rescinded")] == [reasons.RESCINDED]
+    assert post(host, OFFER).result == 0 and len(host.events("capd_accepted")) == 3, "it is known"
+
+
+def test_each_end_has_its_event() -> None:
+    host = Host(Settings(pool_bytes=4096))
+    short = posted(b"short", 2.5, expiration=20)
+    post(host, short)
+    for number in range(30):
+        post(host, posted(b"%d" % number, 3.0 + number / 10))
+    host.pass_time(20)
+    [note] = host.events("capd_expired")
+    assert (note.message, note.reason) == (short.own_id()[::-1], reasons.EXPIRED)
+    assert query(host, Pattern.prefix(b"short")) == []
+    now_s = int(host.now.wall_s)
+    for number in range(2):
+        post(host, posted(b"new %d" % number, 90.0, now_s))
+    [note] = host.events("capd_evicted")
+    assert note.reason == reasons.DISPLACED and note.message == posted(b"0", 3.0).own_id()[::-1]
+    kept = [key for key in host.kept if key.startswith(rows.MESSAGE)]
+    assert len(kept) == host.ask(m.Info(1)).count == 31
+
+
+def test_what_is_turned_away_has_its_reason_and_is_logged_once_a_second() -> None:
+    host = Host()
+    cases = [
+        (OFFER.encoded()[:-1], reasons.MALFORMED),
+        (replace(OFFER, nonce=b"").encoded(), reasons.BAD_WORK),
+        (posted(b"tomorrow", 3.0, BORN + 1).encoded(), reasons.FUTURE),
+        (posted(b"yesterday", 3.0, BORN - 500).encoded(), reasons.BELOW_LINE),
+    ]
+    for wire, reason in cases * 3:
+        found = host.ask(m.Post(1, wire))
+        assert found.result == reason and found.text.startswith(reason.sentence.rstrip(".")[:40])
+    assert [one.reason for one in host.events("capd_turned_away")] == [reason for _, reason in cases]
+    host.pass_time(11)
+    assert {one.reason: one.fields["count"] for one in host.events("capd_turned_away_many")} == {
+        reason: 2 for _, reason in cases
+    }
+    assert host.ask(m.Info(1)).count == 0
+
+
+def test_a_standing_query_is_told_of_each_match_once_also_after_a_crash() -> None:
+    host = Host(Settings(pool_bytes=4096))
+    before = posted(b"TKD\x0cbefore")
+    post(host, before)
+    for asker in ASKERS[:2]:
+        assert host.ask(m.Watch(1, TKD, 1000), asker) == m.Done(1)
+        assert host.ask(m.Watch(2, Pattern.prefix(b"TK"), 1000), asker) == m.Done(2)
+    host.crash()
+    post(host, OFFER)
+    assert sorted(host.matches) == sorted((asker, OFFER.encoded(), 600) for asker in ASKERS[:2]), "one to each"
+    host.pass_time(1)
+    for number in range(40):
+        post(host, posted(b"strong %d" % number, 9.0, BORN + 1))
+    assert host.ask(m.Get(1, OFFER.own_id())).count == 0, "it was displaced"
+    host.crash()
+    host.pass_time(1)
+    host.settings = msgspec.structs.replace(host.settings, pool_bytes=1 << 20)
+    host.crash()
+    assert post(host, OFFER).result == 0 and host.ask(m.Get(1, OFFER.own_id())).count == 1
+    assert len(host.matches) == 2, "nobody is told again"
+    host.pass_time(600)
+    assert not [key for key in host.kept if key.startswith(rows.TOLD)]
+
+
+def test_standing_queries_end() -> None:
+    host = Host()
+    host.ask(m.Watch(1, TKD, 10))
+    host.ask(m.Watch(1, TKD, 20), ASKERS[1])
+    host.ask(m.Watch(1, ALL, 1000), ASKERS[2])
+    assert host.ask(m.Unwatch(2, ALL), ASKERS[2]) == m.Done(2) == host.ask(m.Unwatch(2, ALL), ASKERS[2])
+    host.pass_time(10)
+    post(host, OFFER)
+    assert [asker for asker, _, _ in host.matches] == [ASKERS[1]]
+    host.pass_time(10)
+    assert not [key for key in host.kept if key.startswith(rows.WATCH)]
+
+
+def test_one_address_has_so_many_standing_queries() -> None:
+    host = Host()
+    for number in range(WATCHES_OF_ONE_MAX):
+        assert host.ask(m.Watch(1, Pattern.prefix(number.to_bytes(2)), 99)).result == 0
+    found = host.ask(m.Watch(1, TKD, 99))
+    assert found.result == reasons.TOO_MANY_QUERIES and "at most 256" in found.text
+    assert host.ask(m.Watch(1, Pattern.prefix(b"\0\0"), 99)).result == 0, "that one is there already"
+    assert host.ask(m.Watch(1, TKD, 99), ASKERS[1]).result == 0
+
+
+def test_queries_come_in_pages() -> None:
+    host = Host()
+    messages = [posted(b"m%d" % number) for number in range(5)]
+    for message in messages:
+        post(host, message)
+    found = host.ask(m.Query(1, Pattern.prefix(b"m"), True, 1, 2))
+    assert found == m.FoundIds(1, 5, tuple(one.own_id() for one in messages[1:3]))
+    assert query(host, start=3, limit=9) == [(Standing.RELAYED, one.encoded()) for one in messages[3:]]
+    assert query(host, start=5) == [] == query(host, start=(1 << 32) - 1)
+    for number in range(5):
+        assert post(host, posted(bytes([number]) * 60_000, 1.01)).result == 0
+    assert len(query(host, start=5)) == 4, "a page has 256 KiB"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    (
+        (b"\x82\x18\x63\xa0", Reason.UNSUPPORTED),
+        (b"\x82\x01\xa0", Reason.MALFORMED),
+        (b"", Reason.MALFORMED),
+        (m.encode_message(m.Done(1)), Reason.UNSUPPORTED),
+        (m.encode_message(m.Match(Standing.LOCAL, b"")), Reason.UNSUPPORTED),
+    ),
+)
+def test_what_is_no_request_is_refused(body: bytes, reason: Reason) -> None:
+    [refused] = Host().say(body)
+    assert isinstance(refused, c.Refuse) and refused.reason is reason
+
+
+def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
+    for key, value, said in (
+        (rows.STATE, b"\x82\x02\x00", "version 2 of the CAPD pool's store, and this program knows version 1"),
+        (rows.message_key(1), b"\x83", "the row of a message cannot be read"),
+        (rows.MESSAGE, b"", "the key of a message has 2 bytes"),
+        (rows.WATCH + bytes(70), b"\x01", "the key of a standing query cannot be read"),
+    ):
+        host = Host()
+        host.kept[key] = value
+        if key == rows.MESSAGE:
+            host.kept[key] = rows.encode_kept(rows.Kept(bytes(32), False, OFFER))
+        with pytest.raises(rows.BadRow, match=said):
+            host.crash()
+
+
+def test_a_pool_tells_its_address() -> None:
+    host = Host()
+    assert host.hear(c.Asked(1, "address")) == [c.Answer(1, {"address": host.rules._key.hex()})]
+    [answer] = host.hear(c.Asked(2, "nonsense"))
+    assert isinstance(answer, c.Answer) and "has no answer to nonsense" in answer.value["error"]
