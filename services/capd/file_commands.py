@@ -89,7 +89,7 @@ async def _all(name: str) -> list[CapdMessage]:
 async def _hand_in(name: str, messages: Iterator[CapdMessage], counts: Counter[str]) -> None:
     async with pool_client(name) as pool:
         for message in messages:
-            answer: m.Posted = await pool.ask(m.Post, message.encoded())
+            answer: m.PostAnswer = await pool.ask(m.Post, message.encoded())
             counts[_WORDS.get(answer.result, str(answer.result)) if answer.result else "taken"] += 1
 
 

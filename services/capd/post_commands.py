@@ -135,7 +135,7 @@ async def _post(pool: PoolClient, found: Solved) -> None:
     own_id = shown_id(found.message.own_id())
     if found.secret:
         secrets_file.keep(invocation().home.path, own_id, found.secret)
-    answer: m.Posted = await pool.ask(m.Post, found.message.encoded())
+    answer: m.PostAnswer = await pool.ask(m.Post, found.message.encoded())
     if answer.result:
         reason = _WORDS.get(answer.result)
         raise Failure(Exit.REFUSED, f"{reason.word if reason else answer.result}: {answer.text}")

@@ -139,27 +139,24 @@ async def _watch(
 ) -> int:  # fmt: skip
     """Print what matches until there were `count` or the time is over, and return how many."""
     shown = 0
-    with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
-        async with pool_client(name, as_name) as pool:
-            await _begin(pool, pattern, life_s)
-            try:
-                async for match, received in pool.matches:
-                    message = read_message(match.message)
-                    if not pattern.matches(message.data):
-                        await received.settle()  # another query of this key waits for it
-                        continue
-                    if ids:
-                        _show_id(message.own_id(), as_json)
-                    else:
-                        _show(match.standing, match.message, as_json)
-                    await received.settle()
-                    shown += 1
-                    if shown == count:
-                        break
-            finally:
-                if as_name is None:
-                    with trio.CancelScope(shield=True):
-                        await pool.ask(m.Unwatch, pattern)
+    async with pool_client(name, as_name) as pool:
+        await _begin(pool, pattern, life_s)
+        with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
+            async for match, received in pool.matches:
+                message = read_message(match.message)
+                if not pattern.matches(message.data):
+                    await received.settle()  # another query of this key waits for it
+                    continue
+                if ids:
+                    _show_id(message.own_id(), as_json)
+                else:
+                    _show(match.standing, match.message, as_json)
+                await received.settle()
+                shown += 1
+                if shown == count:
+                    break
+        if as_name is None:
+            await pool.ask(m.Unwatch, pattern)
     return shown
 
 

@@ -1,7 +1,7 @@
 """A CAPD pool: wallets post messages that are paid for by work, and find those of others by their first bytes.
 
 Holdings     the messages, the standing queries, and what of them is kept
-Requests     what is answered to each request, which comes as a unicast
+PoolAnswers  what is answered to each request, which comes as a unicast
 TurnedAway   what of rejections is logged
 """
 
@@ -15,10 +15,10 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import messages as m
+from services.capd.core.answers import PoolAnswers
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.notes import note_id
-from services.capd.core.requests import Requests
 from services.capd.core.turned_away import TurnedAway
 from services.capd.settings import Settings
 
@@ -34,7 +34,7 @@ class CapdPool:
         self._key = setup.key
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
         self._turned_away = TurnedAway()
-        self._requests = Requests(self._holdings, self._turned_away)
+        self._answers = PoolAnswers(self._holdings, self._turned_away)
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         return list(self._heard(heard, now))
@@ -64,7 +64,7 @@ class CapdPool:
             yield c.Refuse(Reason.MALFORMED, str(error))
         else:
             if isinstance(said, m.Request):
-                yield from self._requests.answer(said, message.source, now)
+                yield from self._answers.answer(said, message.source, now)
             else:
                 yield c.Refuse(Reason.UNSUPPORTED, f"a CAPD pool hears no {type(said).__name__}")
 

@@ -44,7 +44,7 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class PostAnswer:
     """The answer to POST: 0, or the number of the reason why it was not taken; the id, unless it is no message."""
 
     n: int
@@ -160,7 +160,7 @@ class Match:
 
 
 Request = Post | Get | Query | Watch | Unwatch | Rescind | Info
-Answer = Posted | Found | FoundIds | Done | Rescinded | PoolInfo
+Answer = PostAnswer | Found | FoundIds | Done | Rescinded | PoolInfo
 Message = Request | Answer | Match
 
 
@@ -175,7 +175,7 @@ def _encoded(value: Message) -> list[Any]:
     match value:
         case Post(n, message):
             return [1, {"n": n, "message": message}]
-        case Posted(n, result, own_id, text):
+        case PostAnswer(n, result, own_id, text):
             return [2, {"n": n, "result": result, **({"id": own_id} if own_id else {}), **_said(text)}]
         case Get(n, own_id):
             return [3, {"n": n, "id": own_id}]
@@ -250,10 +250,10 @@ def _post(value: Any) -> Post:
     return Post(_number(found), _message(found["message"]))
 
 
-def _posted(value: Any) -> Posted:
+def _posted(value: Any) -> PostAnswer:
     found = shape.fields(value, "POSTED", ("n", "result"), ("id", "text"))
     own_id = shape.octets(found["id"], "id", ID_BYTES) if "id" in found else b""
-    return Posted(_number(found), shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found))
+    return PostAnswer(_number(found), shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found))
 
 
 def _get(value: Any) -> Get:

@@ -18,7 +18,6 @@ NOMINAL_BYTES = 100
 LIFE_S = 600
 _ONE = float(LOCAL_TARGET)
 _FRACTION = 1 << 20
-_MANTISSA_LEAST = 1 << 16
 _AGE = (1 << 64) - 1
 
 
@@ -43,15 +42,13 @@ def target_of_priority(priority: float, length: int) -> int:
 
 
 def bits_for(priority: float, length: int, harder_by: int = 0) -> int:
-    """Return the bits of at least this initial priority; `harder_by` lowers the mantissa, which has 16 bits or more.
+    """Return the bits of at least this initial priority; `harder_by` asks for so many parts of 65,536 more work.
 
-    So equal messages of one second can differ, at up to `harder_by` / 65,536 more work.
+    So equal messages of one second can differ.
     """
     if not LOCAL_PRIORITY <= priority < float("inf"):
         raise ValueError(f"the priority {priority} is out of range; it is at least {LOCAL_PRIORITY}")
-    bits = bits_of(target_of_priority(priority, length)) - harder_by
-    if bits & 0x7F_FFFF < _MANTISSA_LEAST // 2:
-        raise ValueError(f"a priority of {priority} cannot be expressed")
+    bits = bits_of(target_of_priority(priority, length) * ((1 << 16) - harder_by) >> 16)
     while initial_priority(bits, length) < priority:
         bits -= 1
     return bits

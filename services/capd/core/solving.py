@@ -20,7 +20,7 @@ PART = 1 << 16
 """So many nonces are tried between two looks at what else is to be done."""
 NONCE_BYTES_MAX = 8
 HARDER_MAX = 128
-"""Up to so much is taken from a mantissa, at most 0.4 % more work, so that equal messages of one second differ."""
+"""Up to so many parts of 65,536 more work, 0.2 %, so that equal messages of one second differ."""
 
 
 class Unsolvable(ValueError):

@@ -26,9 +26,9 @@ ALL = Pattern.prefix(b"")
 SECRET = b"s" * 32
 
 
-def post(host: Host, message: CapdMessage) -> m.Posted:
+def post(host: Host, message: CapdMessage) -> m.PostAnswer:
     found = host.ask(m.Post(7, message.encoded()))
-    assert isinstance(found, m.Posted) and found.n == 7
+    assert isinstance(found, m.PostAnswer) and found.n == 7
     return found
 
 
@@ -49,7 +49,7 @@ def test_what_was_posted_survives_with_all_that_was_decided_on_it() -> None:
     host = Host()
     rescindable = posted(b"TKD\x0cof another", secret_hash=rescind_hash_of(SECRET))
     for message in (OFFER, rescindable, posted(b"something else")):
-        assert post(host, message) == m.Posted(7, 0, message.own_id())
+        assert post(host, message) == m.PostAnswer(7, 0, message.own_id())
     assert host.ask(m.Rescind(2, SECRET)) == m.Rescinded(2, (rescindable.own_id(),))
     info = host.ask(m.Info(3))
     host.crash()

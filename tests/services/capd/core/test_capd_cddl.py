@@ -26,8 +26,8 @@ OFFER = posted(b"TKD\x0coffer")
 ID, PATTERN = OFFER.own_id(), Pattern.prefix(b"TKD")
 MESSAGES: tuple[m.Message, ...] = (
     m.Post(1, OFFER.encoded()),
-    m.Posted(1, 0, ID),
-    m.Posted(1, 132, b"", "no message"),
+    m.PostAnswer(1, 0, ID),
+    m.PostAnswer(1, 132, b"", "no message"),
     m.Get(2, ID),
     m.Query(3, PATTERN, True, 0, 10),
     m.Found(3, 2, ((Standing.LOCAL, OFFER.encoded()), (Standing.RESCINDED, b""))),

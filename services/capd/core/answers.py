@@ -27,7 +27,7 @@ ANSWER_TTL_S = 60
 """How long an answer waits for its asker."""
 
 
-class Requests:
+class PoolAnswers:
     """Answers requests."""
 
     def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
@@ -60,25 +60,25 @@ class Requests:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def _post(self, n: int, wire: bytes, asker: PublicKey, now: c.Now) -> _Deciding[m.Posted]:
+    def _post(self, n: int, wire: bytes, asker: PublicKey, now: c.Now) -> _Deciding[m.PostAnswer]:
         try:
             message = read_message(wire)
         except Malformed as error:
             rejected = Rejected(reasons.MALFORMED, str(error))
             yield from self._turned_away.rejected(asker, b"", rejected, now)
-            return m.Posted(n, int(rejected.reason), b"", rejected.sentence)
+            return m.PostAnswer(n, int(rejected.reason), b"", rejected.sentence)
         own_id = message.own_id()
         verdict, deeds = self._holdings.add(message, own_id, int(now.wall_s))
         yield from deeds
         match verdict:
             case Rejected(reason):
                 yield from self._turned_away.rejected(asker, own_id, verdict, now)
-                return m.Posted(n, int(reason), own_id, verdict.sentence)
+                return m.PostAnswer(n, int(reason), own_id, verdict.sentence)
             case Taken():
                 yield from self._taken(verdict, message, asker, now)
             case Known():
                 pass
-        return m.Posted(n, 0, own_id)
+        return m.PostAnswer(n, 0, own_id)
 
     def _taken(self, taken: Taken, message: CapdMessage, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         row, now_s = taken.row, int(now.wall_s)

@@ -1,0 +1,87 @@
+"""A CAPD pool on a real node that is killed: offers, standing queries and matches survive, and so does rescinding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import trio
+from click.testing import CliRunner
+from rig import QUICK, Rows
+
+from router.cli import main
+from router.rig.node import NodeProcess
+from router.settings.home import Home
+
+
+class Wallets:
+    """Runs `router capd` on one home, as wallets of its owner do."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    async def run(self, *arguments: object, code: int = 0) -> Rows:
+        """Return the JSON lines that the command prints."""
+        whole = ["--home", str(self._home.path), "capd", *map(str, arguments), "--json"]
+        result = await trio.to_thread.run_sync(CliRunner().invoke, main, whole)
+        assert result.exit_code == code, (arguments, result.output)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    async def one(self, *arguments: object, code: int = 0) -> dict[str, Any]:
+        [found] = await self.run(*arguments, code=code)
+        return found
+
+
+async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.capd"]\n')
+    node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
+    wallet = Wallets(home)
+
+    async def begin() -> None:
+        await node.start()
+        await node.until_answer("the pool runs", "status", lambda said: said["services"][0]["state"] == "running")
+
+    await begin()
+    try:
+        assert (await node.ask("status"))["services"][0]["run"] == "apart"
+        # Bob leaves a standing query under a mask, and goes.
+        tkd = ("--value", "544b440c", "--mask", "ffffffff")
+        await wallet.run("watch", *tkd, "--as", "bob", "--count", 1, "--timeout", 0.5, code=5)
+        offer = await wallet.one("post", "TKD\x0can offer", "--rescindable", "--relay-s", 500)
+        other = await wallet.one("post", "something else", "--local")
+        assert other["relay_until"] is None and other["secret"] is None
+        await node.kill()
+        await begin()
+        # The match waited for Bob; nothing but it.
+        heard = await wallet.one("watch", *tkd, "--as", "bob", "--count", 1, "--timeout", 60)
+        assert (heard["id"], heard["state"], bytes.fromhex(heard["data"])) == (
+            offer["id"],
+            "relayed",
+            b"TKD\x0can offer",
+        )
+        assert [one["id"] for one in await wallet.run("query", "--ids")] == [offer["id"], other["id"]]
+        reply = await wallet.one("reply", offer["id"], "I take it")
+        to_alice = bytes.fromhex(offer["id"])[::-1][:16].hex()
+        assert [one["id"] for one in await wallet.run("query", "--prefix", to_alice)] == [reply["id"]]
+        # Alice rescinds: the pool holds it, and serves it no more, also after the next kill.
+        assert await wallet.one("rescind", offer["id"]) == {"rescinded": [offer["id"]]}
+        await node.kill()
+        await begin()
+        assert await wallet.run("query", *tkd) == []
+        assert (await wallet.one("get", offer["id"]))["state"] == "rescinded"
+        info = await wallet.one("info")
+        assert info["count"] == 3 and info["relayPriority"] == 2.0
+        # What the pool exports, another takes; this one knows it all.
+        exported = tmp_path / "msgpool.dat"
+        assert await wallet.one("export", exported) == {"exported": 2}
+        assert {one["id"] for one in await wallet.run("decode", "--dat", exported)} == {other["id"], reply["id"]}
+        assert await wallet.one("import", exported) == {"taken": 2}
+        result = await node.run("why", offer["id"], "--json")
+        assert "capd_accepted" in result.stdout and "capd_rescinded" in result.stdout and "capd_told" in result.stdout
+        result = await node.run("audit", str(home.path), "--json")
+        assert result.json["unaccounted"] == 0 and result.json["duplicates"] == 0
+    finally:
+        await node.stop()
