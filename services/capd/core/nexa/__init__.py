@@ -1,0 +1,1 @@
+"""What Nexa nodes say to each other, as far as it concerns CAPD: bytes in, values out."""

@@ -1,0 +1,213 @@
+"""The eight commands of CAPD between Nexa nodes.
+
+    capdgetinfo → capdinfo     capdinv, capdgetmsg → capdmsg     capdq → capdqreply     capdremove
+
+Doubles are IEEE, little-endian; what follows a payload is ignored, as the deployed node does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import TypeVar
+
+from router.core.wire.codec import Malformed, TooLarge
+from services.capd.core.message import ID_BYTES, CapdMessage, next_message
+from services.capd.core.serialisation import Reader, size_head, vector
+
+T = TypeVar("T")
+INV_TYPE = 72
+INV_IDS_MAX, GET_IDS_MAX = 20_000, 10_000
+REPLY_MESSAGES_MAX, REPLY_IDS_MAX = 200, 2_000
+CONTENT_LENGTHS = (2, 4, 8, 16)
+MESSAGES, IDS, BAD_LENGTH = 1, 2, 3
+SUBSCRIBE = 0x80
+_F64, _LINES, _U32, _QUERY = Struct("<d"), Struct("<3d"), Struct("<I"), Struct("<IBII")
+_REPLY = Struct("<IB")
+
+
+@dataclass(frozen=True, slots=True)
+class GetInfo:
+    """A request for the lines of a pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """The lines of a pool; who hears it sends nothing below `relay`."""
+
+    local: float
+    relay: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inv:
+    """Ids of messages that have come; of another type than 72 they are ignored."""
+
+    ids: tuple[bytes, ...]
+    type: int = INV_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class GetMsg:
+    """A request for messages by id, and the line below which nothing is to be sent from now on."""
+
+    least: float
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Msg:
+    """Messages; there may be none."""
+
+    messages: tuple[CapdMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A request for messages or ids whose data begins with `content`; `type` may hold `SUBSCRIBE`."""
+
+    cookie: int
+    type: int
+    start: int
+    quantity: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesReply:
+    """The answer to a query for messages; `total`: how many match."""
+
+    cookie: int
+    total: int
+    messages: tuple[CapdMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IdsReply:
+    """The answer to a query for ids."""
+
+    cookie: int
+    total: int
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BadLengthReply:
+    """The answer to a query whose content has a length that cannot be looked for; the low byte of that length."""
+
+    cookie: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The end of all subscriptions of a query cookie."""
+
+    cookie: int
+
+
+Command = GetInfo | Info | Inv | GetMsg | Msg | Query | MessagesReply | IdsReply | BadLengthReply | Remove
+
+
+def encode_command(value: Command) -> tuple[str, bytes]:
+    """Return the name of a command and its payload."""
+    match value:
+        case GetInfo():
+            return "capdgetinfo", b""
+        case Info(local, relay, highest):
+            return "capdinfo", _LINES.pack(local, relay, highest)
+        case Inv(ids, kind):
+            return "capdinv", size_head(kind) + _ids(ids)
+        case GetMsg(least, ids):
+            return "capdgetmsg", _F64.pack(least) + _ids(ids)
+        case Msg(messages):
+            return "capdmsg", _messages(messages)
+        case Query(cookie, kind, start, quantity, content):
+            return "capdq", _QUERY.pack(cookie, kind, start, quantity) + vector(content)
+        case MessagesReply(cookie, total, messages):
+            return "capdqreply", _REPLY.pack(cookie, MESSAGES) + _U32.pack(total) + _messages(messages)
+        case IdsReply(cookie, total, ids):
+            return "capdqreply", _REPLY.pack(cookie, IDS) + _U32.pack(total) + _ids(ids)
+        case BadLengthReply(cookie, length):
+            return "capdqreply", _REPLY.pack(cookie, BAD_LENGTH) + bytes((length,))
+        case Remove(cookie):
+            return "capdremove", _U32.pack(cookie)
+
+
+def decode_command(name: str, payload: bytes) -> Command | None:
+    """Return the command of that name; None for one that is none of CAPD's. Raise `Malformed` for a bad payload."""
+    read = _READERS.get(name)
+    return None if read is None else read(Reader(payload))
+
+
+def _ids(ids: Sequence[bytes]) -> bytes:
+    return size_head(len(ids)) + b"".join(ids)
+
+
+def _messages(messages: Sequence[CapdMessage]) -> bytes:
+    return size_head(len(messages)) + b"".join(message.encoded() for message in messages)
+
+
+def _items(reader: Reader, name: str, least_bytes: int, read: Callable[[Reader], T]) -> tuple[T, ...]:
+    """Return a vector; a count that the rest cannot hold is refused before anything is read."""
+    count = reader.size(name)
+    if count * least_bytes > reader.rest:
+        raise TooLarge(f"{name} counts {count}, more than {reader.rest} bytes can hold")
+    return tuple(read(reader) for _ in range(count))
+
+
+def _read_id(reader: Reader) -> bytes:
+    return reader.take(ID_BYTES, "an id")
+
+
+def _read_ids(reader: Reader) -> tuple[bytes, ...]:
+    return _items(reader, "the list of ids", ID_BYTES, _read_id)
+
+
+def _read_messages(reader: Reader) -> tuple[CapdMessage, ...]:
+    return _items(reader, "the list of messages", 15, next_message)
+
+
+def _double(reader: Reader) -> float:
+    found: float = _F64.unpack(reader.take(_F64.size, "a priority"))[0]
+    return found
+
+
+def _info(reader: Reader) -> Info:
+    return Info(_double(reader), _double(reader), _double(reader))
+
+
+def _inv(reader: Reader) -> Inv:
+    kind = reader.size("the type")
+    return Inv(_read_ids(reader), kind)
+
+
+def _query(reader: Reader) -> Query:
+    cookie, kind, start, quantity = _QUERY.unpack(reader.take(_QUERY.size, "the query"))
+    return Query(cookie, kind, start, quantity, reader.vector("the content"))
+
+
+def _reply(reader: Reader) -> Command:
+    cookie, kind = _REPLY.unpack(reader.take(_REPLY.size, "the reply"))
+    if kind == BAD_LENGTH:
+        return BadLengthReply(cookie, reader.uint(1, "the length"))
+    total = reader.uint(4, "the total")
+    if kind == MESSAGES:
+        return MessagesReply(cookie, total, _read_messages(reader))
+    if kind == IDS:
+        return IdsReply(cookie, total, _read_ids(reader))
+    raise Malformed(f"a reply of type {kind}; types are 1, 2 and 3")
+
+
+_READERS: dict[str, Callable[[Reader], Command]] = {
+    "capdgetinfo": lambda _: GetInfo(),
+    "capdinfo": _info,
+    "capdinv": _inv,
+    "capdgetmsg": lambda reader: GetMsg(_double(reader), _read_ids(reader)),
+    "capdmsg": lambda reader: Msg(_read_messages(reader)),
+    "capdq": _query,
+    "capdqreply": _reply,
+    "capdremove": lambda reader: Remove(reader.uint(4, "the cookie")),
+}
