@@ -19,8 +19,11 @@ from services.capd.core import messages as m
 from services.capd.core.message import reply_prefix, shown_id
 from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
 
-ANEW_S = 15
-"""An offer that is kept alive is posted anew so long before its relay life ends, and what its work takes."""
+ANEW_S, ANEW_SHARE = 15, 4
+"""An offer that is kept alive is posted anew so long before its relay life ends, or a fourth of that, besides what its
+work takes."""
+LOCAL_LIFE_S = 500
+"""So long a local offer that is kept alive stands before it is posted anew."""
 _WORDS = {int(one): one for one in vars(reasons).values() if isinstance(one, Reason)}
 
 
@@ -124,8 +127,8 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
             if last is not None:
                 await pool.ask(m.Rescind, last.secret)
             last = found
-            life_s = 500 if wish.relay_s is None else wish.relay_s
-            pause_s = max(1.0, life_s - ANEW_S - 2 * took_s)
+            life_s = LOCAL_LIFE_S if wish.relay_s is None else wish.relay_s
+            pause_s = max(1.0, life_s - min(ANEW_S, life_s / ANEW_SHARE) - 2 * took_s)
             if time.monotonic() + pause_s > end_s:
                 return
             await trio.sleep(pause_s)
