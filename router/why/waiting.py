@@ -7,12 +7,13 @@ skipped: the service reports that when it is started.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from router.core.log.events import reason_word
+from router.core.log.events import ID_BYTES, reason_word
 from router.core.log.line import VERSION, Line
 from router.core.why.fate import Trace
 from router.core.why.id_prefix import IdPrefix
@@ -61,9 +62,10 @@ def _of(home: Home, name: str, written_ns: int) -> Iterator[tuple[bytes, Line]]:
             events = state.events(EVENTS_BYTES_MAX)[1]
     except StateError:
         return
-    for one in events:
-        if "message" in one:
-            yield bytes.fromhex(one["message"]), _line(one, name, key, written_ns)
+    for one in map(json.loads, events):
+        about = bytes.fromhex(one.get("message", ""))
+        for at in range(0, len(about), ID_BYTES):
+            yield about[at : at + ID_BYTES], _line(one, name, key, written_ns)
 
 
 def _line(event: dict[str, Any], name: str, key: str, written_ns: int) -> Line:

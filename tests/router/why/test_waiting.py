@@ -9,13 +9,14 @@ import pytest
 
 from router.core.why.fate import Trace
 from router.core.why.id_prefix import parse_prefix
+from router.core.why.report import noted_json
 from router.disk.log.search import Found
 from router.service.running import key_of
 from router.service.state import Batch, State
 from router.settings.home import Home
 from router.why.waiting import with_waiting
 
-FIRST, SECOND = bytes([1]) * 32, bytes([2]) * 32
+FIRST, SECOND, THIRD, FOURTH = (bytes([n]) * 32 for n in range(1, 5))
 NOTHING = Found(None, (), 0, 0, 0, 0)
 
 
@@ -36,6 +37,15 @@ def test_a_message_is_known_by_what_waits_for_the_log(home: Home) -> None:
     [line] = trace.noted
     assert (line.event, line.fields) == ("bell_rung", {"service": "bell", "times": 1})
     assert line.signer == key_of(home, "bell").public.hex() and line.t > 0
+
+
+def test_a_message_is_known_by_an_event_about_several(home: Home) -> None:
+    with closing(State(home.path / "services" / "bell")) as state:
+        about = {"event": "bell_rung", "message": (THIRD + FOURTH).hex(), "fields": {"each_tone": "a,b"}}
+        state.commit(Batch(events=[about]), 0)
+    trace = with_waiting(NOTHING, home, parse_prefix(FOURTH.hex())).trace
+    assert trace is not None and trace.identity == FOURTH
+    assert noted_json(trace)[0]["fields"] == {"service": "bell", "tone": "b"}
 
 
 def test_what_the_log_has_is_not_told_twice(home: Home) -> None:
