@@ -58,6 +58,8 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
+from services.capd.core.messages import decode_message as decode_capd
+from services.capd.core.nexa.commands import READERS, decode_command
 from services.discovery.core.messages import decode_message, encode_message
 from services.dmq.core import handshake, submission
 
@@ -93,6 +95,17 @@ def all_messages(data: bytes) -> object:
     return read_messages(1, Messages(1, framed, split_frames(framed)[0]))
 
 
+def any_command(data: bytes) -> object:
+    """Read the bytes as a payload of each command."""
+    found: list[object] = []
+    for name in READERS:
+        try:
+            found.append(decode_command(name, data))
+        except Malformed as error:
+            found.append(error)
+    return found
+
+
 COSTS = {
     "codec.decode": Cost(lambda data: decode(data, 64), 7000, 0.1),
     "codec.first_of": Cost(first_of, 300, 0.1),
@@ -120,6 +133,9 @@ COSTS = {
     "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
     "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
     "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
+    "submission.decode_item": Cost(submission.decode_item, 3000, 200),
+    "capd's messages.decode_message": Cost(decode_capd, 5000, 16),
+    "commands.decode_command": Cost(any_command, 10_000, 60, 64),  # of 1 MB at most, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),

@@ -138,7 +138,7 @@ def encode_command(value: Command) -> tuple[str, bytes]:
 
 def decode_command(name: str, payload: bytes) -> Command | None:
     """Return the command of that name; None for one that is none of CAPD's. Raise `Malformed` for a bad payload."""
-    read = _READERS.get(name)
+    read = READERS.get(name)
     return None if read is None else read(Reader(payload))
 
 
@@ -201,7 +201,7 @@ def _reply(reader: Reader) -> Command:
     raise Malformed(f"a reply of type {kind}; types are 1, 2 and 3")
 
 
-_READERS: dict[str, Callable[[Reader], Command]] = {
+READERS: dict[str, Callable[[Reader], Command]] = {
     "capdgetinfo": lambda _: GetInfo(),
     "capdinfo": _info,
     "capdinv": _inv,
