@@ -128,13 +128,13 @@ COSTS = {
     "report.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
-    "hint.decode_hint": Cost(decode_hint, 12_000, 0.1),
+    "hint.decode_hint": Cost(decode_hint, 16_000, 0.1),
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
     "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
     "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
     "submission.decode_item": Cost(submission.decode_item, 3000, 200),
-    "capd's messages.decode_message": Cost(decode_capd, 5000, 16),
+    "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids
     "commands.decode_command": Cost(any_command, 10_000, 60, 64),  # of 1 MB at most, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
