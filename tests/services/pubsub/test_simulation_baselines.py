@@ -104,6 +104,7 @@ def test_gossipsub_keeps_its_mesh_and_announces_to_those_outside() -> None:
     assert lossy.publish(0, lambda node: True).reach(range(NODES)).hit > 0.99  # what the mesh loses is announced
 
 
+@pytest.mark.long  # confirms the simulator; what it is made of is tested above
 def test_cyclons_published_shares_come_out_at_300_nodes() -> None:
     for row in measure("baselines", BASELINES, NODES, 3, [1], lambda text: None):
         assert all(row.meets(goal) for goal in row.goals), row
