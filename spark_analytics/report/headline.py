@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .finding import many
 from .reading import Row, rows, whole
 
@@ -33,6 +35,8 @@ def balanced(summary: Row) -> str:
         )
     if rows(summary, "holes"):
         return "No loss was found, but parts of the logs are missing: what was accepted in them is not counted."
+    if not owed and any(whole(row, "owed") for row in rows(summary, "services")):
+        return _of_services(rows(summary, "services"))
     if not owed:
         return "There is nothing to judge: the logs name no delivery that was owed."
     if behind := sum(whole(row, "unknown") for row in rows(summary, "custody")):
@@ -42,6 +46,13 @@ def balanced(summary: Row) -> str:
         )
     followed = sum(whole(row, "acked") for row in rows(summary, "custody"))
     return f"{_ends(summary)}; none vanished{'' if whole(summary, 'acked') <= followed else ' at these routers'}."
+
+
+def _of_services(services: Sequence[Row]) -> str:
+    """Return one sentence about the messages that services owed to recipients of their own."""
+    owed, lost = (sum(whole(row, name) for row in services) for name in ("owed", "unaccounted"))
+    fate = f"{lost:,} of them vanished" if lost else "none of them vanished"
+    return f"No router owed a delivery; services owed {many(owed, 'delivery')} to their own recipients, and {fate}."
 
 
 def _ends(summary: Row) -> str:

@@ -8,6 +8,7 @@ from test_summary import AS_OF, DAY, START, WHOLE, A, B, C, evidence, summary, t
 from spark_analytics.judgement.evidence import REWRITTEN, File, Hole
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.report.finding import utc
+from spark_analytics.report.headline import balanced
 
 ID = "1d" * 32
 CUSTODY = {"router": A, "recipient": B, "acked": 9, "followed": 9, "broken": 0, "unknown": 0, "lower_ns": None,
@@ -246,6 +247,13 @@ def test_what_is_behind_the_next_router_and_not_told_of_is_not_said_to_be_well()
 def test_nothing_is_owed() -> None:
     text = "There is nothing to judge: the logs name no delivery that was owed."
     assert summary()["findings"] == [{"level": "info", "text": text, "remedy": ""}]
+
+
+@pytest.mark.parametrize(("lost", "fate"), [(0, "none of them vanished"), (2, "2 of them vanished")])
+def test_only_services_owed_something(lost: int, fate: str) -> None:
+    one = {"router": A, "service": "dmq", "messages": 3, "owed": 3, "unaccounted": lost}
+    text = f"No router owed a delivery; services owed 3 deliveries to their own recipients, and {fate}."
+    assert balanced(summary() | {"services": [one]}) == text
 
 
 def test_the_worst_comes_first_and_a_loss_names_an_example() -> None:
