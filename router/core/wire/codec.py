@@ -10,7 +10,6 @@ float, no undefined.
 from __future__ import annotations
 
 from io import BytesIO
-from struct import Struct
 from typing import Any, NoReturn
 
 import cbor2
@@ -147,17 +146,14 @@ def head(length: int, major: int = 2) -> bytes:
     """Return the shortest CBOR head for a major type (2: byte string) and a length or value."""
     kind = major << 5
     if length < 24:
-        return _HEAD_1(kind | length)
+        return bytes((kind | length,))
     if length < 1 << 8:
-        return _HEAD_2(kind | 24, length)
+        return bytes((kind | 24, length))
     if length < 1 << 16:
-        return _HEAD_3(kind | 25, length)
+        return bytes((kind | 25,)) + length.to_bytes(2, "big")
     if length < 1 << 32:
-        return _HEAD_5(kind | 26, length)
-    return _HEAD_9(kind | 27, length)
-
-
-_HEAD_1, _HEAD_2, _HEAD_3, _HEAD_5, _HEAD_9 = (Struct(form).pack for form in (">B", ">BB", ">BH", ">BI", ">BQ"))
+        return bytes((kind | 26,)) + length.to_bytes(4, "big")
+    return bytes((kind | 27,)) + length.to_bytes(8, "big")
 
 
 def frame(item: bytes) -> bytes:
