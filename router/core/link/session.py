@@ -366,6 +366,7 @@ class Session:
         if found.is_stranger:
             self._metered = _METERED_OF_STRANGERS
         self.peer = key
+        self._our_hello = self._their_hello = b""  # nothing is left to prove, and there may be a thousand idle links
         return Up(key, hello)
 
     def _to_prove(self, role: str) -> bytes:
