@@ -46,7 +46,7 @@ bench: .venv/run.stamp
 	@$(VENV)/router bench
 
 test: .venv/dev.stamp
-	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --dist loadgroup
+	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 house: .venv/dev.stamp
 	@$(VENV)/python -m pytest -q tests/test_house.py tests/test_requirements.py

@@ -65,6 +65,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             mark = item.get_closest_marker("xdist_group")
             group = item.path.stem if mark is None else mark.args[0]
             item._id = NodeId.parse(f"{item.nodeid}@{group}")
+        items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    """Return 0 for tests that share the Spark session, 1 for those that start processes, else 2: with the longest
+    groups first, the workers end together (for `--no-loadscope-reorder`)."""
+    if item.get_closest_marker("xdist_group") is not None:
+        return 0
+    return 1 if "e2e" in item.path.parts or "sabotage" in item.path.parts else 2
 
 
 @pytest.fixture(scope="session", autouse=True)
