@@ -22,6 +22,7 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.hint import Hinted
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
+from router.service.at_doors import Came, Connect, Hand, Opened, Unconnected, Write
 from router.service.between_nodes import Confirm, Forward, Passed, PulledFrom, PullFrom
 from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld, SaidCaughtUp
 from router.service.kept_reading import kept_under, kept_values
@@ -41,11 +42,11 @@ from router.service.own_key import Attest, Attested
 
 __all__ = [
     "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
-    "Computed", "Confirm", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand", "Heard",
-    "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen", "Listening",
-    "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled", "PulledFrom",
-    "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Settles", "Setup", "Signed", "Started", "Tick", "Unreached",
-    "Wake", "Wanted", "Write", "WriteAtEnd", "kept_under", "kept_values",
+    "Computed", "Confirm", "Connect", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand",
+    "Heard", "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen",
+    "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled",
+    "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Settles", "Setup", "Signed", "Started", "Tick",
+    "Unconnected", "Unreached", "Wake", "Wanted", "Write", "WriteAtEnd", "kept_under", "kept_values",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -130,26 +131,6 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" means that a stream has ended.
-
-    `to_group`: a datagram at a multicast door was sent to everybody there."""
-
-    door: str
-    peer: str
-    data: bytes
-    to_group: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A stream was opened at a door; this comes before its first bytes."""
-
-    door: str
-    peer: str
-
-
-@dataclass(frozen=True, slots=True)
 class Sent:
     """The message with this tag is in the router's custody, or was refused; for a `Forward` only a refusal is
     reported."""
@@ -196,7 +177,7 @@ class Tick:
 Heard = (
     Started | Message | Asked | Opened | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted
     | Signed | Tick | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | SaidCaughtUp
-    | Attested
+    | Attested | Unconnected
 )  # fmt: skip
 
 
@@ -344,24 +325,6 @@ class Advertise:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Write to the peer of a door; b"" closes a stream."""
-
-    door: str
-    peer: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Hand:
-    """Hand a stream of a door over to the router as a link. `first`: bytes of it that came already."""
-
-    door: str
-    peer: str
-    first: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
 class Compute:
     """Call `module:function` with these bytes in another process; `Computed` brings the bytes it returns."""
 
@@ -380,7 +343,7 @@ class Wake:
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
     | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial | ListHeld
-    | Attest | CaughtUp
+    | Attest | CaughtUp | Connect
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 import trio
 
 from router.core.wire.errors import RouterError
-from router.service.contract import Came, Interfaces, Opened
+from router.service.contract import Came, Connect, Interfaces, Opened, Unconnected
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
 from router.transport.contract import Stream, StreamBroken
@@ -39,6 +39,8 @@ UNSENT_BYTES_MAX = 8 << 20
 """Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
 AHEAD_MAX = 2
 """Chunks of one stream that were read, and what follows from them is not carried out; then no more is read of it."""
+CONNECT_S = 10.0
+"""Seconds that a stream opened for the rules may take to be connected."""
 LINGER_S = 10.0
 """Seconds that a stream closed by the rules may take to send earlier writes."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
@@ -94,7 +96,7 @@ class Doors:
         dial: Callable[[], Awaitable[Stream]], home: Path,
     ) -> None:  # fmt: skip
         self._came = came
-        self._changed: Callable[[Interfaces | Opened], None] = hear
+        self._changed: Callable[[Interfaces | Opened | Unconnected], None] = hear
         self._hear: Callable[[Came, Callable[[], None]], None] = hear
         self._multicast: dict[str, MulticastDoor] = {}
         self._dial = dial
@@ -182,12 +184,31 @@ class Doors:
             if path is not None:
                 path.unlink(missing_ok=True)
 
-    async def _serve(self, door: str, stream: trio.SocketStream) -> None:
+    def connect(self, deed: Connect) -> None:
+        """Open a stream for the rules."""
+        self._nursery.start_soon(self._connect, deed)
+
+    async def _connect(self, deed: Connect) -> None:
+        try:
+            if len(self._peers) >= STREAMS_MAX:
+                raise ValueError(f"{STREAMS_MAX} streams are open, and no more may be")
+            host, port = _host_port(deed.url.removeprefix("tcp:"))
+            with trio.fail_after(CONNECT_S):
+                stream = await trio.open_tcp_stream(host, port)
+        except trio.TooSlowError:
+            self._changed(Unconnected(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
+        except (OSError, ValueError) as error:
+            said = _cause(error) if isinstance(error, OSError) else str(error)
+            self._changed(Unconnected(deed.door, deed.tag, said))
+        else:
+            await self._serve(deed.door, stream, deed.tag)
+
+    async def _serve(self, door: str, stream: trio.SocketStream, tag: str = "") -> None:
         name = str(next(self._numbers))
         try:
             async with stream, trio.open_nursery() as nursery:
                 peer = self._peers[door, name] = _Peer(stream, nursery)
-                self._changed(Opened(door, name))
+                self._changed(Opened(door, name, _address_of(stream), tag))
                 with peer.reading:
                     await self._read(door, name, peer)
                 if peer.handed is not None:
@@ -294,6 +315,25 @@ def _written_now(stream: trio.SocketStream, data: bytes) -> int:
         return os.write(stream.socket.fileno(), data)
     except OSError:  # it is full, or broken, which the next write or read finds out
         return 0
+
+
+def _address_of(stream: trio.SocketStream) -> str:
+    """Return HOST:PORT of a stream's other end; "" at a Unix socket, and if it is gone already."""
+    try:
+        found = stream.socket.getpeername()
+    except OSError:
+        return ""
+    if isinstance(found, str | bytes):
+        return ""
+    host, port = found[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _cause(error: OSError) -> str:
+    """Return why no stream could be opened: trio raises one error for all addresses of a name."""
+    causes = error.__cause__
+    first = causes.exceptions[0] if isinstance(causes, BaseExceptionGroup) else error.__cause__
+    return words(first if isinstance(first, OSError) else error)
 
 
 def _host_port(rest: str) -> tuple[str, int]:

@@ -301,6 +301,8 @@ class RulesHost(Service):
                 self._doors.write(door, peer, data)
             case c.WriteAtEnd(door, peer, data):
                 self._doors.write_at_end(door, peer, data)
+            case c.Connect():
+                self._doors.connect(deed)
             case c.Attend(door, interfaces):
                 self._doors.attend(door, interfaces)
             case c.Hand(door, peer, first):

@@ -7,5 +7,9 @@ EVENTS = {
     "capd_evicted": "A message was displaced by others.",
     "capd_expired": "A message's own expiration has come; it is neither served nor matched any more.",
     "capd_rescinded": "A message was rescinded; it is neither served nor matched any more.",
+    "capd_sent": "A neighbour was sent a message that it had asked for by its id.",
+    "capd_connected": "A Nexa node, or another pool, is connected.",
+    "capd_parted": "A connection to a neighbour was refused, or has ended, or could not be made.",
+    "capd_parted_many": "Connections were refused or have ended, so many of one reason, beyond those logged singly.",
     "capd_told": "Somebody with a standing query was sent a message that matches.",
 }

@@ -20,3 +20,20 @@ FADED = Reason.declare(136, "capd:faded", "The message was ten minutes old, so i
 TOO_MANY_QUERIES = Reason.declare(
     137, "capd:too-many-queries", "The pool keeps no more standing queries: end one, or ask again later."
 )
+
+# Why a connection to a neighbour is refused or ended.
+WRONG_NETWORK = Reason.declare(
+    150, "capd:wrong-network", "The neighbour speaks on another network: compare the settings of both."
+)
+BAD_PACKET = Reason.declare(151, "capd:bad-packet", "The neighbour's bytes are no packet of Nexa nodes.")
+OUT_OF_TURN = Reason.declare(152, "capd:out-of-turn", "The neighbour said what has no place there.")
+NO_POOL = Reason.declare(153, "capd:no-pool", "The neighbour says that it has no CAPD pool.")
+TOO_SLOW = Reason.declare(154, "capd:too-slow", "The neighbour began to say something and did not end it in time.")
+DOES_NOT_READ = Reason.declare(155, "capd:does-not-read", "The neighbour has not answered a ping in time.")
+TOO_MANY = Reason.declare(156, "capd:too-many", "So many connections are open already: try later.", later=True)
+BANNED = Reason.declare(157, "capd:banned", "Connections of this address are not taken, for what came from it before.")
+MISBEHAVED = Reason.declare(158, "capd:misbehaved", "The neighbour has sent too much that is below the line.")
+ASKS_TOO_MUCH = Reason.declare(159, "capd:asks-too-much", "The neighbour asks for more work than one may.")
+ITSELF = Reason.declare(160, "capd:itself", "The connection leads back to this node: take it out of `connect`.")
+UNREACHED = Reason.declare(161, "capd:unreached", "Nobody answers at the address.")
+GONE = Reason.declare(162, "capd:gone", "The neighbour has closed the connection.")

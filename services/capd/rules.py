@@ -3,6 +3,7 @@
 Holdings     the messages, the standing queries, and what of them is kept
 PoolAnswers  what is answered to each request, which comes as a unicast
 TurnedAway   what of rejections is logged
+Neighbours   Nexa nodes and other pools, by the protocol between Nexa nodes
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from services.capd.core import messages as m
 from services.capd.core.answers import PoolAnswers
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
+from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
 from services.capd.core.notes import note_id
 from services.capd.core.turned_away import TurnedAway
 from services.capd.settings import Settings
@@ -35,21 +37,44 @@ class CapdPool:
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
         self._turned_away = TurnedAway()
         self._answers = PoolAnswers(self._holdings, self._turned_away)
+        self._listen = settings.listen
+        network = Network(settings.network, settings.connect)
+        self._neighbours = Neighbours(
+            network, self._holdings, self._answers, self._turned_away, Profile(settings.profile), setup.chance
+        )
+
+    def doors(self) -> dict[str, str]:
+        return {DOOR: f"tcp://{self._listen}" if self._listen else ""}
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         return list(self._heard(heard, now))
+
+    def settled(self, now: c.Now) -> list[c.Deed]:
+        """Tell neighbours of what was taken, whoever brought it."""
+        return list(self._neighbours.settled(now))
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
             case c.Started():
                 yield from self._holdings.restore(int(now.wall_s))
+                yield from self._neighbours.tick(now)
                 yield c.Wake(now.wall_s + TICK_S)
             case c.Message(source=source) if source is not None:
                 yield from self._asked(heard, now)
+            case c.Opened():
+                yield from self._neighbours.opened(heard, now)
+            case c.Came():
+                yield from self._neighbours.came(heard, now)
+            case c.Unconnected():
+                yield from self._neighbours.unconnected(heard, now)
+            case c.Asked(number, "peers"):
+                yield c.Answer(number, self._neighbours.view(now))
             case c.Asked(number, "address"):
                 yield c.Answer(number, {"address": self._key.hex()})
             case c.Asked(number, word):
-                yield c.Answer(number, {"error": f"a CAPD pool tells its address, and has no answer to {word}"})
+                yield c.Answer(
+                    number, {"error": f"a CAPD pool tells its address and peers, and has no answer to {word}"}
+                )
             case c.Tick():
                 yield c.Wake(now.wall_s + TICK_S)
                 yield from self._tick(now)
@@ -74,3 +99,4 @@ class CapdPool:
             yield c.Note("capd_expired", note_id(row.id), reasons.EXPIRED)
         yield from self._holdings.expire(now_s)
         yield from self._turned_away.due(now)
+        yield from self._neighbours.tick(now)

@@ -5,22 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from router.service.settings import Struct, about, span
 
 from .core.limits import PoolLimits
 
 _POOL = PoolLimits()
 POOL_BYTES_MAX = 1 << 34
+CONNECT_MAX = 16
+_PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|[1-9]\d{0,3})"
+_PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):{_PORT}"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A pool of messages that are paid for by work (CAPD)."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings that a form cannot check, each with its fault."""
+        if len(self.connect) > CONNECT_MAX:
+            yield "connect", f"{len(self.connect)} neighbours are named; at most {CONNECT_MAX} are dialled"
+        if len(set(self.connect)) < len(self.connect):
+            yield "connect", "a neighbour is named twice; name each once"
+        if self.listen and self.listen in self.connect:
+            yield "connect", f"{self.listen} is where this pool listens itself; take it out"
 
     def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
         """Yield what a pool can run with and hardly is meant to."""
         if self.profile == "compat" and self.data_bytes_max != _POOL.data_bytes_max:
             yield f'services.{name}.data_bytes_max has no effect under the profile "compat", which has no such limit'
 
+    network: Annotated[
+        Literal["nexa", "testnet", "stormtest", "regtest"],
+        about("The network whose nodes are neighbours, in `listen` and `connect`."),
+    ] = "nexa"
+    listen: Annotated[
+        str,
+        Meta(pattern=rf"^(?:|{_PLACE})\Z", extra={"form": "HOST:PORT, as 127.0.0.1:7228, or empty"}),
+        about("Where Nexa nodes and other pools may connect. Empty: nowhere."),
+    ] = ""
+    connect: Annotated[
+        tuple[Annotated[str, Meta(pattern=rf"^{_PLACE}\Z", extra={"form": "HOST:PORT"})], ...],
+        about("Nexa nodes and other pools to connect to; one that is away is dialled again, at most every 5 minutes."),
+    ] = ()
     profile: Annotated[
         Literal["strict", "compat"],
         about(

@@ -38,7 +38,10 @@ class Host:
         self.hear(c.Tick())
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
-        deeds = self.rules.hear(heard, self.now)
+        return self.keep(self.rules.hear(heard, self.now))
+
+    def keep(self, deeds: list[c.Deed]) -> list[c.Deed]:
+        """Keep what is to be kept, and remember what was noted."""
         for deed in deeds:
             if isinstance(deed, c.Keep):
                 self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})

@@ -11,13 +11,13 @@ from router.service import contract as c
 from services.capd import reasons
 
 from . import messages as m
+from . import notes
 from .columns import Row
 from .holdings import Holdings
 from .limits import Standing
 from .message import CapdMessage, read_message
 from .notes import note_id
 from .pool import Known, Rejected, Taken
-from .priority import RELAY_PRIORITY, last_second
 from .turned_away import TurnedAway
 from .watches import WATCHES_OF_ONE_MAX, Watch
 
@@ -65,34 +65,27 @@ class PoolAnswers:
             message = read_message(wire)
         except Malformed as error:
             rejected = Rejected(reasons.MALFORMED, str(error))
-            yield from self._turned_away.rejected(asker, b"", rejected, now)
+            yield from self._turned_away.rejected(asker.hex(), b"", rejected, now)
             return m.PostAnswer(n, int(rejected.reason), b"", rejected.sentence)
         own_id = message.own_id()
         verdict, deeds = self._holdings.add(message, own_id, int(now.wall_s))
         yield from deeds
         match verdict:
             case Rejected(reason):
-                yield from self._turned_away.rejected(asker, own_id, verdict, now)
+                yield from self._turned_away.rejected(asker.hex(), own_id, verdict, now)
                 return m.PostAnswer(n, int(reason), own_id, verdict.sentence)
             case Taken():
-                yield from self._taken(verdict, message, asker, now)
+                yield from self._taken(verdict, message, asker.hex(), now)
             case Known():
                 pass
         return m.PostAnswer(n, 0, own_id)
 
-    def _taken(self, taken: Taken, message: CapdMessage, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
-        row, now_s = taken.row, int(now.wall_s)
-        for lost in taken.lost:
-            if lost.reason is not None:
-                yield c.Note("capd_evicted", note_id(lost.row.id), lost.reason, {"by": row.id[::-1].hex()})
-        fields: dict[str, str | int | bool] = {
-            "by": asker.hex(), "raw": row.id.hex(), "priority": f"{message.priority(now_s):.6g}",
-            "bytes": row.counted_bytes, "relay_until": last_second(row.initial, row.create_time, RELAY_PRIORITY),
-        }  # fmt: skip
-        yield c.Note("capd_accepted", note_id(row.id), None, fields)
-        yield from self._tell(row, message, now_s)
+    def _taken(self, taken: Taken, message: CapdMessage, by: str, now: c.Now) -> Iterator[c.Deed]:
+        yield from notes.evicted([taken])
+        yield from notes.accepted([taken.row], by, int(now.wall_s))
+        yield from self.tell(taken.row, message, int(now.wall_s))
 
-    def _tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:
+    def tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:
         """Tell those with a standing query, once, however often the message comes."""
         standing = self._holdings.pool.standing(row, now_s)
         if not standing.is_served or self._holdings.was_told(row.id):

@@ -135,6 +135,15 @@ class Columns:
         ordered: NDArray[np.intp] = places[np.argsort(self.numbers[places])]
         return ordered
 
+    def after(self, number: int, most: int) -> NDArray[np.intp]:
+        """Return the places of the lowest numbers above this one, at most so many, in the order of their numbers."""
+        numbers = self.numbers[: self._used]
+        places = np.flatnonzero(numbers > np.uint64(min(number, NEVER_S)))
+        if len(places) > most:
+            places = places[np.argpartition(numbers[places], most)[:most]]
+        ordered: NDArray[np.intp] = places[np.argsort(numbers[places])]
+        return ordered
+
     def _matching(self, block: slice, value: list[np.uint64], mask: list[np.uint64]) -> NDArray[np.intp]:
         """Return the rows of a block that match, from its start."""
         count = block.stop - block.start

@@ -30,6 +30,8 @@ class Holdings:
         self.watches = Watches()
         self._told: dict[bytes, int] = {}
         """Until when a message could come again of which somebody was told; also those that were displaced since."""
+        self._fresh: list[tuple[Row, CapdMessage]] = []
+        self._secrets: dict[bytes, bytes] = {}
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.pool!r}, {self.watches!r}>"
@@ -65,7 +67,13 @@ class Holdings:
         deeds: list[c.Deed] = [c.Keep(rows.message_key(one.row.number), None) for one in verdict.lost]
         deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
         deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
+        self._fresh.append((verdict.row, message))
         return verdict, deeds
+
+    def fresh(self) -> list[tuple[Row, CapdMessage]]:
+        """Return what was taken since this was asked last, whoever brought it."""
+        found, self._fresh = self._fresh, []
+        return found
 
     def rescind(self, secret: bytes) -> tuple[list[Row], list[c.Deed]]:
         """End the messages that the secret rescinds; return them, and what keeps that."""
@@ -74,7 +82,14 @@ class Holdings:
         for row in ended:
             kept = rows.read_kept(self._kept[rows.message_key(row.number)])
             deeds.append(c.Keep(rows.message_key(row.number), rows.encode_kept(kept._replace(rescinded=True))))
+        if ended:
+            self._secrets[rescind_hash_of(secret)] = secret
         return ended, deeds
+
+    def secrets(self) -> dict[bytes, bytes]:
+        """Return the secrets that have ended messages since this was asked last, by their hashes."""
+        found, self._secrets = self._secrets, {}
+        return found
 
     # -- standing queries ----------------------------------------------------------------------------------
 

@@ -1,10 +1,75 @@
-"""The id under which an event of a message stands in the log: the bytes as people see them, so that `why` finds it."""
+"""What goes to the log of messages: an event tells of up to 64.
+
+An id stands there as people see it, so that `why` finds it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from router.core.wire.reasons import Reason
 from router.service import contract as c
+
+from .columns import Row
+from .pool import Taken
+from .priority import RELAY_PRIORITY, aged, last_second
+
+T = TypeVar("T")
+MESSAGES_MAX = 64
+"""How many messages one event tells of."""
 
 
 def note_id(own_id: bytes) -> c.MessageId | None:
     """Return the id for a note; None for bytes that are no message."""
     return c.MessageId(own_id[::-1]) if own_id else None
+
+
+def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.Note]:
+    """Yield the events of messages that were taken, from an address or a neighbour."""
+    for some in _parts(rows):
+        each: dict[str, Sequence[str | int]] = {
+            "raw": [row.id.hex() for row in some],
+            "priority": [f"{aged(row.initial, row.create_time, now_s):.6g}" for row in some],
+            "bytes": [row.counted_bytes for row in some],
+            "relay_until": [last_second(row.initial, row.create_time, RELAY_PRIORITY) for row in some],
+        }
+        yield _note("capd_accepted", some, None, {"by": by}, each)
+
+
+def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
+    """Yield the events of messages that these displaced, unless they had ended before."""
+    lost = [(one, each.row.id[::-1].hex()) for each in taken for one in each.lost]
+    for reason in dict.fromkeys(one.reason for one, _ in lost if one.reason is not None):
+        found = [(one.row, by) for one, by in lost if one.reason is reason]
+        for some in _parts(found):
+            yield _note("capd_evicted", [row for row, _ in some], reason, {}, {"by": [by for _, by in some]})
+
+
+def sent(rows: Sequence[Row], to: str) -> Iterator[c.Note]:
+    """Yield the events of messages that a neighbour was sent."""
+    for some in _parts(rows):
+        yield _note("capd_sent", some, None, {"to": to}, {})
+
+
+def rescinded(rows: Sequence[Row], by: str, reason: Reason) -> Iterator[c.Note]:
+    """Yield the events of messages that a secret has ended."""
+    for some in _parts(rows):
+        yield _note("capd_rescinded", some, reason, {"by": by}, {})
+
+
+def _note(
+    event: str, rows: Sequence[Row], reason: Reason | None, fields: dict[str, str],
+    each: dict[str, Sequence[str | int]],
+) -> c.Note:  # fmt: skip
+    """Return an event; what differs stands by itself if it is about one message alone."""
+    if len(rows) == 1:
+        return c.Note(
+            event, note_id(rows[0].id), reason, {**fields, **{name: value[0] for name, value in each.items()}}
+        )
+    ids = [c.MessageId(row.id[::-1]) for row in rows]
+    return c.Note(event, None, reason, fields, ids, each)
+
+
+def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (rows[at : at + MESSAGES_MAX] for at in range(0, len(rows), MESSAGES_MAX))

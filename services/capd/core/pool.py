@@ -204,6 +204,10 @@ class Pool:
         places = places[is_served]
         return len(places), [self._columns.row(int(place)) for place in places[start : start + most]]
 
+    def after(self, number: int, most: int) -> list[Row]:
+        """Return the rows that were taken after this number, in that order, at most so many."""
+        return [self._columns.row(int(place)) for place in self._columns.after(number, most)]
+
     def standing(self, row: Row, now_s: int) -> Standing:
         """Return how a message stands at a Unix second."""
         if row.rescinded:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 
 from router.core.link.allowance import Allowance
-from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
@@ -27,15 +26,15 @@ class TurnedAway:
 
     def __init__(self) -> None:
         self._allowance = Allowance(PER_S, BURST)
-        self._last: dict[tuple[PublicKey, Reason], float] = {}
+        self._last: dict[tuple[str, Reason], float] = {}
         self._reasons: Counter[Reason] = Counter()
         self._next_s = 0.0
 
     def __repr__(self) -> str:
         return f"<TurnedAway: {self._reasons.total()} rejections to be summed>"
 
-    def rejected(self, asker: PublicKey, own_id: bytes, rejected: Rejected, now: c.Now) -> list[c.Deed]:
-        """Return the note of a rejection, or count it."""
+    def rejected(self, asker: str, own_id: bytes, rejected: Rejected, now: c.Now) -> list[c.Deed]:
+        """Return the note of a rejection, or count it; `asker`: an address, or a neighbour's name."""
         pair = asker, rejected.reason
         if now.mono_s - self._last.get(pair, -PAUSE_S) < PAUSE_S or not self._allowance.take(1, now.mono_s):
             self._reasons[rejected.reason] += 1
@@ -44,7 +43,7 @@ class TurnedAway:
         self._last[pair] = now.mono_s
         if len(self._last) > PAIRS_MAX:
             del self._last[next(iter(self._last))]
-        fields = {"by": asker.hex(), "detail": rejected.detail}
+        fields = {"by": asker, "detail": rejected.detail}
         return [c.Note("capd_turned_away", note_id(own_id), rejected.reason, fields)]
 
     def due(self, now: c.Now) -> list[c.Deed]:

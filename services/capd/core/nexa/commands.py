@@ -14,12 +14,14 @@ from typing import TypeVar
 
 from router.core.wire.codec import Malformed, TooLarge
 from services.capd.core.message import ID_BYTES, CapdMessage, next_message
-from services.capd.core.serialisation import Reader, size_head, vector
+from services.capd.core.serialisation import SIZE_MAX, Reader, size_head, vector
 
 T = TypeVar("T")
 INV_TYPE = 72
 INV_IDS_MAX, GET_IDS_MAX = 20_000, 10_000
 REPLY_MESSAGES_MAX, REPLY_IDS_MAX = 200, 2_000
+MESSAGES_MAX = 5_000
+"""Messages in one packet: as many as a Nexa node sends."""
 CONTENT_LENGTHS = (2, 4, 8, 16)
 MESSAGES, IDS, BAD_LENGTH = 1, 2, 3
 SUBSCRIBE = 0x80
@@ -150,11 +152,15 @@ def _messages(messages: Sequence[CapdMessage]) -> bytes:
     return size_head(len(messages)) + b"".join(message.encoded() for message in messages)
 
 
-def _items(reader: Reader, name: str, least_bytes: int, read: Callable[[Reader], T]) -> tuple[T, ...]:
+def _items(
+    reader: Reader, name: str, least_bytes: int, read: Callable[[Reader], T], most: int = SIZE_MAX
+) -> tuple[T, ...]:
     """Return a vector; a count that the rest cannot hold is refused before anything is read."""
     count = reader.size(name)
     if count * least_bytes > reader.rest:
         raise TooLarge(f"{name} counts {count}, more than {reader.rest} bytes can hold")
+    if count > most:
+        raise TooLarge(f"{name} counts {count}; the limit is {most}")
     return tuple(read(reader) for _ in range(count))
 
 
@@ -167,7 +173,7 @@ def _read_ids(reader: Reader) -> tuple[bytes, ...]:
 
 
 def _read_messages(reader: Reader) -> tuple[CapdMessage, ...]:
-    return _items(reader, "the list of messages", 15, next_message)
+    return _items(reader, "the list of messages", 15, next_message, MESSAGES_MAX)
 
 
 def _double(reader: Reader) -> float:

@@ -8,7 +8,7 @@ the last of them, or the only one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ MAGICS = {
     "regtest": bytes.fromhex("eae5efea"),
 }
 PAYLOAD_BYTES_MAX = 4 << 20
+SKIPPED_BYTES_MAX = 32 << 20
+"""Of a payload that is not read: it is dropped as it comes, and not held."""
 LAST = 0xFFFF
 _HEAD = Struct("<4s12sII")
 _COMMAND = re.compile(rb"([!-~]{1,12})\0*")
@@ -47,16 +49,30 @@ def last_of(request_cookie: int) -> int:
     return request_cookie | LAST
 
 
-class Unpacker:
-    """Cuts a stream into packets. It holds no more than a payload of `payload_bytes_max` and one read."""
+def _anything(command: str) -> int:
+    return PAYLOAD_BYTES_MAX
 
-    def __init__(self, magic: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> None:
+
+class Unpacker:
+    """Cuts a stream into packets. It holds no more than the longest payload that `most_of` allows, and one read.
+
+    `most_of` returns how long the payload of a command may be; None: it is not read, and its packet comes without."""
+
+    def __init__(self, magic: bytes, most_of: Callable[[str], int | None] = _anything) -> None:
         self._magic = magic
-        self._payload_bytes_max = payload_bytes_max
+        self._most_of = most_of
         self._data = bytearray()
+        self._skip = 0
+        self.skipped = 0
+        """Bytes of payloads that were not read, so far."""
 
     def __repr__(self) -> str:
         return f"<Unpacker: {len(self._data)} bytes wait>"
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a part of a packet has come."""
+        return bool(self._data) or self._skip > 0
 
     def feed(self, data: bytes) -> Iterator[Packet]:
         """Yield the packets that are complete now; raise `Malformed` at the first that is none, and then always."""
@@ -66,18 +82,31 @@ class Unpacker:
 
     def _next(self) -> Packet | None:
         data = self._data
+        if self._skip:
+            dropped = min(self._skip, len(data))
+            del data[:dropped]
+            self._skip -= dropped
+            self.skipped += dropped
+        if self._skip or not data:
+            return None
         if bytes(data[:4]) != self._magic[: len(data)]:
             raise WrongMagic(f"the magic is {bytes(data[:4]).hex()} instead of {self._magic.hex()}: another network")
         if len(data) < _HEAD.size:
             return None
-        _, name, length, cookie = _HEAD.unpack_from(data)
-        if (command := _COMMAND.fullmatch(name)) is None:
-            raise Malformed(f"the command {name!r} is not printable, or not padded with zeros")
-        if length > self._payload_bytes_max:
-            raise TooLarge(f"a payload of {length} bytes; the limit is {self._payload_bytes_max}")
+        _, padded, length, cookie = _HEAD.unpack_from(data)
+        if (command := _COMMAND.fullmatch(padded)) is None:
+            raise Malformed(f"the command {padded!r} is not printable, or not padded with zeros")
+        name = command[1].decode()
+        most = self._most_of(name)
+        if length > (limit := SKIPPED_BYTES_MAX if most is None else most):
+            raise TooLarge(f"{name} has a payload of {length} bytes; the limit is {limit}")
+        if most is None:
+            del data[: _HEAD.size]
+            self._skip = length
+            return Packet(name, b"", cookie)
         end = _HEAD.size + length
         if len(data) < end:
             return None
-        packet = Packet(command[1].decode(), bytes(data[_HEAD.size : end]), cookie)
+        packet = Packet(name, bytes(data[_HEAD.size : end]), cookie)
         del data[:end]
         return packet

@@ -1,0 +1,71 @@
+"""Events and deeds about a service's own doors and the streams that it opens itself. See `router.service.contract`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# -- heard ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" means that a stream has ended.
+
+    `to_group`: a datagram at a multicast door was sent to everybody there."""
+
+    door: str
+    peer: str
+    data: bytes
+    to_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, "" at a
+    Unix socket; `tag`: that of the `Connect` that opened it."""
+
+    door: str
+    peer: str
+    address: str = ""
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unconnected:
+    """The `Connect` with this tag has failed."""
+
+    door: str
+    tag: str
+    text: str
+
+
+# -- deeds ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write to the peer of a door; b"" closes a stream."""
+
+    door: str
+    peer: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Hand a stream of a door over to the router as a link. `first`: bytes of it that came already."""
+
+    door: str
+    peer: str
+    first: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open.
+
+    `Opened` with this tag follows, or `Unconnected`."""
+
+    door: str
+    url: str
+    tag: str

@@ -1,0 +1,254 @@
+"""What follows from each command of a neighbour, and what neighbours are told of by themselves.
+
+Work is paid for before it is done (see `limits.py`); a message that is taken gives back what it cost, since its own
+work has paid for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from router.service import contract as c
+from services.capd import reasons
+from services.capd.core import notes
+from services.capd.core.answers import PoolAnswers
+from services.capd.core.holdings import Holdings
+from services.capd.core.limits import Profile
+from services.capd.core.message import CapdMessage
+from services.capd.core.pool import Known, Rejected, Taken
+from services.capd.core.priority import LIFE_S, RELAY_PRIORITY, aged
+from services.capd.core.turned_away import TurnedAway
+
+from .addresses import Addresses
+from .commands import (
+    GET_IDS_MAX,
+    INV_IDS_MAX,
+    INV_TYPE,
+    GetInfo,
+    GetMsg,
+    IdsReply,
+    Info,
+    Inv,
+    MessagesReply,
+    Msg,
+    Query,
+    Remove,
+)
+from .envelope import last_of
+from .fetching import Fetching
+from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNREADABLE_UNITS, NexaLimits
+from .neighbour import Neighbour
+from .own_commands import SECRETS_MAX, GetHeld, Held, MaskedQuery, Rescind
+from .packets import Pong, Reject
+from .passing_on import PassingOn
+from .serving import Serving
+from .session import Heard, Unreadable
+from .told_line import GRACE_S
+
+BELOW_POINTS, TOO_MANY_POINTS = 1, 20
+PARSING = "error parsing message"
+
+
+class Exchange:
+    """Decides on what neighbours say."""
+
+    def __init__(
+        self, holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway, addresses: Addresses,
+        profile: Profile, limits: NexaLimits,
+    ) -> None:  # fmt: skip
+        self._holdings = holdings
+        self._answers = answers
+        self._turned_away = turned_away
+        self._addresses = addresses
+        self._is_strict = profile is Profile.STRICT
+        self._limits = limits
+        self._passing_on = PassingOn(holdings.pool, profile)
+        self._fetching = Fetching(holdings.pool, limits)
+        self._serving = Serving(holdings, self._passing_on, profile, limits)
+        self._secrets: dict[bytes, tuple[bytes, float]] = {}  # by their hashes, with the time from which none is needed
+
+    def __repr__(self) -> str:
+        return f"<Exchange: {self._fetching!r}, {self._serving!r}>"
+
+    # -- a connection --------------------------------------------------------------------------------------
+
+    def greeted(self, neighbour: Neighbour) -> None:
+        """Ask a new neighbour for its line, and for what it holds; a Nexa node does not know the second."""
+        neighbour.say(GetInfo())
+        neighbour.say(GetHeld(0))
+
+    def closed(self, neighbour: Neighbour) -> None:
+        """Hear that a connection has ended."""
+        self._serving.unsubscribe(neighbour)
+
+    def due(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
+        """Do what has waited for its time."""
+        if neighbour.is_open:
+            self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
+            yield from self._serving.serve(neighbour, now)
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def said(self, neighbour: Neighbour, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
+        """Decide on something that a neighbour has said."""
+        message, mono_s = heard.message, now.mono_s
+        neighbour.counts["commands"] += 1
+        match message:
+            case Unreadable(command, _, size):
+                if neighbour.pay(UNREADABLE_UNITS + size // UNIT_BYTES, mono_s):
+                    neighbour.say(Reject(command, PARSING), last_of(heard.cookie))
+                neighbour.counts["unreadable"] += 1
+            case Pong(nonce):
+                neighbour.ponged(nonce)
+                yield from self._serving.serve(neighbour, now)
+            case GetInfo():
+                lines = self._holdings.pool.lines(int(now.wall_s))
+                neighbour.told_line.tell(lines.relay, mono_s)
+                neighbour.say(Info(lines.local, lines.relay, lines.highest), last_of(heard.cookie))
+            case Info(_, relay, _):
+                neighbour.line = relay
+            case Inv(ids, kind) if kind == INV_TYPE:
+                if self._fits(neighbour, len(ids), INV_IDS_MAX, now):
+                    self._fetching.announced(neighbour, ids, self._relay_line(now), mono_s)
+            case Held(after, ids):
+                if self._fits(neighbour, len(ids), INV_IDS_MAX, now):
+                    self._fetching.announced(neighbour, ids, self._relay_line(now), mono_s)
+                    if after:
+                        neighbour.say(GetHeld(after))
+            case GetMsg(least, ids):
+                neighbour.line = least
+                if self._fits(neighbour, len(ids), GET_IDS_MAX, now):
+                    self._serving.asked(neighbour, heard)
+                    yield from self._serving.serve(neighbour, now)
+            case Query() | MaskedQuery() | GetHeld():
+                if neighbour.pay(QUERY_UNITS, mono_s):
+                    self._serving.asked(neighbour, heard)
+                    yield from self._serving.serve(neighbour, now)
+                    if isinstance(message, GetHeld) and not message.after:
+                        self._tell_secrets(neighbour, mono_s)
+            case Remove(cookie):
+                self._serving.unsubscribe(neighbour, cookie)
+            case Msg(messages):
+                yield from self._messages(neighbour, messages, now)
+            case MessagesReply(_, _, messages):  # nobody has asked for it
+                neighbour.pay(len(messages), mono_s)
+            case IdsReply(_, _, ids):
+                neighbour.pay(len(ids) // UNIT_IDS, mono_s)
+            case Rescind(secrets):
+                if neighbour.pay(SECRET_UNITS * len(secrets), mono_s):
+                    yield from self._rescind(neighbour, secrets)
+
+    def _relay_line(self, now: c.Now) -> float:
+        return self._holdings.pool.relay_line(int(now.wall_s))
+
+    def _fits(self, neighbour: Neighbour, count: int, most: int, now: c.Now) -> bool:
+        """Whether so many ids may come at once, and are paid for; beyond `most` they cost points, as deployed."""
+        if count > most:
+            self._charge(neighbour, TOO_MANY_POINTS, f"{count} ids at once; at most {most}", now)
+            return False
+        return neighbour.pay(count // UNIT_IDS, now.mono_s)
+
+    def _charge(self, neighbour: Neighbour, points: int, text: str, now: c.Now) -> None:
+        neighbour.counts["points"] += points
+        if self._addresses.charge(neighbour.host, points, now.mono_s):
+            neighbour.stop(reasons.MISBEHAVED, text)
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def _messages(self, neighbour: Neighbour, messages: Iterable[CapdMessage], now: c.Now) -> Iterator[c.Deed]:
+        """Judge messages one by one, and take those against which nothing speaks, in one transaction."""
+        taken: list[tuple[Taken, CapdMessage]] = []
+        now_s = int(now.wall_s)
+        for message in messages:
+            units = 1 + len(message.data) // UNIT_BYTES
+            if not neighbour.pay(units, now.mono_s):
+                break
+            own_id = message.own_id()
+            self._fetching.came(own_id)
+            rejected = self._below(neighbour, message, now)
+            if rejected is None:
+                verdict, deeds = self._holdings.add(message, own_id, now_s)
+                yield from deeds
+                if isinstance(verdict, Taken):
+                    neighbour.refund(units, now.mono_s)
+                    taken.append((verdict, message))
+                rejected = verdict if isinstance(verdict, Rejected) else None
+                neighbour.counts["known"] += isinstance(verdict, Known)
+            if rejected is not None:
+                neighbour.counts["turned_away"] += 1
+                if rejected.reason is not reasons.FUTURE:
+                    self._fetching.decline(own_id, now.mono_s)
+                yield from self._turned_away.rejected(neighbour.name, own_id, rejected, now)
+        neighbour.counts["taken"] += len(taken)
+        yield from notes.evicted([one for one, _ in taken])
+        yield from notes.accepted([one.row for one, _ in taken], neighbour.name, now_s)
+        for one, message in taken:
+            yield from self._answers.tell(one.row, message, now_s)
+
+    def _below(self, neighbour: Neighbour, message: CapdMessage, now: c.Now) -> Rejected | None:
+        """Reject a message that neighbours may not bring, whatever its work is; one below the ban line costs a point.
+
+        Under `compat` the relay floor is the ban line, at once, and what is from the future is below it."""
+        now_s, initial, created = int(now.wall_s), message.initial_priority, message.create_time
+        priority = aged(initial, created, now_s)
+        is_future = created > now_s
+        if self._is_strict:
+            earlier = aged(initial, created, max(created, now_s - GRACE_S))
+            is_charged = not is_future and earlier < neighbour.told_line.ban_line(now.mono_s)
+        else:
+            is_charged = priority < RELAY_PRIORITY
+        if is_charged:
+            self._charge(neighbour, BELOW_POINTS, f"a message of priority {priority:.4g}", now)
+        if is_future or not (is_charged or priority < RELAY_PRIORITY):
+            return None  # of the future and of work the pool judges, with its own reasons
+        return Rejected(reasons.BELOW_LINE, f"{priority:.4g}; neighbours may bring {RELAY_PRIORITY:g}")
+
+    # -- rescinding ----------------------------------------------------------------------------------------
+
+    def _rescind(self, neighbour: Neighbour, secrets: Iterable[bytes]) -> Iterator[c.Deed]:
+        for secret in secrets:
+            ended, deeds = self._holdings.rescind(secret)
+            yield from deeds
+            yield from notes.rescinded(ended, neighbour.name, reasons.RESCINDED)
+            neighbour.counts["rescinded"] += len(ended)
+
+    def _tell_secrets(self, neighbour: Neighbour, mono_s: float) -> None:
+        """Tell of what was rescinded lately: the neighbour may hold it still."""
+        for own_hash, (_, until_s) in list(self._secrets.items()):
+            if until_s <= mono_s:
+                del self._secrets[own_hash]
+        _say_secrets([neighbour], [secret for secret, _ in self._secrets.values()])
+
+    # -- what neighbours are told by themselves ------------------------------------------------------------
+
+    def settled(self, neighbours: Iterable[Neighbour], now: c.Now) -> None:
+        """Announce what was taken, whoever brought it, and pass on what was rescinded."""
+        open_ones = [one for one in neighbours if one.is_open]
+        now_s = int(now.wall_s)
+        announced = []
+        for row, message in self._holdings.fresh():
+            if self._holdings.pool.get(row.id) is None:
+                continue
+            self._serving.tell(row, message)
+            if self._passing_on.is_announced(row, now_s):
+                announced.append(row)
+        for neighbour in open_ones if announced else ():
+            ids = tuple(row.id for row in announced if self._passing_on.may_go(row, neighbour.line, now_s))
+            if neighbour.unread_bytes >= self._limits.announce_bytes:
+                neighbour.counts["not_announced"] += len(ids)
+                continue
+            for at in range(0, len(ids), INV_IDS_MAX):
+                neighbour.say(Inv(ids[at : at + INV_IDS_MAX]))
+            neighbour.counts["announced"] += len(ids)
+        secrets = self._holdings.secrets()
+        for own_hash, secret in secrets.items():
+            self._secrets[own_hash] = secret, now.mono_s + LIFE_S
+            if len(self._secrets) > self._limits.secrets_max:
+                del self._secrets[next(iter(self._secrets))]
+        _say_secrets(open_ones, list(secrets.values()))
+
+
+def _say_secrets(neighbours: Iterable[Neighbour], secrets: list[bytes]) -> None:
+    for neighbour in neighbours:
+        for at in range(0, len(secrets), SECRETS_MAX):
+            neighbour.say(Rescind(tuple(secrets[at : at + SECRETS_MAX])))

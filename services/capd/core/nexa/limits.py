@@ -1,0 +1,53 @@
+"""How much neighbours may do, of one connection and of one address, before anything that they ask for is done.
+
+Work is counted in units: a packet, a message that is not taken, eight ids and 4 KiB that are read each cost one. A
+message that is taken costs nothing, since its work has paid for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNIT_BYTES, UNIT_IDS = 4_096, 8
+QUERY_UNITS, SECRET_UNITS, UNREADABLE_UNITS = 20, 10, 100
+
+
+@dataclass(frozen=True, slots=True)
+class NexaLimits:
+    """The limits; see `docs/capd.md`."""
+
+    neighbours_max: int = 64
+    """Connections that others have opened; half of them may be without a greeting."""
+    of_address: int = 8
+    """Connections that one address has opened."""
+    units_per_s: float = 500.0
+    units_burst: float = 20_000.0
+    address_share: int = 2
+    """An address may ask for so much more than one connection."""
+    subscriptions: int = 256
+    """Standing queries of one connection."""
+    subscriptions_of_address: int = 512
+    masked: int = 16
+    """Standing queries with a mask, of one connection: they are compared one by one."""
+    waiting_ids: int = 20_000
+    """Ids of one connection that it has asked for, or has announced, and that are not dealt with yet."""
+    waiting_requests: int = 256
+    """Requests of one connection that wait until it has read earlier answers."""
+    unread_bytes: int = 1 << 20
+    """Bytes written to a neighbour beyond its last answer to a ping; then no more is answered."""
+    announce_bytes: int = 1 << 18
+    """Bytes beyond its last answer to a ping at which nothing more is announced to it."""
+    ping_bytes: int = 1 << 17
+    """Bytes after which a neighbour is pinged."""
+    ping_s: float = 120.0
+    """Seconds after which a neighbour is pinged."""
+    pong_s: float = 120.0
+    """Seconds that a neighbour has for its answer to a ping."""
+    told_max: int = 10_000
+    """Matches of one connection that are remembered, so that each is told once."""
+    asked_max: int = 100_000
+    """Ids that were asked for and have not come, in all."""
+    secrets_max: int = 10_000
+    """Secrets of what was rescinded that are remembered, to tell neighbours of it."""
+    addresses_max: int = 4_096
+    """Addresses whose points and allowances are remembered."""

@@ -1,0 +1,193 @@
+"""The neighbours of a pool: who may connect, who is dialled, and what becomes of connections.
+
+Exchange    what neighbours say, and are told
+Dialling    those that the settings name
+Addresses   points, bans, and what one address may ask for
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from router.core.link.allowance import Allowance
+from router.core.link.machine import Agency
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.capd import reasons
+from services.capd.core.answers import PoolAnswers
+from services.capd.core.holdings import Holdings
+from services.capd.core.limits import Profile
+from services.capd.core.turned_away import TurnedAway
+
+from .addresses import Addresses, host_of
+from .dialling import Dialling
+from .envelope import MAGICS
+from .exchange import Exchange
+from .greeting import Version
+from .limits import NexaLimits
+from .neighbour import Neighbour, Place
+from .session import Session
+
+DOOR, DIALLED = "nexa", "nexa dialled"
+"""The door at which others connect, and the name of that through which we do."""
+AGENT = b"/capd-pool:1.0/"
+EVENTS_PER_S, EVENTS_BURST = 2.0, 50.0
+SUM_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What the settings say: the network's name, and the neighbours to dial."""
+
+    name: str
+    connect: Sequence[str] = ()
+
+
+class Neighbours:
+    """All connections."""
+
+    def __init__(
+        self, network: Network, holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway, profile: Profile,
+        chance: c.Chance, limits: NexaLimits | None = None,
+    ) -> None:  # fmt: skip
+        self._magic = MAGICS[network.name]
+        self._limits = limits or NexaLimits()
+        self._chance = chance
+        self._nonce = 1 + chance.randrange((1 << 64) - 1)
+        self._neighbours: dict[tuple[str, str], Neighbour] = {}
+        self._addresses = Addresses(self._limits)
+        self._dialling = Dialling(DIALLED, network.connect, chance)
+        self._exchange = Exchange(holdings, answers, turned_away, self._addresses, profile, self._limits)
+        self._events = Allowance(EVENTS_PER_S, EVENTS_BURST)
+        self._unsaid: Counter[tuple[str, Reason]] = Counter()
+        self._next_sum_s = 0.0
+        self.refused: Counter[str] = Counter()
+        """Connections that were refused or ended by us, by reason."""
+
+    def __repr__(self) -> str:
+        return f"<Neighbours: {len(self._neighbours)} connections>"
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def opened(self, opened: c.Opened, now: c.Now) -> Iterator[c.Deed]:
+        """Take a new connection, or refuse it."""
+        place = Place(opened.door, opened.peer, opened.address, opened.tag)
+        own = Version(int(now.wall_s), self._nonce, AGENT)
+        side = Agency.INITIATOR if place.target else Agency.RESPONDER
+        session = Session(side, self._magic, own, now.mono_s)
+        neighbour = Neighbour(place, session, self._addresses, self._limits, now.mono_s)
+        if not place.target and (cause := self._refusal(place, now.mono_s)) is not None:
+            self.refused[cause[0].word] += 1
+            yield from self._note("capd_parted", place.address, cause[0], cause[1], now.mono_s)
+            yield c.Write(place.door, place.peer, b"")
+            return
+        self._neighbours[place.door, place.peer] = neighbour
+        self._addresses.opened(neighbour.host, f"{place.door} {place.peer}")
+        yield from neighbour.write(self._chance, now.mono_s)
+
+    def _refusal(self, place: Place, now_s: float) -> tuple[Reason, str] | None:
+        host, limits = host_of(place.address), self._limits
+        accepted = [one for one in self._neighbours.values() if not one.target]
+        if self._addresses.is_banned(host, now_s):
+            return reasons.BANNED, ""
+        if len(accepted) >= limits.neighbours_max:
+            return reasons.TOO_MANY, f"{limits.neighbours_max} in all"
+        if sum(not one.is_greeted for one in accepted) * 2 >= limits.neighbours_max:
+            return reasons.TOO_MANY, f"{limits.neighbours_max // 2} without a greeting"
+        if self._addresses.connections(host) >= limits.of_address:
+            return reasons.TOO_MANY, f"{limits.of_address} of one address"
+        return None
+
+    def unconnected(self, failed: c.Unconnected, now: c.Now) -> Iterator[c.Deed]:
+        """Hear that dialling has failed."""
+        if failed.tag in self._dialling:
+            self._dialling.ended(failed.tag, 0.0, failed.text, now.mono_s)
+            yield from self._note("capd_parted", failed.tag, reasons.UNREACHED, failed.text, now.mono_s)
+
+    def came(self, came: c.Came, now: c.Now) -> Iterator[c.Deed]:
+        """Hear what a neighbour has sent, or that its connection has ended."""
+        neighbour = self._neighbours.get((came.door, came.peer))
+        if neighbour is None:
+            return
+        if not came.data:
+            yield from self._ended(neighbour, now)
+            return
+        if neighbour.has_ended:
+            return
+        for heard in neighbour.feed(came.data, now.mono_s):
+            yield from self._greet(neighbour, now)
+            yield from self._exchange.said(neighbour, heard, now)
+        yield from self._greet(neighbour, now)
+        yield from neighbour.write(self._chance, now.mono_s)
+
+    def _greet(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
+        if neighbour.is_greeted or not neighbour.is_open:
+            return
+        neighbour.is_greeted = True
+        if neighbour.target:
+            self._dialling.opened(neighbour.target)
+        self._exchange.greeted(neighbour)
+        if self._events.take(1, now.mono_s):
+            fields = {"neighbour": neighbour.name, "direction": neighbour.direction, "agent": neighbour.agent}
+            yield c.Note("capd_connected", None, None, fields)
+
+    def _ended(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
+        del self._neighbours[neighbour.door, neighbour.peer]
+        self._addresses.closed(neighbour.host, f"{neighbour.door} {neighbour.peer}")
+        self._exchange.closed(neighbour)
+        reason, text = neighbour.fault or (reasons.GONE, "")
+        if neighbour.fault is not None:
+            self.refused[reason.word] += 1
+        if neighbour.target:
+            lasted_s = now.mono_s - neighbour.opened_s
+            problem = reason.clause + (f" ({text})" if text else "")
+            self._dialling.ended(neighbour.target, lasted_s if neighbour.is_greeted else 0.0, problem, now.mono_s)
+        if neighbour.is_greeted or neighbour.fault is not None:
+            yield from self._note("capd_parted", neighbour.name, reason, text, now.mono_s)
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def tick(self, now: c.Now) -> Iterator[c.Deed]:
+        """Do what is due, about once a second."""
+        yield from self._dialling.due(now.mono_s)
+        for neighbour in list(self._neighbours.values()):
+            if neighbour.has_ended:
+                continue
+            neighbour.overdue(now.mono_s)
+            yield from self._exchange.due(neighbour, now)
+            yield from neighbour.write(self._chance, now.mono_s)
+        if now.mono_s >= self._next_sum_s:
+            self._next_sum_s = now.mono_s + SUM_S
+            for (event, reason), count in self._unsaid.items():
+                yield c.Note(f"{event}_many", None, reason, {"count": count})
+            self._unsaid.clear()
+
+    def settled(self, now: c.Now) -> Iterator[c.Deed]:
+        """Tell neighbours of what was taken and rescinded."""
+        self._exchange.settled(self._neighbours.values(), now)
+        for neighbour in self._neighbours.values():
+            if neighbour.session.queued_bytes:
+                yield from neighbour.write(self._chance, now.mono_s)
+
+    def _note(self, event: str, name: str, reason: Reason, text: str, now_s: float) -> Iterator[c.Deed]:
+        if self._events.take(1, now_s):
+            yield c.Note(event, None, reason, {"neighbour": name, "detail": text})
+        else:
+            self._unsaid[event, reason] += 1
+
+    # -- views ---------------------------------------------------------------------------------------------
+
+    def view(self, now: c.Now) -> dict[str, Any]:
+        """Return what an operator is shown."""
+        return {
+            "neighbours": [
+                one.view(self._addresses.points(one.host, now.mono_s), now.mono_s) for one in self._neighbours.values()
+            ],
+            "unconnected": [
+                {"target": target, "problem": problem} for target, problem in self._dialling.problems()
+            ],
+            "refused": dict(self.refused),
+        }  # fmt: skip

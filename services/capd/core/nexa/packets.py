@@ -1,0 +1,134 @@
+"""What a packet says: greetings, pings, and commands; how long each payload may be, before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from struct import Struct
+
+from services.capd.core.message import ID_BYTES, SECRET_BYTES_MAX
+from services.capd.core.serialisation import Reader, vector
+
+from . import commands, own_commands
+from .envelope import PAYLOAD_BYTES_MAX, Packet
+from .greeting import EXTVERSION_BYTES_MAX, Version, encode_extversion, read_extversion, read_version
+
+SMALL_BYTES_MAX = 1_024
+MALFORMED_CODE = 1
+_U64 = Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtVersion:
+    """What a node says of itself, as numbers by their keys."""
+
+    values: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verack:
+    """The end of a node's greeting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """A request for a `Pong` with the same number."""
+
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to a `Ping`."""
+
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A command that could not be read."""
+
+    command: str
+    text: str
+
+
+Greeting = Version | ExtVersion | Verack
+Command = commands.Command | own_commands.OwnCommand
+Message = Greeting | Ping | Pong | Reject | Command
+COMMANDS: tuple[type, ...] = (
+    commands.GetInfo, commands.Info, commands.Inv, commands.GetMsg, commands.Msg, commands.Query,
+    commands.MessagesReply, commands.IdsReply, commands.BadLengthReply, commands.Remove,
+    own_commands.MaskedQuery, own_commands.GetHeld, own_commands.Held, own_commands.Rescind,
+)  # fmt: skip
+PAYLOADS: Mapping[str, int] = {
+    "version": SMALL_BYTES_MAX,
+    "extversion": EXTVERSION_BYTES_MAX,
+    "verack": SMALL_BYTES_MAX,
+    "ping": SMALL_BYTES_MAX,
+    "pong": SMALL_BYTES_MAX,
+    "capdgetinfo": SMALL_BYTES_MAX,
+    "capdinfo": SMALL_BYTES_MAX,
+    "capdinv": 2 * commands.INV_IDS_MAX * ID_BYTES,
+    "capdgetmsg": 2 * commands.GET_IDS_MAX * ID_BYTES,
+    "capdmsg": PAYLOAD_BYTES_MAX,
+    "capdq": SMALL_BYTES_MAX,
+    "capdqreply": PAYLOAD_BYTES_MAX,
+    "capdremove": SMALL_BYTES_MAX,
+    "capdmaskq": SMALL_BYTES_MAX,
+    "capdgetheld": SMALL_BYTES_MAX,
+    "capdheld": SMALL_BYTES_MAX + own_commands.HELD_IDS_MAX * ID_BYTES,
+    "capdrescind": SMALL_BYTES_MAX + own_commands.SECRETS_MAX * (SECRET_BYTES_MAX + 3),
+}
+"""Bytes of a payload at most, by command; any other command is not read."""
+
+
+def read_packet(packet: Packet) -> Message | None:
+    """Return what a packet says; None for a command that is not known. Raise `Malformed` for a bad payload."""
+    name, payload = packet.command, packet.payload
+    match name:
+        case "version":
+            return read_version(payload)
+        case "extversion":
+            return ExtVersion(read_extversion(payload))
+        case "verack":
+            return Verack()
+        case "ping":
+            return Ping(_nonce(payload))
+        case "pong":
+            return Pong(_nonce(payload))
+    if (read := own_commands.OWN_READERS.get(name)) is not None:
+        return read(Reader(payload))
+    return commands.decode_command(name, payload)
+
+
+def packet_of(message: Message, cookie: int = 0) -> Packet:
+    """Return the packet that says this."""
+    match message:
+        case Version():
+            return Packet("version", message.encoded(), cookie)
+        case ExtVersion(values):
+            return Packet("extversion", encode_extversion(values), cookie)
+        case Verack():
+            return Packet("verack", b"", cookie)
+        case Ping(nonce):
+            return Packet("ping", _U64.pack(nonce), cookie)
+        case Pong(nonce):
+            return Packet("pong", _U64.pack(nonce), cookie)
+        case Reject(command, text):
+            payload = vector(command.encode()) + bytes((MALFORMED_CODE,)) + vector(text.encode())
+            return Packet("reject", payload, cookie)
+        case own_commands.MaskedQuery() | own_commands.GetHeld() | own_commands.Held() | own_commands.Rescind():
+            return Packet(*own_commands.encode_own(message), cookie)
+        case _:
+            return Packet(*commands.encode_command(message), cookie)
+
+
+def checksum(payload: bytes) -> int:
+    """Return what stands in the place of the cookie towards a node that knows no cookies."""
+    return int.from_bytes(sha256(sha256(payload).digest()).digest()[:4], "little")
+
+
+def _nonce(payload: bytes) -> int:
+    """Return the number of a ping; an old one has none."""
+    return Reader(payload).uint(8, "the nonce") if payload else 0

@@ -1,0 +1,198 @@
+"""What neighbours ask for is answered here, as far as they read: requests wait in order until there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.core.link.allowance import Allowance
+from router.service import contract as c
+from services.capd import reasons
+from services.capd.core import notes
+from services.capd.core.columns import Row
+from services.capd.core.holdings import Holdings
+from services.capd.core.limits import Profile
+from services.capd.core.message import CapdMessage
+from services.capd.core.pattern import Pattern
+
+from .commands import (
+    CONTENT_LENGTHS,
+    IDS,
+    MESSAGES,
+    MESSAGES_MAX,
+    REPLY_IDS_MAX,
+    REPLY_MESSAGES_MAX,
+    SUBSCRIBE,
+    BadLengthReply,
+    GetMsg,
+    IdsReply,
+    MessagesReply,
+    Msg,
+    Query,
+)
+from .envelope import last_of
+from .limits import NexaLimits
+from .neighbour import Neighbour
+from .own_commands import HELD_IDS_MAX, GetHeld, Held, MaskedQuery
+from .passing_on import PassingOn
+from .session import Heard
+from .subscriptions import Subscription, Subscriptions
+
+PAGE_BYTES = 1 << 18
+"""Messages of so many bytes go in one packet, and one that is longer alone."""
+_HIGH = 0xFFFF_0000
+NOTES_PER_S, NOTES_BURST = 20.0, 100.0
+
+
+class Serving:
+    """Answers requests of neighbours for messages, and queries."""
+
+    def __init__(self, holdings: Holdings, passing_on: PassingOn, profile: Profile, limits: NexaLimits) -> None:
+        self._holdings = holdings
+        self._passing_on = passing_on
+        self._is_compat = profile is Profile.COMPAT
+        self._limits = limits
+        self._notes = Allowance(NOTES_PER_S, NOTES_BURST)
+        self.subscriptions = Subscriptions(limits)
+
+    def __repr__(self) -> str:
+        return f"<Serving: {self.subscriptions!r}>"
+
+    def asked(self, neighbour: Neighbour, heard: Heard) -> None:
+        """Put a request behind those that wait."""
+        ids = len(heard.message.ids) if isinstance(heard.message, GetMsg) else 0
+        limits = self._limits
+        if len(neighbour.requests) >= limits.waiting_requests or neighbour.waiting_ids + ids > limits.waiting_ids:
+            said = f"more than {limits.waiting_requests} requests, or {limits.waiting_ids} ids, wait for it to read"
+            neighbour.stop(reasons.ASKS_TOO_MUCH, said)
+            return
+        neighbour.waiting_ids += ids
+        neighbour.requests.append(heard)
+
+    def serve(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
+        """Answer what waits, as long as there is room."""
+        while neighbour.requests and neighbour.has_room:
+            heard = neighbour.requests.popleft()
+            match heard.message:
+                case GetMsg():
+                    yield from self._send(neighbour, heard.message, heard.cookie, now)
+                case Query():
+                    self._query(neighbour, heard.message, heard.cookie, int(now.wall_s))
+                case MaskedQuery(_, _, _, _, pattern):
+                    self._find(neighbour, heard.message, pattern, pattern, heard.cookie, int(now.wall_s))
+                case GetHeld(after, quantity):
+                    self._held(neighbour, after, quantity, heard.cookie, int(now.wall_s))
+
+    # -- messages by id ------------------------------------------------------------------------------------
+
+    def _send(self, neighbour: Neighbour, asked: GetMsg, cookie: int, now: c.Now) -> Iterator[c.Deed]:
+        """Send the messages that are known, may go, and fit one packet; the rest of the request waits."""
+        chosen: list[tuple[Row, CapdMessage]] = []
+        size = done = 0
+        for own_id in asked.ids:
+            done += 1
+            row = self._holdings.pool.get(own_id)
+            if row is not None and self._passing_on.may_go(row, asked.least, int(now.wall_s)):
+                chosen.append((row, self._holdings.message(row)))
+                size += row.counted_bytes
+                if size >= PAGE_BYTES or len(chosen) >= MESSAGES_MAX:
+                    break
+        neighbour.waiting_ids -= done
+        if done < len(asked.ids):
+            neighbour.requests.appendleft(Heard(GetMsg(asked.least, asked.ids[done:]), cookie))
+        if not chosen:
+            return
+        if not cookie & _HIGH:
+            neighbour.say(Msg(tuple(message for _, message in chosen)))
+        else:
+            if self._is_compat:
+                neighbour.say(Msg(()))
+            for _, message in chosen:
+                neighbour.say(Msg((message,)), last_of(cookie))
+        neighbour.counts["sent"] += len(chosen)
+        if self._notes.take(1, now.mono_s):
+            yield from notes.sent([row for row, _ in chosen], neighbour.name)
+
+    def _held(self, neighbour: Neighbour, after: int, quantity: int, cookie: int, now_s: int) -> None:
+        found = self._holdings.pool.after(after, min(quantity, HELD_IDS_MAX))
+        ids = tuple(row.id for row in found if self._passing_on.may_go(row, neighbour.line, now_s))
+        more = found[-1].number if found and self._holdings.pool.after(found[-1].number, 1) else 0
+        neighbour.say(Held(more, ids), last_of(cookie))
+
+    # -- queries -------------------------------------------------------------------------------------------
+
+    def _query(self, neighbour: Neighbour, query: Query, cookie: int, now_s: int) -> None:
+        if len(query.content) not in CONTENT_LENGTHS:
+            neighbour.say(BadLengthReply(query.cookie, len(query.content) & 0xFF), last_of(cookie))
+        else:
+            self._find(neighbour, query, query.content, Pattern.prefix(query.content), cookie, now_s)
+
+    def _find(
+        self, neighbour: Neighbour, query: Query | MaskedQuery, what: bytes | Pattern, pattern: Pattern, cookie: int,
+        now_s: int,
+    ) -> None:  # fmt: skip
+        """Answer a query, and take it as a standing one; one of an unknown type gets no answer, as in the reference."""
+        kind = query.type & ~SUBSCRIBE
+        if kind not in (MESSAGES, IDS):
+            return
+        if query.type & SUBSCRIBE and not self._subscribe(neighbour, what, Subscription(query.cookie, kind == IDS)):
+            return
+        most = min(query.quantity, REPLY_IDS_MAX if kind == IDS else REPLY_MESSAGES_MAX)
+        total, found = self._holdings.pool.find(pattern, now_s, query.start, most)
+        if kind == IDS:
+            neighbour.say(IdsReply(query.cookie, total, tuple(row.id for row in found)), last_of(cookie))
+        else:
+            messages = self._page(found)
+            found = found[: len(messages)]
+            neighbour.say(MessagesReply(query.cookie, total, tuple(messages)), last_of(cookie))
+        neighbour.counts["queries"] += 1
+        if query.type & SUBSCRIBE:
+            for row in found:
+                self._remember(neighbour, query.cookie, row.id)
+
+    def _page(self, found: list[Row]) -> list[CapdMessage]:
+        messages: list[CapdMessage] = []
+        size = 0
+        for row in found:
+            size += row.counted_bytes
+            if messages and size > PAGE_BYTES:
+                break
+            messages.append(self._holdings.message(row))
+        return messages
+
+    def _subscribe(self, neighbour: Neighbour, what: bytes | Pattern, subscription: Subscription) -> bool:
+        if not self.subscriptions.has(neighbour, what):
+            cause = self.subscriptions.refusal(neighbour, what)
+            if not cause and not neighbour.may_subscribe(1):
+                cause = f"more than {self._limits.subscriptions_of_address} standing queries of its address"
+            if cause:
+                neighbour.stop(reasons.ASKS_TOO_MUCH, cause)
+                return False
+        self.subscriptions.put(neighbour, what, subscription)
+        return True
+
+    def unsubscribe(self, neighbour: Neighbour, cookie: int | None = None) -> None:
+        """End a neighbour's standing queries of this cookie, or all."""
+        neighbour.may_subscribe(-self.subscriptions.remove(neighbour, cookie))
+
+    def tell(self, row: Row, message: CapdMessage) -> list[Neighbour]:
+        """Tell those with a standing query of a message that was taken, each once; return them."""
+        told: list[Neighbour] = []
+        for neighbour, one in self.subscriptions.matching(message.data):
+            if not neighbour.has_room or not self._remember(neighbour, one.cookie, row.id):
+                continue
+            if one.ids:
+                neighbour.say(IdsReply(one.cookie, 1, (row.id,)))
+            else:
+                neighbour.say(MessagesReply(one.cookie, 1, (message,)))
+            neighbour.counts["told"] += 1
+            told.append(neighbour)
+        return told
+
+    def _remember(self, neighbour: Neighbour, cookie: int, own_id: bytes) -> bool:
+        """Remember that a neighbour was told of a message; return whether this is new."""
+        if (cookie, own_id) in neighbour.told:
+            return False
+        neighbour.told[cookie, own_id] = None
+        if len(neighbour.told) > self._limits.told_max:
+            del neighbour.told[next(iter(neighbour.told))]
+        return True

@@ -1,0 +1,109 @@
+"""CAPD pools that are neighbours, and those who know the protocol between Nexa nodes alone, over streams in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import Any
+
+from router.core.link.machine import Agency
+from router.service import contract as c
+from samples.capd import BORN
+from samples.capd_host import Host
+from services.capd.core.nexa.envelope import MAGICS
+from services.capd.core.nexa.greeting import Version
+from services.capd.core.nexa.neighbours import DOOR
+from services.capd.core.nexa.session import Heard, Session
+from services.capd.settings import Settings
+
+REGTEST = MAGICS["regtest"]
+
+
+class Client:
+    """A Nexa node of which only the connection is played; it hears what a pool says, and answers what it is told to."""
+
+    def __init__(self, pool: Pool, address: str = "127.0.0.1:4000", nonce: int = 99, agent: bytes = b"/test/") -> None:
+        self.pool = pool
+        self.session = Session(Agency.INITIATOR, REGTEST, Version(BORN, nonce, agent), 0.0)
+        self.heard: list[Heard] = []
+        self.is_closed = False
+        self.is_reading = True
+        self.unread = bytearray()
+        self.peer = pool.open(self, address)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the session has queued."""
+        if data := self.session.take():
+            self.send(data)
+
+    def send(self, data: bytes) -> None:
+        """Send these bytes."""
+        if not self.is_closed:
+            self.pool.hear(c.Came(DOOR, self.peer, data))
+
+    def say(self, *messages: Any, cookie: int = 0) -> list[Any]:
+        """Say this; return what has been heard since the last time."""
+        for message in messages:
+            self.session.say(message, cookie)
+        self.flush()
+        return self.take()
+
+    def written(self, data: bytes) -> None:
+        """Hear bytes of the pool."""
+        if not data:
+            self.is_closed = True
+        elif self.is_reading:
+            self.heard += self.session.hear(data, 0.0)
+            self.flush()
+        else:
+            self.unread += data
+
+    def take(self) -> list[Any]:
+        """Return what was said since the last time."""
+        found, self.heard = [one.message for one in self.heard], []
+        return found
+
+
+class Pool(Host):
+    """A pool whose writes go to whoever is at the other end; what follows is heard at once, in order."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.ends: dict[tuple[str, str], Any] = {}
+        self.dialled: list[str] = []
+        self._streams = count(1)
+        self._waiting: deque[c.Heard] = deque()
+        self._is_busy = False
+        super().__init__(settings or Settings(network="regtest"))
+
+    def open(self, end: Any, address: str, door: str = DOOR, tag: str = "") -> str:
+        """Open a stream to this pool; return its name there."""
+        peer = str(next(self._streams))
+        self.ends[door, peer] = end
+        self.hear(c.Opened(door, peer, address, tag))
+        return peer
+
+    def hear(self, heard: c.Heard) -> list[c.Deed]:
+        self._waiting.append(heard)
+        found: list[c.Deed] = []
+        if self._is_busy:
+            return found
+        self._is_busy = True
+        while self._waiting:
+            deeds = [*super().hear(self._waiting.popleft()), *self.keep(self.rules.settled(self.now))]
+            found += deeds
+            for deed in deeds:
+                self._carry_out(deed)
+        self._is_busy = False
+        return found
+
+    def _carry_out(self, deed: c.Deed) -> None:
+        match deed:
+            case c.Write(door, peer, data) if (door, peer) in self.ends:
+                end = self.ends[door, peer]
+                if not data:
+                    del self.ends[door, peer]
+                    self._waiting.append(c.Came(door, peer, b""))
+                end.written(data)
+            case c.Connect(_, url):
+                self.dialled.append(url)
