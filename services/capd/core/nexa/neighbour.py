@@ -17,6 +17,7 @@ from router.core.wire.text import clean
 from router.service import contract as c
 from services.capd import reasons
 from services.capd.core.priority import RELAY_PRIORITY
+from services.capd.core.view import number
 
 from .addresses import Addresses, host_of
 from .limits import UNIT_BYTES, NexaLimits
@@ -27,7 +28,7 @@ from .told_line import ToldLine
 AGENT_BYTES_MAX = 64
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """A connection: its door and stream there, the other end's HOST:PORT, and what it was dialled by, "" if the other
     side has dialled."""
 
@@ -41,9 +42,11 @@ class Neighbour:
     """A connection. `line`: the least priority that it wants to be sent. `requests`: what it asked for and waits for.
     `fault`: why we close the connection."""
 
-    def __init__(self, place: Place, session: Session, addresses: Addresses, limits: NexaLimits, now_s: float) -> None:
-        self.door, self.peer, self.address, self.target = place
-        self.host = host_of(place.address)
+    def __init__(
+        self, origin: Origin, session: Session, addresses: Addresses, limits: NexaLimits, now_s: float
+    ) -> None:
+        self.door, self.peer, self.address, self.target = origin
+        self.host = host_of(origin.address)
         self.session = session
         self.line = RELAY_PRIORITY
         self.told_line = ToldLine()
@@ -185,7 +188,7 @@ class Neighbour:
         """Return what is shown of it."""
         return {
             "address": self.address, "direction": self.direction, "target": self.target,
-            "agent": self.agent, "open": self.is_open, "seconds": int(now_s - self.opened_s), "line": self.line,
-            "ban_line": self.told_line.ban_line(now_s), "points": round(points, 1), "unread_bytes": self.unread_bytes,
+            "agent": self.agent, "open": self.is_open, "seconds": int(now_s - self.opened_s),
+            "line": number(self.line), "ban_line": number(self.told_line.ban_line(now_s)), "points": round(points, 1), "unread_bytes": self.unread_bytes,
             **self.counts,
         }  # fmt: skip

@@ -28,7 +28,7 @@ from .envelope import MAGICS
 from .exchange import Exchange
 from .greeting import Version
 from .limits import NexaLimits
-from .neighbour import Neighbour, Place
+from .neighbour import Neighbour, Origin
 from .session import Session
 
 DOOR, DIALLED = "nexa", "nexa dialled"
@@ -74,22 +74,22 @@ class Neighbours:
 
     def opened(self, opened: c.Opened, now: c.Now) -> Iterator[c.Deed]:
         """Take a new connection, or refuse it."""
-        place = Place(opened.door, opened.peer, opened.address, opened.tag)
+        origin = Origin(opened.door, opened.peer, opened.address, opened.tag)
         own = Version(int(now.wall_s), self._nonce, AGENT)
-        side = Agency.INITIATOR if place.target else Agency.RESPONDER
+        side = Agency.INITIATOR if origin.target else Agency.RESPONDER
         session = Session(side, self._magic, own, now.mono_s)
-        neighbour = Neighbour(place, session, self._addresses, self._limits, now.mono_s)
-        if not place.target and (cause := self._refusal(place, now.mono_s)) is not None:
+        neighbour = Neighbour(origin, session, self._addresses, self._limits, now.mono_s)
+        if not origin.target and (cause := self._refusal(origin, now.mono_s)) is not None:
             self.refused[cause[0].word] += 1
-            yield from self._note("capd_parted", place.address, cause[0], cause[1], now.mono_s)
-            yield c.Write(place.door, place.peer, b"")
+            yield from self._note("capd_parted", origin.address, cause[0], cause[1], now.mono_s)
+            yield c.Write(origin.door, origin.peer, b"")
             return
-        self._neighbours[place.door, place.peer] = neighbour
-        self._addresses.opened(neighbour.host, f"{place.door} {place.peer}")
+        self._neighbours[origin.door, origin.peer] = neighbour
+        self._addresses.opened(neighbour.host, f"{origin.door} {origin.peer}")
         yield from neighbour.write(self._chance, now.mono_s)
 
-    def _refusal(self, place: Place, now_s: float) -> tuple[Reason, str] | None:
-        host, limits = host_of(place.address), self._limits
+    def _refusal(self, origin: Origin, now_s: float) -> tuple[Reason, str] | None:
+        host, limits = host_of(origin.address), self._limits
         accepted = [one for one in self._neighbours.values() if not one.target]
         if self._addresses.is_banned(host, now_s):
             return reasons.BANNED, ""

@@ -1,0 +1,132 @@
+"""One connection to a Nexa node, as its dialler: `conform` and tests use it, and nothing but the wire's protocol.
+
+async with nexa_client("127.0.0.1:18444", "regtest") as node:
+    await node.say(GetInfo(), cookie=0x50000)
+    info = await node.next(Info)
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from secrets import randbits
+from typing import Any
+
+import trio
+
+from router.core.link.machine import Agency, RemoteProtocolError
+from services.capd.core.nexa.envelope import MAGICS
+from services.capd.core.nexa.greeting import Version
+from services.capd.core.nexa.packets import Message
+from services.capd.core.nexa.session import Heard, Session
+
+READ_BYTES = 1 << 16
+AGENT = b"/capd-client:1.0/"
+CONNECT_S = 10.0
+
+
+class NexaClientError(Exception):
+    """A node cannot be asked; the text says which node, and what happened."""
+
+
+class NotReached(NexaClientError):
+    """Nobody listens there."""
+
+
+class Parted(NexaClientError):
+    """The node has closed the connection, or has said what the protocol does not allow."""
+
+
+class Quiet(NexaClientError):
+    """Nothing of what was waited for came in time."""
+
+
+class NexaClient:
+    """A dialler's end. `heard`: what the node has said and nobody has taken yet."""
+
+    def __init__(self, stream: trio.abc.Stream, place: str, network: str) -> None:
+        self._stream = stream
+        self._place = place
+        own = Version(int(time.time()), randbits(64), AGENT)
+        self.session = Session(Agency.INITIATOR, MAGICS[network], own, trio.current_time())
+        self.heard: deque[Heard] = deque()
+
+    def __repr__(self) -> str:
+        return f"<NexaClient of {self._place}: {self.session!r}>"
+
+    async def greet(self, within_s: float) -> None:
+        """Greet, and return when both sides have. Raise `Parted` or `Quiet`."""
+        await self._flush()
+        with trio.move_on_after(within_s):
+            while not self.session.is_open:
+                await self._read()
+            return
+        raise Quiet(f"{self._place} has not greeted within {within_s:g} s")
+
+    async def say(self, message: Message, cookie: int = 0) -> None:
+        """Say this."""
+        self.session.say(message, cookie)
+        await self._flush()
+
+    async def send(self, data: bytes) -> None:
+        """Send these bytes, whatever they are. If the node has gone, reading shows it."""
+        try:
+            await self._stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+    async def next(self, *kinds: type[Any], within_s: float = CONNECT_S) -> Any:
+        """Return the next thing of these kinds that the node says, and leave out what is of another."""
+        return (await self.next_heard(*kinds, within_s=within_s)).message
+
+    async def next_heard(self, *kinds: type[Any], within_s: float = CONNECT_S) -> Heard:
+        """Return it with the cookie of its packet."""
+        with trio.move_on_after(within_s):
+            while True:
+                while self.heard:
+                    one = self.heard.popleft()
+                    if not kinds or isinstance(one.message, kinds):
+                        return one
+                await self._read()
+        names = " or ".join(kind.__name__ for kind in kinds) or "anything"
+        raise Quiet(f"{self._place} has not said {names} within {within_s:g} s")
+
+    async def _read(self) -> None:
+        try:
+            data = await self._stream.receive_some(READ_BYTES)
+        except trio.BrokenResourceError:
+            data = b""
+        if not data:
+            raise Parted(f"{self._place} has closed the connection")
+        try:
+            self.heard += self.session.hear(bytes(data), trio.current_time())
+        except RemoteProtocolError as error:
+            raise Parted(f"{self._place} has said what it may not: {error.text}") from None
+        await self._flush()
+
+    async def _flush(self) -> None:
+        if data := self.session.take():
+            await self.send(data)
+
+
+@asynccontextmanager
+async def connected(place: str, network: str, within_s: float = CONNECT_S) -> AsyncIterator[NexaClient]:
+    """Connect to HOST:PORT, and do not greet yet. Raise `NotReached`."""
+    host, _, port = place.rpartition(":")
+    try:
+        with trio.fail_after(within_s):
+            stream = await trio.open_tcp_stream(host.strip("[]"), int(port))
+    except (OSError, trio.TooSlowError):
+        raise NotReached(f"nobody listens at {place}; start the node, or name its address") from None
+    async with stream:
+        yield NexaClient(stream, place, network)
+
+
+@asynccontextmanager
+async def nexa_client(place: str, network: str, within_s: float = CONNECT_S) -> AsyncIterator[NexaClient]:
+    """Connect to HOST:PORT, and greet."""
+    async with connected(place, network, within_s) as client:
+        await client.greet(within_s)
+        yield client
