@@ -189,6 +189,6 @@ class Neighbour:
         return {
             "address": self.address, "direction": self.direction, "target": self.target,
             "agent": self.agent, "open": self.is_open, "seconds": int(now_s - self.opened_s),
-            "line": number(self.line), "ban_line": number(self.told_line.ban_line(now_s)), "points": round(points, 1), "unread_bytes": self.unread_bytes,
-            **self.counts,
+            "line": number(self.line), "ban_line": number(self.told_line.ban_line(now_s)),
+            "points": round(points, 1), "unread_bytes": self.unread_bytes, **self.counts,
         }  # fmt: skip
