@@ -19,6 +19,7 @@ from services.capd.core import messages as m
 from services.capd.core.answers import PoolAnswers
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
+from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
 from services.capd.core.notes import note_id
 from services.capd.core.turned_away import TurnedAway
@@ -28,7 +29,9 @@ TICK_S = 1.0
 
 
 class CapdPool:
-    """A pool with an address of its own."""
+    """A pool with an address of its own. `limits`: those of its neighbours."""
+
+    limits = NexaLimits()
 
     def __init__(self, setup: c.Setup) -> None:
         settings: Settings = setup.settings
@@ -40,8 +43,9 @@ class CapdPool:
         self._listen = settings.listen
         network = Network(settings.network, settings.connect)
         self._neighbours = Neighbours(
-            network, self._holdings, self._answers, self._turned_away, Profile(settings.profile), setup.chance
-        )
+            network, self._holdings, self._answers, self._turned_away, Profile(settings.profile),
+            setup.chance, self.limits,
+        )  # fmt: skip
 
     def doors(self) -> dict[str, str]:
         return {DOOR: f"tcp://{self._listen}" if self._listen else ""}

@@ -20,6 +20,9 @@ ASKERS = [SigningKey(bytes([number]) * 32).public for number in range(1, 4)]
 class Host:
     """Hears and keeps; `crash` makes the rules anew from what was kept."""
 
+    kind: type[CapdPool] = CapdPool
+    seed = 1
+
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.now = c.Now(float(BORN), 1000.0)
@@ -30,7 +33,7 @@ class Host:
         self.crash()
 
     def crash(self) -> None:
-        self.rules = CapdPool(c.Setup("capd", POOL, self.settings, self.kept, Random(1)))
+        self.rules = self.kind(c.Setup("capd", POOL, self.settings, self.kept, Random(self.seed)))
         self.hear(c.Started(POOL))
 
     def pass_time(self, seconds: float) -> None:

@@ -7,16 +7,24 @@ from itertools import count
 from typing import Any
 
 from router.core.link.machine import Agency
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from samples.capd import BORN
 from samples.capd_host import Host
+from services.capd.core import messages as m
+from services.capd.core.message import CapdMessage
+from services.capd.core.nexa.commands import GetInfo
 from services.capd.core.nexa.envelope import MAGICS
 from services.capd.core.nexa.greeting import Version
-from services.capd.core.nexa.neighbours import DOOR
+from services.capd.core.nexa.limits import NexaLimits
+from services.capd.core.nexa.neighbours import DIALLED, DOOR
+from services.capd.core.nexa.own_commands import GetHeld
 from services.capd.core.nexa.session import Heard, Session
+from services.capd.rules import CapdPool
 from services.capd.settings import Settings
 
 REGTEST = MAGICS["regtest"]
+_SEEDS = count(1)
 
 
 class Client:
@@ -29,7 +37,8 @@ class Client:
         self.is_closed = False
         self.is_reading = True
         self.unread = bytearray()
-        self.peer = pool.open(self, address)
+        self.peer = ""
+        pool.open(self, address)
         self.flush()
 
     def flush(self) -> None:
@@ -68,7 +77,9 @@ class Client:
 class Pool(Host):
     """A pool whose writes go to whoever is at the other end; what follows is heard at once, in order."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, limits: NexaLimits | None = None) -> None:
+        self.kind = type("SmallPool", (CapdPool,), {"limits": limits}) if limits else CapdPool
+        self.seed = next(_SEEDS)
         self.ends: dict[tuple[str, str], Any] = {}
         self.dialled: list[str] = []
         self._streams = count(1)
@@ -76,12 +87,11 @@ class Pool(Host):
         self._is_busy = False
         super().__init__(settings or Settings(network="regtest"))
 
-    def open(self, end: Any, address: str, door: str = DOOR, tag: str = "") -> str:
-        """Open a stream to this pool; return its name there."""
+    def open(self, end: Any, address: str, door: str = DOOR, tag: str = "") -> None:
+        """Open a stream to this pool, and tell its other end under which name."""
         peer = str(next(self._streams))
-        self.ends[door, peer] = end
+        self.ends[door, peer], end.peer = end, peer
         self.hear(c.Opened(door, peer, address, tag))
-        return peer
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         self._waiting.append(heard)
@@ -107,3 +117,44 @@ class Pool(Host):
                 end.written(data)
             case c.Connect(_, url):
                 self.dialled.append(url)
+
+
+class Joint:
+    """One end of a stream between two pools, in a pool: what is written to it, the other pool hears."""
+
+    def __init__(self, pool: Pool, door: str) -> None:
+        self.pool, self.door = pool, door
+        self.peer = ""
+        self.other: Joint
+
+    def written(self, data: bytes) -> None:
+        other = self.other
+        other.pool.hear(c.Came(other.door, other.peer, data))
+
+
+def join(dialler: Pool, listener: Pool, target: str, address: str = "127.0.0.1:4000") -> None:
+    """Carry out a dialler's `Connect`."""
+    one, other = Joint(listener, DOOR), Joint(dialler, DIALLED)
+    one.other, other.other = other, one
+    listener.open(one, address)
+    dialler.open(other, target, DIALLED, target)
+
+
+def greeted(pool: Pool, address: str = "127.0.0.1:4000", nonce: int = 99) -> Client:
+    client = Client(pool, address, nonce)
+    assert client.take() == [GetInfo(), GetHeld(0)], "our line is asked for, and what is held"
+    return client
+
+
+def post(pool: Pool, message: CapdMessage) -> int:
+    return int(pool.ask(m.Post(1, message.encoded())).result)
+
+
+def parted(pool: Pool) -> list[tuple[Reason | None, object]]:
+    return [(one.reason, one.fields["detail"]) for one in pool.events("capd_parted")]
+
+
+def peers(pool: Pool) -> dict[str, Any]:
+    [answer] = [one for one in pool.hear(c.Asked(1, "peers")) if isinstance(one, c.Answer)]
+    found: dict[str, Any] = answer.value
+    return found

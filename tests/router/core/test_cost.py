@@ -59,7 +59,8 @@ from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
 from services.capd.core.messages import decode_message as decode_capd
-from services.capd.core.nexa.commands import READERS, decode_command
+from services.capd.core.nexa.envelope import Packet
+from services.capd.core.nexa.packets import PAYLOADS, read_packet
 from services.discovery.core.messages import decode_message, encode_message
 from services.dmq.core import handshake, submission
 
@@ -98,9 +99,9 @@ def all_messages(data: bytes) -> object:
 def any_command(data: bytes) -> object:
     """Read the bytes as a payload of each command."""
     found: list[object] = []
-    for name in READERS:
+    for name in PAYLOADS:
         try:
-            found.append(decode_command(name, data))
+            found.append(read_packet(Packet(name, data)))
         except Malformed as error:
             found.append(error)
     return found
@@ -135,7 +136,7 @@ COSTS = {
     "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
     "submission.decode_item": Cost(submission.decode_item, 3000, 200),
     "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids
-    "commands.decode_command": Cost(any_command, 10_000, 60, 64),  # of 1 MB at most, message by message
+    "commands.decode_command": Cost(any_command, 20_000, 120, 64),  # all 17 of them, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),

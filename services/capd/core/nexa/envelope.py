@@ -69,6 +69,10 @@ class Unpacker:
     def __repr__(self) -> str:
         return f"<Unpacker: {len(self._data)} bytes wait>"
 
+    def __len__(self) -> int:
+        """Return how many bytes of a packet that is not whole are held."""
+        return len(self._data)
+
     @property
     def is_partial(self) -> bool:
         """Whether a part of a packet has come."""

@@ -227,7 +227,7 @@ class Exchange:
         now_s = int(now.wall_s)
         announced = []
         for row, message in self._holdings.fresh():
-            if self._holdings.pool.get(row.id) is None:
+            if self._holdings.pool.get(row.id) is None or not self._holdings.pool.standing(row, now_s).is_served:
                 continue
             self._serving.tell(row, message)
             if self._passing_on.is_announced(row, now_s):

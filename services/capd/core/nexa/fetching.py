@@ -42,7 +42,7 @@ class Fetching:
             if now_s >= again_s:
                 wanted.append(own_id)
                 self._ask(own_id, now_s)
-            elif len(neighbour.wanted) < self._limits.waiting_ids:
+            elif len(neighbour.wanted) < self._limits.wanted_ids:
                 neighbour.wanted[own_id] = again_s
         for at in range(0, len(wanted), GET_IDS_MAX):
             neighbour.told_line.tell(line, now_s)

@@ -17,6 +17,7 @@ EXTVERSION = {VERSION_KEY: 100, COOKIES_KEY: 1, CAPD_KEY: 1}
 """What we say."""
 AGENT_BYTES_MAX = 256
 EXTVERSION_BYTES_MAX = 100_000
+EXTVERSION_PAIRS_MAX = 1_024
 _HEAD = Struct("<iQq")
 _ADDRESS = Struct(">16sH")
 _U64, _HEIGHT = Struct("<Q"), Struct("<i")
@@ -92,7 +93,9 @@ def read_extversion(payload: bytes) -> dict[int, int]:
         raise TooLarge(f"an extversion of {len(payload)} bytes; the limit is {EXTVERSION_BYTES_MAX}")
     reader = Reader(payload)
     found: dict[int, int] = {}
-    for _ in range(reader.size("the map", EXTVERSION_BYTES_MAX)):
+    if (count := reader.size("the map")) > EXTVERSION_PAIRS_MAX:
+        raise TooLarge(f"an extversion of {count} numbers; the limit is {EXTVERSION_PAIRS_MAX}")
+    for _ in range(count):
         key = _read_number(reader)
         value = Reader(reader.vector("a value", EXTVERSION_BYTES_MAX))
         try:

@@ -29,8 +29,12 @@ class NexaLimits:
     subscriptions_of_address: int = 512
     masked: int = 16
     """Standing queries with a mask, of one connection: they are compared one by one."""
-    waiting_ids: int = 20_000
-    """Ids of one connection that it has asked for, or has announced, and that are not dealt with yet."""
+    waiting_ids: int = 10_000
+    """Ids of one connection that it has asked for and that wait until it has read earlier answers."""
+    wanted_ids: int = 5_000
+    """Ids of one connection that it has announced and that another was asked for first."""
+    partial_bytes: int = 64 << 20
+    """Bytes of packets that are not whole, of all connections; beyond it the one with most is ended."""
     waiting_requests: int = 256
     """Requests of one connection that wait until it has read earlier answers."""
     unread_bytes: int = 1 << 20
@@ -43,7 +47,7 @@ class NexaLimits:
     """Seconds after which a neighbour is pinged."""
     pong_s: float = 120.0
     """Seconds that a neighbour has for its answer to a ping."""
-    told_max: int = 10_000
+    told_max: int = 4_000
     """Matches of one connection that are remembered, so that each is told once."""
     asked_max: int = 100_000
     """Ids that were asked for and have not come, in all."""

@@ -61,6 +61,7 @@ class Neighbour:
         """Ids in its requests."""
         self.counts: Counter[str] = Counter()
         self.fault: tuple[Reason, str] | None = None
+        self._broken: RemoteProtocolError | None = None
         self.has_ended = False
         self.is_greeted = False
         """Whether its greeting has been heard of."""
@@ -100,17 +101,22 @@ class Neighbour:
     # -- in ------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes, now_s: float) -> list[Heard]:
-        """Return what the bytes complete."""
+        """Return what the bytes complete; `fed` is to be called when that is dealt with."""
         try:
             found = self.session.hear(data, now_s)
         except RemoteProtocolError as error:
-            self.stop(error.reason, error.text)
+            self._broken = error
             found = list(error.before)
         packets, skipped = self.session.packets, self.session.skipped
         units = packets - self._paid[0] + (skipped - self._paid[1]) // UNIT_BYTES
         self._paid = packets, skipped - (skipped - self._paid[1]) % UNIT_BYTES
         self.pay(units, now_s)
         return found
+
+    def fed(self) -> None:
+        """Close the connection if what came last was wrong."""
+        if self._broken is not None:
+            self.stop(self._broken.reason, self._broken.text)
 
     def pay(self, units: int, now_s: float) -> bool:
         """Take units of work from the allowances of connection and address; without enough the connection ends."""

@@ -36,6 +36,8 @@ DOOR, DIALLED = "nexa", "nexa dialled"
 AGENT = b"/capd-pool:1.0/"
 EVENTS_PER_S, EVENTS_BURST = 2.0, 50.0
 SUM_S = 10.0
+PARTIAL_BYTES = 1 << 17
+"""A part of a packet that is longer is counted with those of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,10 @@ class Neighbours:
 
     def __init__(
         self, network: Network, holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway, profile: Profile,
-        chance: c.Chance, limits: NexaLimits | None = None,
+        chance: c.Chance, limits: NexaLimits,
     ) -> None:  # fmt: skip
         self._magic = MAGICS[network.name]
-        self._limits = limits or NexaLimits()
+        self._limits = limits
         self._chance = chance
         self._nonce = 1 + chance.randrange((1 << 64) - 1)
         self._neighbours: dict[tuple[str, str], Neighbour] = {}
@@ -119,9 +121,21 @@ class Neighbours:
             return
         for heard in neighbour.feed(came.data, now.mono_s):
             yield from self._greet(neighbour, now)
-            yield from self._exchange.said(neighbour, heard, now)
+            if neighbour.is_open:
+                yield from self._exchange.said(neighbour, heard, now)
         yield from self._greet(neighbour, now)
+        neighbour.fed()
+        if neighbour.session.partial_bytes >= PARTIAL_BYTES:
+            yield from self._bound_partial(now)
         yield from neighbour.write(self._chance, now.mono_s)
+
+    def _bound_partial(self, now: c.Now) -> Iterator[c.Deed]:
+        """End the connection that holds most bytes of a packet which is not whole, if all hold too many."""
+        held = {one: one.session.partial_bytes for one in self._neighbours.values() if not one.has_ended}
+        if sum(held.values()) > self._limits.partial_bytes:
+            most = max(held, key=held.__getitem__)
+            most.stop(reasons.ASKS_TOO_MUCH, f"{held[most]} bytes of a packet that is not whole")
+            yield from most.write(self._chance, now.mono_s)
 
     def _greet(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         if neighbour.is_greeted or not neighbour.is_open:

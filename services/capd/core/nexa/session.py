@@ -65,6 +65,11 @@ class Session:
         return self._said.state is self._heard.state is Said.VERACK
 
     @property
+    def partial_bytes(self) -> int:
+        """Bytes of a packet that is not whole."""
+        return len(self._unpacker)
+
+    @property
     def skipped(self) -> int:
         """Bytes that came for commands which are not known."""
         return self._unpacker.skipped
@@ -149,10 +154,10 @@ class Session:
 
     def _greeted(self, version: Version, now_s: float) -> None:
         self.version, self._steps_s = version, now_s
-        if version.nonce == self._own.nonce:
-            raise RemoteProtocolError(reasons.ITSELF, "its greeting is our own")
         if self._we is Agency.RESPONDER:
             self.say(self._own)
+        if version.nonce == self._own.nonce:
+            raise RemoteProtocolError(reasons.ITSELF, "its greeting is our own")
         if not version.knows_extversion:
             raise RemoteProtocolError(reasons.NO_POOL, "its version says that it knows no extversion")
         self.say(ExtVersion(EXTVERSION))
