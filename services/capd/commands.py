@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from router.cli.command import Group
+from services.capd.conform_command import conform
 from services.capd.decode_command import decode
 from services.capd.file_commands import export_, import_
 from services.capd.peers_command import peers
@@ -21,5 +22,5 @@ def capd() -> None:
     """Post and find messages that are paid for by work (Counterparty and Protocol Discovery, CAPD)."""
 
 
-for _command in (post, reply, rescind, query, watch, get, info, solve, export_, import_, decode, peers):
+for _command in (post, reply, rescind, query, watch, get, info, solve, export_, import_, decode, peers, conform):
     capd.add_command(_command)

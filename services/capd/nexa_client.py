@@ -19,7 +19,7 @@ import trio
 from router.core.link.machine import Agency, RemoteProtocolError
 from services.capd.core.nexa.envelope import MAGICS
 from services.capd.core.nexa.greeting import Version
-from services.capd.core.nexa.packets import Message
+from services.capd.core.nexa.packets import Message, Ping, Pong
 from services.capd.core.nexa.session import Heard, Session
 
 READ_BYTES = 1 << 16
@@ -101,9 +101,14 @@ class NexaClient:
         if not data:
             raise Parted(f"{self._place} has closed the connection")
         try:
-            self.heard += self.session.hear(bytes(data), trio.current_time())
+            heard = self.session.hear(bytes(data), trio.current_time())
         except RemoteProtocolError as error:
             raise Parted(f"{self._place} has said what it may not: {error.text}") from None
+        for one in heard:
+            if isinstance(one.message, Ping):
+                self.session.say(Pong(one.message.nonce))
+            else:
+                self.heard.append(one)
         await self._flush()
 
     async def _flush(self) -> None:

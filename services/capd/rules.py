@@ -51,10 +51,12 @@ class CapdPool:
         return {DOOR: f"tcp://{self._listen}" if self._listen else ""}
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        self._holdings.begin()
         return list(self._heard(heard, now))
 
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Tell neighbours of what was taken, whoever brought it."""
+        self._holdings.begin()
         return list(self._neighbours.settled(now))
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:

@@ -15,7 +15,7 @@ _POOL = PoolLimits()
 POOL_BYTES_MAX = 1 << 34
 CONNECT_MAX = 16
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|[1-9]\d{0,3})"
-_PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):{_PORT}"
+PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):{_PORT}"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,11 +41,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = "nexa"
     listen: Annotated[
         str,
-        Meta(pattern=rf"^(?:|{_PLACE})\Z", extra={"form": "HOST:PORT, as 127.0.0.1:7228, or empty"}),
+        Meta(pattern=rf"^(?:|{PLACE})\Z", extra={"form": "HOST:PORT, as 127.0.0.1:7228, or empty"}),
         about("Where Nexa nodes and other pools may connect. Empty: nowhere."),
     ] = ""
     connect: Annotated[
-        tuple[Annotated[str, Meta(pattern=rf"^{_PLACE}\Z", extra={"form": "HOST:PORT"})], ...],
+        tuple[Annotated[str, Meta(pattern=rf"^{PLACE}\Z", extra={"form": "HOST:PORT"})], ...],
         about("Nexa nodes and other pools to connect to; one that is away is dialled again, at most every 5 minutes."),
     ] = ()
     profile: Annotated[

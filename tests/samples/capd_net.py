@@ -19,6 +19,7 @@ from services.capd.core.nexa.greeting import Version
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DIALLED, DOOR
 from services.capd.core.nexa.own_commands import GetHeld
+from services.capd.core.nexa.packets import Ping, Pong
 from services.capd.core.nexa.session import Heard, Session
 from services.capd.rules import CapdPool
 from services.capd.settings import Settings
@@ -63,7 +64,11 @@ class Client:
         if not data:
             self.is_closed = True
         elif self.is_reading:
-            self.heard += self.session.hear(data, 0.0)
+            for one in self.session.hear(data, 0.0):
+                if isinstance(one.message, Ping):
+                    self.session.say(Pong(one.message.nonce))
+                else:
+                    self.heard.append(one)
             self.flush()
         else:
             self.unread += data

@@ -31,6 +31,8 @@ class Holdings:
         self._told: dict[bytes, int] = {}
         """Until when a message could come again of which somebody was told; also those that were displaced since."""
         self._fresh: list[tuple[Row, CapdMessage]] = []
+        self._unkept: dict[int, CapdMessage] = {}
+        """Messages that were taken since `begin`, by their numbers: what keeps them is not carried out yet."""
         self._secrets: dict[bytes, bytes] = {}
 
     def __repr__(self) -> str:
@@ -56,7 +58,12 @@ class Holdings:
 
     def message(self, row: Row) -> CapdMessage:
         """Return a message of the pool."""
-        return rows.read_kept(self._kept[rows.message_key(row.number)]).message
+        found = self._unkept.get(row.number)
+        return found or rows.read_kept(self._kept[rows.message_key(row.number)]).message
+
+    def begin(self) -> None:
+        """Hear that all deeds that were yielded are carried out: `kept` shows what they keep."""
+        self._unkept.clear()
 
     def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> tuple[Taken | Known | Rejected, list[c.Deed]]:
         """Judge a message, and take it if nothing speaks against it; return the verdict, and what keeps it."""
@@ -68,6 +75,7 @@ class Holdings:
         deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
         deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
         self._fresh.append((verdict.row, message))
+        self._unkept[verdict.row.number] = message
         return verdict, deeds
 
     def fresh(self) -> list[tuple[Row, CapdMessage]]:
@@ -80,8 +88,8 @@ class Holdings:
         ended = self.pool.rescind(rescind_hash_of(secret))
         deeds: list[c.Deed] = []
         for row in ended:
-            kept = rows.read_kept(self._kept[rows.message_key(row.number)])
-            deeds.append(c.Keep(rows.message_key(row.number), rows.encode_kept(kept._replace(rescinded=True))))
+            kept = rows.Kept(row.id, True, self.message(row))
+            deeds.append(c.Keep(rows.message_key(row.number), rows.encode_kept(kept)))
         if ended:
             self._secrets[rescind_hash_of(secret)] = secret
         return ended, deeds

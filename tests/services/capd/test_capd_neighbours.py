@@ -14,6 +14,7 @@ from services.capd.core.nexa import commands as n
 from services.capd.core.nexa import own_commands as own
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR
+from services.capd.core.nexa.packets import Ping, Pong
 from services.capd.core.pattern import Pattern
 from services.capd.settings import Settings
 
@@ -42,6 +43,23 @@ def test_what_is_brought_is_kept_announced_and_served() -> None:
     assert (sent.message, sent.fields) == (OFFER.own_id()[::-1], {"to": FAR})
     pool.crash()
     assert pool.ask(m.Get(1, OFFER.own_id())).count == 1 and kept in pool.kept
+
+
+def test_what_comes_in_one_read_is_dealt_with_in_order() -> None:
+    pool = Pool()
+    secret = posted(b"TKD\x0cto be rescinded", 4.0, secret_hash=rescind_hash_of(SECRET))
+    client = greeted(pool)
+    ids = OFFER.own_id(), secret.own_id()
+    said = [
+        n.Msg((OFFER, secret)), n.GetMsg(2.0, ids), own.Rescind((SECRET,)), n.GetMsg(2.0, ids),
+        n.Query(1, n.MESSAGES, 0, 9, b"TKD\x0c"), Ping(7),
+    ]  # fmt: skip
+    assert client.say(*said) == [
+        n.Inv(ids), n.Msg((OFFER, secret)), own.Rescind((SECRET,)), n.Msg((OFFER,)),
+        n.MessagesReply(1, 1, (OFFER,)), Pong(7),
+    ]  # fmt: skip
+    pool.crash()
+    assert pool.ask(m.Query(1, Pattern.prefix(b""), True, 0, 10)).ids == (OFFER.own_id(),)
 
 
 @pytest.mark.parametrize("settings", (STRICT, COMPAT), ids=("strict", "compat"))

@@ -6,7 +6,7 @@ work has paid for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from router.service import contract as c
 from services.capd import reasons
@@ -39,7 +39,7 @@ from .fetching import Fetching
 from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNREADABLE_UNITS, NexaLimits
 from .neighbour import Neighbour
 from .own_commands import SECRETS_MAX, GetHeld, Held, MaskedQuery, Rescind
-from .packets import Pong, Reject
+from .packets import Ping, Pong, Reject
 from .passing_on import PassingOn
 from .serving import Serving
 from .session import Heard, Unreadable
@@ -54,12 +54,13 @@ class Exchange:
 
     def __init__(
         self, holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway, addresses: Addresses,
-        profile: Profile, limits: NexaLimits,
+        neighbours: Collection[Neighbour], profile: Profile, limits: NexaLimits,
     ) -> None:  # fmt: skip
         self._holdings = holdings
         self._answers = answers
         self._turned_away = turned_away
         self._addresses = addresses
+        self._neighbours = neighbours
         self._is_strict = profile is Profile.STRICT
         self._limits = limits
         self._passing_on = PassingOn(holdings.pool, profile)
@@ -98,6 +99,8 @@ class Exchange:
                 if neighbour.pay(UNREADABLE_UNITS + size // UNIT_BYTES, mono_s):
                     neighbour.say(Reject(command, PARSING), last_of(heard.cookie))
                 neighbour.counts["unreadable"] += 1
+            case Ping(nonce):
+                neighbour.say(Pong(nonce))
             case Pong(nonce):
                 neighbour.ponged(nonce)
                 yield from self._serving.serve(neighbour, now)
@@ -136,7 +139,7 @@ class Exchange:
                 neighbour.pay(len(ids) // UNIT_IDS, mono_s)
             case Rescind(secrets):
                 if neighbour.pay(SECRET_UNITS * len(secrets), mono_s):
-                    yield from self._rescind(neighbour, secrets)
+                    yield from self._rescind(neighbour, secrets, now)
 
     def _relay_line(self, now: c.Now) -> float:
         return self._holdings.pool.relay_line(int(now.wall_s))
@@ -184,6 +187,7 @@ class Exchange:
         yield from notes.accepted([one.row for one, _ in taken], neighbour.name, now_s)
         for one, message in taken:
             yield from self._answers.tell(one.row, message, now_s)
+        self.announce(now)
 
     def _below(self, neighbour: Neighbour, message: CapdMessage, now: c.Now) -> Rejected | None:
         """Reject a message that neighbours may not bring, whatever its work is; one below the ban line costs a point.
@@ -205,12 +209,13 @@ class Exchange:
 
     # -- rescinding ----------------------------------------------------------------------------------------
 
-    def _rescind(self, neighbour: Neighbour, secrets: Iterable[bytes]) -> Iterator[c.Deed]:
+    def _rescind(self, neighbour: Neighbour, secrets: Iterable[bytes], now: c.Now) -> Iterator[c.Deed]:
         for secret in secrets:
             ended, deeds = self._holdings.rescind(secret)
             yield from deeds
             yield from notes.rescinded(ended, neighbour.name, reasons.RESCINDED)
             neighbour.counts["rescinded"] += len(ended)
+        self.announce(now)
 
     def _tell_secrets(self, neighbour: Neighbour, mono_s: float) -> None:
         """Tell of what was rescinded lately: the neighbour may hold it still."""
@@ -221,9 +226,9 @@ class Exchange:
 
     # -- what neighbours are told by themselves ------------------------------------------------------------
 
-    def settled(self, neighbours: Iterable[Neighbour], now: c.Now) -> None:
-        """Announce what was taken, whoever brought it, and pass on what was rescinded."""
-        open_ones = [one for one in neighbours if one.is_open]
+    def announce(self, now: c.Now) -> None:
+        """Tell of what was taken, whoever brought it, and pass on what was rescinded."""
+        open_ones = [one for one in self._neighbours if one.is_open]
         now_s = int(now.wall_s)
         announced = []
         for row, message in self._holdings.fresh():

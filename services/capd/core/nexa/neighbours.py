@@ -62,7 +62,8 @@ class Neighbours:
         self._neighbours: dict[tuple[str, str], Neighbour] = {}
         self._addresses = Addresses(self._limits)
         self._dialling = Dialling(DIALLED, network.connect, chance)
-        self._exchange = Exchange(holdings, answers, turned_away, self._addresses, profile, self._limits)
+        everybody = self._neighbours.values()
+        self._exchange = Exchange(holdings, answers, turned_away, self._addresses, everybody, profile, limits)
         self._events = Allowance(EVENTS_PER_S, EVENTS_BURST)
         self._unsaid: Counter[tuple[str, Reason]] = Counter()
         self._next_sum_s = 0.0
@@ -181,7 +182,7 @@ class Neighbours:
 
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
         """Tell neighbours of what was taken and rescinded."""
-        self._exchange.settled(self._neighbours.values(), now)
+        self._exchange.announce(now)
         for neighbour in self._neighbours.values():
             if neighbour.session.queued_bytes:
                 yield from neighbour.write(self._chance, now.mono_s)

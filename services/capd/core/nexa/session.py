@@ -1,4 +1,5 @@
-"""One connection between Nexa nodes: bytes in, what was said out; greetings and pings are answered here.
+"""One connection between Nexa nodes: bytes in, what was said out; greetings are answered here, and pings until both
+have greeted: from then on their place is behind the answers to what came before.
 
 Wrong bytes and what is out of turn raise `RemoteProtocolError`, after which the connection is to be closed. A command
 whose payload cannot be read is none of these: the deployed node says so, and goes on.
@@ -147,7 +148,7 @@ class Session:
                     raise RemoteProtocolError(reasons.NO_POOL, "its extversion names none")
             case Verack():
                 self._steps_s = now_s
-            case Ping(nonce):
+            case Ping(nonce) if not self.is_open:
                 self.say(Pong(nonce))
             case _:
                 found.append(Heard(message, packet.cookie))

@@ -1,0 +1,1 @@
+"""Whether a Nexa node keeps to the protocol: checks over real connections."""

@@ -1,0 +1,175 @@
+"""Run the checks against a node, each over a connection of its own, so that none depends on another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import trio
+
+from router.core.wire.codec import Malformed
+from services.capd.core.nexa.commands import GetInfo, Info
+from services.capd.core.nexa.conformance import CLOSED, CONNECTED, OPEN, SILENT, Check, Outcome, described, in_words
+from services.capd.core.nexa.conformance_checks import Trial, checks
+from services.capd.core.nexa.envelope import Packet, Unpacker
+from services.capd.core.nexa.greeting import EXTVERSION
+from services.capd.core.nexa.packets import (
+    PAYLOADS,
+    SMALL_BYTES_MAX,
+    ExtVersion,
+    Ping,
+    Pong,
+    Verack,
+    packet_of,
+    read_packet,
+)
+
+READ_BYTES = 1 << 16
+MARK = 0x6D61_726B
+"""The number of the ping behind each check: its answer says that all before it was dealt with."""
+ANSWER_S = 10.0
+
+
+class Connects(Protocol):
+    """Opens a connection to the node."""
+
+    def __call__(self) -> AbstractAsyncContextManager[trio.abc.Stream]: ...
+
+
+class Ended(Exception):
+    """The node has closed the connection."""
+
+
+class Late(Exception):
+    """The node has not answered in time."""
+
+
+class Listener:
+    """Reads a node's packets, and answers its pings."""
+
+    def __init__(self, stream: trio.abc.Stream, magic: bytes) -> None:
+        self._stream = stream
+        self._magic = magic
+        self._unpacker = Unpacker(magic, {**PAYLOADS, "reject": SMALL_BYTES_MAX}.get)
+        self._packets: deque[Packet] = deque()
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes; if the node has gone, reading shows it."""
+        try:
+            await self._stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+    async def next(self, within_s: float) -> Packet:
+        """Return the next packet; raise `Ended` or `Late`."""
+        with trio.move_on_after(within_s):
+            while True:
+                while self._packets:
+                    packet = self._packets.popleft()
+                    if packet.command != "ping":
+                        return packet
+                    await self.send(packet._replace(command="pong").encoded(self._magic))
+                await self._read()
+        raise Late
+
+    async def _read(self) -> None:
+        try:
+            data = await self._stream.receive_some(READ_BYTES)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            data = b""
+        if not data:
+            raise Ended
+        self._packets += self._unpacker.feed(bytes(data))
+
+
+class Probe:
+    """Checks the node to which `connects` leads. `only`: the names of the checks to make, without it all; those that
+    cost points are made if `is_harmful`."""
+
+    def __init__(
+        self, connects: Connects, network: str, now_s: int, seed: bytes, *, only: Collection[str] = (),
+        is_harmful: bool = True, answer_s: float = ANSWER_S,
+    ) -> None:  # fmt: skip
+        self._connects = connects
+        self._trial = Trial(network, now_s, 3.0, seed)
+        self._only = only
+        self._is_harmful = is_harmful
+        self._answer_s = answer_s
+
+    def __repr__(self) -> str:
+        return f"<Probe of a node of {self._trial.network}>"
+
+    async def outcomes(self) -> AsyncIterator[Outcome]:
+        """Yield the outcome of each check."""
+        await self._learn_line()
+        for check in checks(self._trial):
+            if self._only and check.name not in self._only:
+                continue
+            if check.is_harmful and not self._is_harmful:
+                got, ok = "left out: it would cost points or a ban (--harmful)", None
+            else:
+                got, ok = await self._judged(check)
+            yield Outcome(check.name, check.begin, check.sent, check.expectation, got, ok)
+
+    async def _learn_line(self) -> None:
+        """Make the checks' messages strong enough for the node's relay line now."""
+        async with self._connects() as stream:
+            node = Listener(stream, self._trial.magic)
+            try:
+                await self._greet(node)
+                await node.send(self._trial.wire(GetInfo()))
+                while True:
+                    packet = await node.next(self._answer_s)
+                    if packet.command == "capdinfo" and isinstance(info := read_packet(packet), Info):
+                        break
+            except (Ended, Late, Malformed):
+                return  # the checks find out why
+            if info.relay < 1e6:
+                self._trial = Trial(
+                    self._trial.network, self._trial.now_s, max(3.0, 1.2 * info.relay), self._trial.seed
+                )
+
+    async def _judged(self, check: Check) -> tuple[str, bool | None]:
+        got: list[str] = []
+        async with self._connects() as stream:
+            node = Listener(stream, self._trial.magic)
+            try:
+                if check.begin != CONNECTED:
+                    await self._greet(node)
+                await self._listen(node, check, got)
+            except Ended:
+                got.append(CLOSED)
+            except Late:
+                got.append(SILENT)
+            except Malformed as error:
+                got.append(f"no packet: {error}")
+        if check.is_own and not [one for one in got if not one.startswith("capdinv")]:
+            return "left out: the node does not know this command of ours", None
+        return in_words(got) if got else OPEN, check.is_met(got)
+
+    async def _listen(self, node: Listener, check: Check, got: list[str]) -> None:
+        """Send what the check says and a ping; add what comes until its answer, and until what may be late is there."""
+        await node.send(check.data + self._trial.wire(Ping(MARK)))
+        is_answered = False
+        while not is_answered or len(got) < len(check.expected):
+            packet = await node.next(self._answer_s)
+            if packet.command == "pong" and read_packet(packet) == Pong(MARK):
+                is_answered = True
+            else:
+                got += described(packet, check)
+
+    async def _greet(self, node: Listener) -> None:
+        trial = self._trial
+        await node.send(trial.wire(trial.greeting))
+        for wanted, answer in (("extversion", ExtVersion(EXTVERSION)), ("verack", Verack())):
+            while (await node.next(self._answer_s)).command != wanted:
+                pass
+            await node.send(packet_of(answer).encoded(trial.magic))
+
+
+def count(found: list[Outcome]) -> tuple[int, int, int]:
+    """Return how many are right, wrong, and left out."""
+    oks = [one.ok for one in found]
+    return oks.count(True), oks.count(False), oks.count(None)

@@ -1,0 +1,87 @@
+"""`router capd conform`: check that a Nexa node keeps to the protocol as it is deployed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from secrets import token_bytes
+
+import click
+import trio
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import note, say, say_json
+from services.capd.conform.probe import ANSWER_S, Probe, count
+from services.capd.core.nexa.addresses import is_loopback
+from services.capd.core.nexa.conformance import Outcome
+from services.capd.core.nexa.envelope import MAGICS
+from services.capd.settings import PLACE
+
+_OK = {True: "ok", False: "WRONG", None: "left out"}
+CONNECT_S = 10.0
+
+
+@click.command(cls=Command)
+@click.argument("place", metavar="HOST:PORT")
+@click.option("--network", type=click.Choice(list(MAGICS)), default="regtest", show_default=True)
+@click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
+@click.option(
+    "--harmful/--harmless",
+    default=None,
+    help="Also checks that cost points, or a ban of this machine. Default: only of a node on this machine.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=ANSWER_S,
+    show_default=True,
+    metavar="S",
+    help="How long the node may take to answer, or to close a connection.",
+)
+@json_option
+def conform(
+    place: str, network: str, only: tuple[str, ...], harmful: bool | None, timeout: float, as_json: bool
+) -> None:
+    """Check that the Nexa node at HOST:PORT keeps to the protocol as it is deployed.
+
+    A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Some checks
+    bring messages, which nodes pass on to others: their work is done here, and they fade in minutes.
+    """
+    if not re.fullmatch(PLACE, place):
+        raise Failure(Exit.USAGE, f"{place!r} is no place of a node; write HOST:PORT, as 127.0.0.1:18444")
+    host = place.rpartition(":")[0].strip("[]")
+    is_harmful = is_loopback(host) or host == "localhost" if harmful is None else harmful
+
+    @asynccontextmanager
+    async def connects() -> AsyncIterator[trio.abc.Stream]:
+        try:
+            with trio.fail_after(CONNECT_S):
+                stream = await trio.open_tcp_stream(host, int(place.rpartition(":")[2]))
+        except (OSError, trio.TooSlowError):
+            said = f"nobody listens at {place}; start the node, or name where it listens"
+            raise Failure(Exit.NO_NODE, said) from None
+        async with stream:
+            yield stream
+
+    probe = Probe(
+        connects, network, int(time.time()), token_bytes(16), only=only, is_harmful=is_harmful, answer_s=timeout
+    )
+    if trio.run(_show_all, probe, as_json):
+        raise SystemExit(Exit.FAILED)
+
+
+async def _show_all(probe: Probe, as_json: bool) -> int:
+    """Print each outcome as it comes, and return how many are wrong."""
+    found: list[Outcome] = []
+    async for outcome in probe.outcomes():
+        found.append(outcome)
+        if as_json:
+            say_json(outcome._asdict())
+        else:
+            say("\t".join([*outcome[:-1], _OK[outcome.ok]]))
+    right, wrong, left_out = count(found)
+    note(f"{len(found)} checks: {right} ok, {wrong} wrong, {left_out} left out")
+    return wrong

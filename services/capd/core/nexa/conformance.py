@@ -1,0 +1,169 @@
+"""A check of a node: what is sent, which packets must come back, and how these are judged.
+
+A packet is described in words, as `capdqreply ids 2 of 2: A B cookie 0005ffff`: messages and ids by the names that the
+check gives them. What a node says of itself, as `ping` or `capdinv` of what is none of the check's, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from router.core.wire.codec import Malformed
+from services.capd.core.message import CapdMessage
+
+from .commands import INV_TYPE, BadLengthReply, GetMsg, IdsReply, Info, Inv, MessagesReply, Msg
+from .envelope import Packet
+from .greeting import Version, has_pool, read_extversion
+from .own_commands import Held, Rescind
+from .packets import PAYLOADS, packet_of, read_packet
+
+CLOSED, OPEN = "closed", "open"
+CONNECTED, GREETED = "connected", "greeted"
+SILENT = "nothing more"
+NOT_AS_WRITTEN = " (not as a Nexa node writes it)"
+_LEFT_OUT = ("ping", "capdgetinfo", "capdgetheld", "capdq", "capdmaskq", "capdremove")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check: `data` is sent, then a ping, and before its answer each of `expected` must have come, in that order;
+    what is announced may come later. Each expectation is a choice of descriptions.
+
+    `names`: messages by their ids. `is_own`: the command is one of ours, and a node may ignore it. `is_harmful`: it
+    costs points, or a ban."""
+
+    name: str
+    begin: str
+    sent: str
+    data: bytes
+    expected: tuple[tuple[str, ...], ...] = ()
+    then: str = OPEN
+    names: Mapping[bytes, str] = field(default_factory=dict)
+    messages: Mapping[bytes, CapdMessage] = field(default_factory=dict)
+    is_own: bool = False
+    is_harmful: bool = False
+
+    @property
+    def expectation(self) -> str:
+        """Describe the expectation."""
+        return in_words([*(" or ".join(one) for one in self.expected), *([CLOSED] if self.then == CLOSED else [])])
+
+    def is_met(self, got: Sequence[str]) -> bool:
+        """Whether these descriptions are as expected; what is announced may come at any time."""
+        wanted = [*self.expected, *([(CLOSED,)] if self.then == CLOSED else [])]
+        found = sorted(got, key=_is_announced)
+        wanted.sort(key=lambda one: _is_announced(one[0]))
+        return len(found) == len(wanted) and all(one in choice for one, choice in zip(found, wanted, strict=True))
+
+
+class Outcome(NamedTuple):
+    """The result of a check. `ok` is None if it was left out, for the reason in `got`."""
+
+    check: str
+    state: str
+    sent: str
+    expected: str
+    got: str
+    ok: bool | None
+
+
+def in_words(parts: Sequence[str]) -> str:
+    """Return descriptions in one text."""
+    return ", ".join(parts) or OPEN
+
+
+def _is_announced(description: str) -> bool:
+    return description.startswith("capdinv ")
+
+
+def described(packet: Packet, check: Check) -> list[str]:
+    """Describe a node's packet, an inventory id by id; nothing if it is none of the check's."""
+    if packet.command == "capdinv":
+        return list(_announced(packet, check))
+    found = _described(packet, check)
+    return [] if found is None else [found]
+
+
+def _announced(packet: Packet, check: Check) -> Iterator[str]:
+    try:
+        inventory = read_packet(packet)
+    except Malformed as error:
+        yield f"capdinv with wrong bytes: {error}"
+        return
+    assert isinstance(inventory, Inv)
+    for own_id in inventory.ids:
+        if own_id in check.names:
+            yield f"capdinv {check.names[own_id]}" + (
+                "" if inventory.type == INV_TYPE else f" of type {inventory.type}"
+            )
+
+
+def _described(packet: Packet, check: Check) -> str | None:
+    name = packet.command
+    if name == "reject":
+        return _rejected(packet)
+    if name not in PAYLOADS or name in _LEFT_OUT:
+        return None
+    try:
+        message = read_packet(packet)
+    except Malformed as error:
+        return f"{name} with wrong bytes: {error}"
+    words: str | None = name
+    match message:
+        case Version():
+            words = name if message.knows_extversion else f"{name} without the bit of extversion"
+            return words  # its bytes are the node's own
+        case Info(local, relay, highest):
+            is_right = local >= 1.0 and relay >= 2.0 and highest >= 2.0
+            words = name if is_right else f"{name} {local:g} {relay:g} {highest:g}"
+        case GetMsg(_, ids):
+            words = _of_ours(name, ids, check)
+        case Held(_, ids):
+            words = _of_ours(name, ids, check) or name
+        case Rescind():
+            words = name
+        case Msg(messages):
+            words = f"{name}{_messages(messages, check)}" if messages else None
+        case MessagesReply(cookie, total, messages):
+            words = f"{name} {cookie} messages of {total}:{_messages(messages, check)}"
+        case IdsReply(cookie, total, ids):
+            words = f"{name} {cookie} ids of {total}:{_ids(ids, check)}"
+        case BadLengthReply(cookie, length):
+            words = f"{name} {cookie} bad length {length}"
+    if name == "extversion":
+        return name if has_pool(read_extversion(packet.payload)) else f"{name} without a pool"
+    if words is None or message is None:
+        return None
+    if packet_of(message).payload != packet.payload:
+        words += NOT_AS_WRITTEN
+    has_cookie = name.startswith("capd") and packet.cookie != 0
+    return f"{words} cookie {packet.cookie:08x}" if has_cookie and name != "capdgetmsg" else words
+
+
+def _rejected(packet: Packet) -> str:
+    """Describe a rejection: the command, the code, the text."""
+    size = packet.payload[:1]
+    end = 1 + (size[0] if size else 0)
+    command, code = packet.payload[1:end].decode("latin-1"), packet.payload[end : end + 1]
+    return f"reject {command} {code[0] if code else 'without a code'} cookie {packet.cookie:08x}"
+
+
+def _of_ours(name: str, ids: Iterable[bytes], check: Check) -> str | None:
+    """Describe a list of ids as far as it is the check's own; None if it is not."""
+    found = [check.names[one] for one in ids if one in check.names]
+    return f"{name} {' '.join(found)}" if found else None
+
+
+def _ids(ids: Iterable[bytes], check: Check) -> str:
+    return "".join(f" {check.names.get(one, 'another')}" for one in ids)
+
+
+def _messages(messages: Iterable[CapdMessage], check: Check) -> str:
+    words = ""
+    for message in messages:
+        own_id = message.own_id()
+        name = check.names.get(own_id, "another")
+        words += f" {name}" + ("" if check.messages.get(own_id, message) == message else " changed")
+    return words
