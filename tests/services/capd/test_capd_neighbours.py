@@ -110,6 +110,17 @@ def test_two_pools_exchange_what_they_held_before_they_met_and_what_comes() -> N
     assert late.ask(m.Query(1, Pattern.prefix(b""), True, 0, 10)).ids == ()
 
 
+def test_catching_up_is_paced_and_costs_no_allowance() -> None:
+    limits = NexaLimits(units_per_s=0.001, units_burst=100, outstanding_ids=10, waiting_ids=10)
+    place = "127.0.0.1:7001"
+    one, two = Pool(limits=limits), Pool(Settings(network="regtest", connect=(place,)), limits)
+    for number in range(60):
+        post(one, posted(b"%d" % number, 3.0))
+    join(two, one, place)
+    assert two.ask(m.Info(1)).count == 60
+    assert not parted(one) and not parted(two)
+
+
 def test_the_inventory_comes_in_pages() -> None:
     pool = Pool(Settings(network="regtest"))
     ids = []

@@ -77,6 +77,7 @@ class Exchange:
         """Ask a new neighbour for its line, and for what it holds; a Nexa node does not know the second."""
         neighbour.say(GetInfo())
         neighbour.say(GetHeld(0))
+        neighbour.is_listing = True
 
     def closed(self, neighbour: Neighbour) -> None:
         """Hear that a connection has ended."""
@@ -114,10 +115,9 @@ class Exchange:
                 if self._fits(neighbour, len(ids), INV_IDS_MAX, now):
                     self._fetching.announced(neighbour, ids, self._relay_line(now), mono_s)
             case Held(after, ids):
-                if self._fits(neighbour, len(ids), INV_IDS_MAX, now):
+                if neighbour.is_listing or neighbour.pay(len(ids), mono_s):
+                    neighbour.is_listing, neighbour.next_page = False, after if neighbour.is_listing else 0
                     self._fetching.announced(neighbour, ids, self._relay_line(now), mono_s)
-                    if after:
-                        neighbour.say(GetHeld(after))
             case GetMsg(least, ids):
                 neighbour.line = least
                 if self._fits(neighbour, len(ids), GET_IDS_MAX, now):
@@ -167,15 +167,16 @@ class Exchange:
             if not neighbour.pay(units, now.mono_s):
                 break
             own_id = message.own_id()
-            self._fetching.came(own_id)
+            was_asked = self._fetching.came(neighbour, own_id)
             rejected = self._below(neighbour, message, now)
             if rejected is None:
                 verdict, deeds = self._holdings.add(message, own_id, now_s)
                 yield from deeds
-                if isinstance(verdict, Taken):
-                    neighbour.refund(units, now.mono_s)
-                    taken.append((verdict, message))
                 rejected = verdict if isinstance(verdict, Rejected) else None
+                if isinstance(verdict, Taken):
+                    taken.append((verdict, message))
+                if rejected is None and (was_asked or isinstance(verdict, Taken)):
+                    neighbour.refund(units, now.mono_s)
                 neighbour.counts["known"] += isinstance(verdict, Known)
             if rejected is not None:
                 neighbour.counts["turned_away"] += 1
@@ -188,6 +189,7 @@ class Exchange:
         for one, message in taken:
             yield from self._answers.tell(one.row, message, now_s)
         self.announce(now)
+        self._fetching.ask(neighbour, self._relay_line(now), now.mono_s)
 
     def _below(self, neighbour: Neighbour, message: CapdMessage, now: c.Now) -> Rejected | None:
         """Reject a message that neighbours may not bring, whatever its work is; one below the ban line costs a point.

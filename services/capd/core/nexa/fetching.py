@@ -1,6 +1,7 @@
 """Messages that neighbours have announced: each is asked of the first, and of another if it does not come.
 
-So a neighbour that announces what it does not send delays a message by seconds, and keeps none away.
+So a neighbour that announces what it does not send delays a message by seconds, and keeps none away. Of one neighbour
+so many are asked for at once as one that is like us lets wait, the rest when these have come.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from collections.abc import Iterable
 
 from services.capd.core.pool import Pool
 
-from .commands import GET_IDS_MAX, GetMsg
+from .commands import GetMsg
 from .limits import NexaLimits
 from .neighbour import Neighbour
+from .own_commands import GetHeld
 
 AGAIN_S = 5.0
 """How long one neighbour has to send a message before another is asked."""
+GIVEN_UP_S = 30.0
+"""How long a message counts as asked for: what is below the neighbour's line by now never comes."""
 DECLINED_S = 60.0
 """How long a message that was turned away is not asked for again."""
 DECLINED_MAX = 20_000
+IDS_MAX = 1_000
+"""Ids in one request, so that the answer is no packet that is too long."""
 
 
 class Fetching:
@@ -33,32 +39,48 @@ class Fetching:
         return f"<Fetching: {len(self._asked)} asked for>"
 
     def announced(self, neighbour: Neighbour, ids: Iterable[bytes], line: float, now_s: float) -> None:
-        """Ask a neighbour for what it has announced and we lack; what another was asked for waits for its turn."""
-        wanted: list[bytes] = []
-        for own_id in dict.fromkeys(ids):
-            if self._pool.get(own_id) is not None or self._is_declined(own_id, now_s):
+        """Want what a neighbour has announced and we lack, and ask for as much as may be asked for."""
+        for own_id in ids:
+            if len(neighbour.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
+                neighbour.wanted[own_id] = None
+        self.ask(neighbour, line, now_s)
+
+    def ask(self, neighbour: Neighbour, line: float, now_s: float) -> None:
+        """Ask a neighbour for what it has announced; what another was asked for a moment ago waits for its turn."""
+        ids: list[bytes] = []
+        while neighbour.wanted and len(neighbour.asked) < self._limits.outstanding_ids:
+            own_id = next(iter(neighbour.wanted))
+            del neighbour.wanted[own_id]
+            if own_id in neighbour.asked or not self._is_lacking(own_id, now_s):
                 continue
             again_s = self._asked.get(own_id, -AGAIN_S) + AGAIN_S
-            if now_s >= again_s:
-                wanted.append(own_id)
-                self._ask(own_id, now_s)
-            elif len(neighbour.wanted) < self._limits.wanted_ids:
-                neighbour.wanted[own_id] = again_s
-        for at in range(0, len(wanted), GET_IDS_MAX):
+            if now_s < again_s:
+                if len(neighbour.later) < self._limits.wanted_ids:
+                    neighbour.later[own_id] = again_s
+                continue
+            ids.append(own_id)
+            neighbour.asked[own_id] = now_s
+            self._note(own_id, now_s)
+        for at in range(0, len(ids), IDS_MAX):
             neighbour.told_line.tell(line, now_s)
-            neighbour.say(GetMsg(line, tuple(wanted[at : at + GET_IDS_MAX])))
+            neighbour.say(GetMsg(line, tuple(ids[at : at + IDS_MAX])))
+        if neighbour.next_page and not neighbour.wanted and 2 * len(neighbour.asked) < self._limits.outstanding_ids:
+            neighbour.say(GetHeld(neighbour.next_page))
+            neighbour.next_page, neighbour.is_listing = 0, True
 
     def due(self, neighbour: Neighbour, line: float, now_s: float) -> None:
-        """Ask a neighbour for what another has not sent in time."""
-        due = [own_id for own_id, at_s in neighbour.wanted.items() if at_s <= now_s]
-        for own_id in due:
-            del neighbour.wanted[own_id]
-        if due:
-            self.announced(neighbour, due, line, now_s)
+        """Ask a neighbour for what another has not sent in time, and give up what it has not sent itself."""
+        for own_id in [one for one, at_s in neighbour.later.items() if at_s <= now_s]:
+            del neighbour.later[own_id]
+            neighbour.wanted[own_id] = None
+        while neighbour.asked and now_s - next(iter(neighbour.asked.values())) >= GIVEN_UP_S:
+            del neighbour.asked[next(iter(neighbour.asked))]
+        self.ask(neighbour, line, now_s)
 
-    def came(self, own_id: bytes) -> None:
-        """Hear that a message has come."""
+    def came(self, neighbour: Neighbour, own_id: bytes) -> bool:
+        """Hear that a neighbour has sent a message; return whether it was asked for it."""
         self._asked.pop(own_id, None)
+        return neighbour.asked.pop(own_id, None) is not None
 
     def decline(self, own_id: bytes, now_s: float) -> None:
         """Do not ask for a message for a while: it was turned away."""
@@ -67,10 +89,10 @@ class Fetching:
         if len(self._declined) > DECLINED_MAX:
             del self._declined[next(iter(self._declined))]
 
-    def _is_declined(self, own_id: bytes, now_s: float) -> bool:
-        return now_s < self._declined.get(own_id, 0.0)
+    def _is_lacking(self, own_id: bytes, now_s: float) -> bool:
+        return self._pool.get(own_id) is None and now_s >= self._declined.get(own_id, 0.0)
 
-    def _ask(self, own_id: bytes, now_s: float) -> None:
+    def _note(self, own_id: bytes, now_s: float) -> None:
         self._asked.pop(own_id, None)
         self._asked[own_id] = now_s
         if len(self._asked) > self._limits.asked_max:

@@ -29,10 +29,12 @@ class NexaLimits:
     subscriptions_of_address: int = 512
     masked: int = 16
     """Standing queries with a mask, of one connection: they are compared one by one."""
-    waiting_ids: int = 10_000
+    waiting_ids: int = 20_000
     """Ids of one connection that it has asked for and that wait until it has read earlier answers."""
-    wanted_ids: int = 5_000
-    """Ids of one connection that it has announced and that another was asked for first."""
+    wanted_ids: int = 20_000
+    """Ids of one connection that it has announced and was not asked for yet."""
+    outstanding_ids: int = 2_000
+    """Ids that one connection is asked for at once."""
     partial_bytes: int = 64 << 20
     """Bytes of packets that are not whole, of all connections; beyond it the one with most is ended."""
     waiting_requests: int = 256

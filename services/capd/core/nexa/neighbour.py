@@ -51,8 +51,14 @@ class Neighbour:
         self.line = RELAY_PRIORITY
         self.told_line = ToldLine()
         self.requests: deque[Heard] = deque()
-        self.wanted: dict[bytes, float] = {}
+        self.wanted: dict[bytes, None] = {}
+        """Ids that it has announced and that it may be asked for."""
+        self.later: dict[bytes, float] = {}
         """Ids that it has announced and that were asked of another first; when it is its turn."""
+        self.asked: dict[bytes, float] = {}
+        """Ids that it was asked for and has not sent, and since when."""
+        self.is_listing, self.next_page = False, 0
+        """Whether it was asked which messages it holds, and the number to ask on with."""
         self.told: dict[tuple[int, bytes], None] = {}
         """The matches that it was told of, by the cookie of its query."""
         self.subscriptions = 0

@@ -15,6 +15,8 @@ from .envelope import PAYLOAD_BYTES_MAX, Packet
 from .greeting import EXTVERSION_BYTES_MAX, Version, encode_extversion, read_extversion, read_version
 
 SMALL_BYTES_MAX = 1_024
+MESSAGES_BYTES_MAX = 32 << 20
+"""A Nexa node answers a request for ids in one packet, however long the messages are."""
 MALFORMED_CODE = 1
 _U64 = Struct("<Q")
 
@@ -71,7 +73,7 @@ PAYLOADS: Mapping[str, int] = {
     "capdinfo": SMALL_BYTES_MAX,
     "capdinv": 2 * commands.INV_IDS_MAX * ID_BYTES,
     "capdgetmsg": 2 * commands.GET_IDS_MAX * ID_BYTES,
-    "capdmsg": PAYLOAD_BYTES_MAX,
+    "capdmsg": MESSAGES_BYTES_MAX,
     "capdq": SMALL_BYTES_MAX,
     "capdqreply": PAYLOAD_BYTES_MAX,
     "capdremove": SMALL_BYTES_MAX,

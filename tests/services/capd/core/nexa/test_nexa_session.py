@@ -164,7 +164,7 @@ WRONG: list[tuple[str, bytes, Reason, str]] = [
         "length bomb",
         Packet("capdmsg").encoded(REGTEST)[:16] + b"\xff" * 8,
         reasons.BAD_PACKET,
-        "capdmsg has a payload of 4294967295 bytes; the limit is 4194304",
+        "capdmsg has a payload of 4294967295 bytes; the limit is 33554432",
     ),
     (
         "length bomb of what is not known",
