@@ -332,8 +332,10 @@ def _address_of(stream: trio.SocketStream) -> str:
 def _cause(error: OSError) -> str:
     """Return why no stream could be opened: trio raises one error for all addresses of a name."""
     causes = error.__cause__
-    first = causes.exceptions[0] if isinstance(causes, BaseExceptionGroup) else error.__cause__
-    return words(first if isinstance(first, OSError) else error)
+    first = causes.exceptions[0] if isinstance(causes, BaseExceptionGroup) else causes
+    found = first if isinstance(first, OSError) else error
+    number = found.errno or 0  # of a name that is not found it is negative, and no errno
+    return words(OSError(number, os.strerror(number)) if number > 0 else found)
 
 
 def _host_port(rest: str) -> tuple[str, int]:

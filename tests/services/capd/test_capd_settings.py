@@ -1,0 +1,48 @@
+"""The settings of a pool's neighbours, as `config check` judges them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.capd.settings import CONNECT_MAX, Settings
+
+PLACE = "127.0.0.1:7228"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"network": "bitcoin"}, "Invalid enum value 'bitcoin'"),
+        ({"listen": "127.0.0.1"}, "matching regex"),
+        ({"listen": "127.0.0.1:0"}, "matching regex"),
+        ({"listen": "127.0.0.1:65536"}, "matching regex"),
+        ({"listen": "tcp://127.0.0.1:7228"}, "matching regex"),
+        ({"connect": PLACE}, "Expected `array`"),
+        ({"connect": ["::1:7228"]}, "matching regex"),
+        ({"connect": [PLACE, ""]}, "matching regex"),
+    ],
+)
+def test_what_has_the_wrong_form_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=said):
+        msgspec.convert(given, Settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "said"),
+    [
+        ({"connect": (PLACE, PLACE)}, "connect", "a neighbour is named twice"),
+        ({"connect": (PLACE,), "listen": PLACE}, "connect", "is where this pool listens itself"),
+        ({"connect": tuple(f"a:{port}" for port in range(1, 18))}, "connect", f"at most {CONNECT_MAX} are dialled"),
+    ],
+)
+def test_what_a_form_cannot_check(given: dict[str, Any], name: str, said: str) -> None:
+    [(found, text)] = Settings(**given).problems()
+    assert found == name and said in text
+
+
+def test_what_is_right_is_taken() -> None:
+    given = {"network": "testnet", "listen": "[::1]:7230", "connect": ["node.example:7230", "10.0.0.1:65535"]}
+    assert list(msgspec.convert(given, Settings).problems()) == []
