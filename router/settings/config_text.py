@@ -265,7 +265,7 @@ class Schema(Generic[T]):
         if not near and key in self._elsewhere:
             near = [self._elsewhere[key]]
         if not near:
-            near = get_close_matches(key, known, n=1, cutoff=0.4)
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
         if near:
             return f"unknown key `{name}`; did you mean `{near[0]}`?"
         return f"unknown key `{name}`; known here: {', '.join(known)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +11,13 @@ import click
 
 from router.cli.exits import Exit, Failure
 from router.core.wire.codec import Malformed
+from router.core.wire.text import hex_fault
 from services.capd.core.message import ID_BYTES
 from services.capd.core.pattern import KEY_BYTES, Pattern
 
 FILE_BYTES_MAX = 1 << 30
 DATA_BYTES_MAX = 900_000
 NAME = "capd"
-_HEX = re.compile(r"([0-9a-fA-F]{2})*")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,8 +28,8 @@ def name_option(command: Function) -> Function:
 
 def hex_of(text: str, name: str) -> bytes:
     """Return the bytes that a hexadecimal argument stands for; else end the command."""
-    if not _HEX.fullmatch(text):
-        raise Failure(Exit.USAGE, f"{name} {text[:60]!r} is not hexadecimal; write two digits a byte")
+    if fault := hex_fault(text):
+        raise Failure(Exit.USAGE, f"{name} {text[:60]!r} {fault}")
     return bytes.fromhex(text)
 
 

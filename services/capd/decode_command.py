@@ -13,6 +13,7 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit
 from router.cli.output import say_json
 from router.core.wire.codec import Malformed
+from router.core.wire.text import hex_fault
 from services.capd.command_input import read_file
 from services.capd.core.message import CapdMessage, read_message
 from services.capd.core.pool_file import messages_in
@@ -45,12 +46,13 @@ def decode(messages: tuple[str, ...], at: int | None, files: tuple[Path, ...], a
 def _found(messages: tuple[str, ...], files: tuple[Path, ...]) -> Iterator[CapdMessage | Malformed]:
     lines = messages if messages or files else (line.strip() for line in sys.stdin if line.strip())
     for text in lines:
+        if fault := hex_fault(text):
+            yield Malformed(f"{text[:60]!r} {fault}")
+            continue
         try:
             yield read_message(bytes.fromhex(text))
         except Malformed as error:
             yield error
-        except ValueError:
-            yield Malformed(f"{text[:60]!r} is not hexadecimal; write two digits a byte")
     for path in files:
         try:
             yield from messages_in(read_file(path))

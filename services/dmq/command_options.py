@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from router.cli.exits import Exit, Failure
+from router.core.wire.text import hex_fault
 from services.dmq.core.chain_time import GENESIS_BYTES_MAX, MAINNET, BadGenesis, ChainTime, read_genesis
 from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import Terms, network_of
 from services.dmq.core.revision import REVISIONS, Revision
 
 FILE_BYTES_MAX = 64 << 20
-_HEX = re.compile(rb"([0-9a-fA-F]{2})+")
+_DIGITS = re.compile(rb"[0-9a-fA-F]+")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,6 +50,14 @@ def network_option(command: Function) -> Function:
     return click.option(
         "--network", type=_NetworkType(), default="mainnet", show_default=True, metavar="NAME|MAGIC",
         help=f"{', '.join(MAGICS)}, or the magic of the network's DMQ nodes.",
+    )(command)  # fmt: skip
+
+
+def home_network_option(command: Function) -> Function:
+    return click.option(
+        "--network", type=_NetworkType(), metavar="NAME|MAGIC",
+        help=f"{', '.join(MAGICS)}, or the magic of the network's DMQ nodes. Default: that of this home's node, if it "
+        "has one, else mainnet.",
     )(command)  # fmt: skip
 
 
@@ -103,12 +112,20 @@ def messages_of(arguments: Sequence[str]) -> Iterator[bytes]:
     for argument in arguments:
         path = Path(argument)
         if argument != "-" and not _is_file(path):
-            if not _HEX.fullmatch(argument.encode(errors="surrogateescape")):
-                text = f"{argument[:60]!r} is neither a file nor hexadecimal"
-                raise Failure(Exit.USAGE, f"{text}; give a message as HEX or as FILE")
-            yield bytes.fromhex(argument)
+            yield _message_in(argument)
             continue
         yield from _messages_in(read_file(path), path)
+
+
+def _message_in(argument: str) -> bytes:
+    """Return the message that an argument gives in hex."""
+    fault = hex_fault(argument)
+    if fault and _DIGITS.fullmatch(argument.encode(errors="surrogateescape")):
+        raise Failure(Exit.USAGE, f"{argument[:60]!r} is no file, and as a message in hex it {fault}")
+    if fault or not argument:
+        text = f"{argument[:60]!r} is neither a file nor hexadecimal"
+        raise Failure(Exit.USAGE, f"{text}; give a message as HEX or as FILE")
+    return bytes.fromhex(argument)
 
 
 def _messages_in(data: bytes, path: Path) -> Iterator[bytes]:
@@ -117,10 +134,13 @@ def _messages_in(data: bytes, path: Path) -> Iterator[bytes]:
     lines = data.split()
     if not lines:
         raise Failure(Exit.USAGE, f"{path} is empty; give a file that holds a message")
-    if all(map(_HEX.fullmatch, lines)):
-        yield from (bytes.fromhex(line.decode()) for line in lines)
-    else:
+    if not all(map(_DIGITS.fullmatch, lines)):
         yield data
+        return
+    for number, line in enumerate(lines, 1):
+        if fault := hex_fault(line.decode()):
+            raise Failure(Exit.USAGE, f"message {number} in {path} {fault}")
+        yield bytes.fromhex(line.decode())
 
 
 def _is_file(path: Path) -> bool:

@@ -15,21 +15,24 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json
 from router.cli.services import ask_service
 from router.client.errors import ClientError
+from router.settings.config import load
+from router.settings.config_text import ConfigError
 from services.dmq.client.connection import DmqError, HandshakeRefused, connect
 from services.dmq.command_options import (
     chain_of,
     genesis_option,
-    network_option,
+    home_network_option,
     read_file,
     revision_option,
     socket_option,
 )
 from services.dmq.core.diagnosis import Facts, Finding, findings
-from services.dmq.core.networks import Terms
+from services.dmq.core.networks import Terms, name_of, network_of
 from services.dmq.core.revision import Revision
 from services.dmq.core.stake import STAKE_BYTES_MAX
 from services.dmq.node_commands import name_option
 
+MAINNET = "mainnet"
 REPLIES_MAX = 1000
 ASKED_S = 30.0
 """Most seconds for which the node is asked for messages."""
@@ -46,11 +49,11 @@ _MARKS = {True: "ok", False: "WRONG", None: "-"}
 )
 @name_option
 @revision_option
-@network_option
+@home_network_option
 @genesis_option
 @json_option
 def doctor(
-    socket: Path, stake: Path | None, name: str, revision: Revision, network: Terms, genesis: Path | None,
+    socket: Path, stake: Path | None, name: str, revision: Revision, network: Terms | None, genesis: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Check a node: clock, socket, network, genesis, stake, certificates, consumers.
@@ -58,10 +61,14 @@ def doctor(
     It may be any DMQ node; of one that does not run in this home, its clock and consumers are not checked. Exit code 1
     if something is wrong.
     """
+    status = _status(name)
+    if network is None:
+        network = _network_of_home(name, status)
     silence, refusal, messages = trio.run(_asked, socket, network.magic, revision)
     facts = Facts(
-        str(socket), _mode(socket), silence, refusal, messages, _status(name), _clock(),
+        str(socket), _mode(socket), silence, refusal, messages, status, _clock(),
         None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
+        name_of(network.magic),
     )  # fmt: skip
     found = findings(facts, revision, chain_of(network, genesis), time.time())
     if as_json:
@@ -94,6 +101,18 @@ def _status(name: str) -> Any:
         return ask_service(invocation().home, name, "status")
     except (ClientError, Failure):
         return None
+
+
+def _network_of_home(name: str, status: Any) -> Terms:
+    """Return the network of the home's DMQ service: as it runs, else as it is configured; without one, mainnet."""
+    if status is not None:
+        return network_of(str(status["magic"]))
+    home = invocation().chosen_home
+    try:
+        options = load(home.config_path)[0].services.get(name, {}) if home.holds_node else {}
+        return network_of(str(options.get("network", MAINNET)))
+    except (ConfigError, ValueError):  # `config check` says what is wrong with it
+        return network_of(MAINNET)
 
 
 def _clock() -> Any:

@@ -13,8 +13,7 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import serve_with
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.networks import network_of
+from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 
 MAGIC = "--dmq-network-magic"
@@ -93,7 +92,7 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str])
     if file is not None or "--local-socket" in typed:
         found["local_socket"] = _unix(config.local_socket)
     if file is not None or MAGIC in typed:
-        found["network"] = next((name for name, magic in MAGICS.items() if magic == config.magic), str(config.magic))
+        found["network"] = name_of(config.magic)
     if file is not None and (genesis := Path(file).parent / config.genesis).exists():
         found["genesis"] = str(genesis.absolute())
     if config.metrics:

@@ -73,6 +73,15 @@ def short(value: str | bytes) -> str:
     return text if len(text) <= keep else text[:keep] + "…"
 
 
+def hex_fault(text: str) -> str:
+    """Return why the text does not stand for bytes in hexadecimal, "" if it does."""
+    if not _is_hex(text):
+        return "is not hexadecimal; write two digits a byte"
+    if len(text) % 2:
+        return f"has an odd number of hexadecimal digits, {len(text)}; write two digits a byte"
+    return ""
+
+
 def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
     """Return a peer's text fit to be printed: no control or invisible characters, at most `bytes_max` bytes of
     UTF-8."""

@@ -38,7 +38,8 @@ class Finding(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts for the checks. `mode`: the socket file's, None if there is none; `silence`: why the node could not be
-    asked; `refusal`: its answer to the handshake; `status`, `clock`: answers of the home's node, None if none runs."""
+    asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
+    answers of the home's node, None if none runs."""
 
     socket: str
     mode: int | None
@@ -49,6 +50,7 @@ class Facts:
     clock: Mapping[str, Any] | None = None
     stake_file: bytes | None = None
     stake_at_s: float = 0.0
+    network: str = "mainnet"
 
 
 def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) -> list[Finding]:
@@ -103,8 +105,9 @@ def _magic(facts: Facts) -> Finding:
     if facts.mode is None or not _is_socket(facts.mode) or facts.silence:
         return Finding("magic", None, "not checked: nobody answers at the socket", "see to the socket first")
     if facts.refusal:
-        return Finding("magic", False, facts.refusal, "give signers, aggregators and the node the same network")
-    return Finding("magic", True, "the node takes the network's clients")
+        remedy = "name the node's network with --network; signers and aggregators need the same"
+        return Finding("magic", False, f"asked as a client of {facts.network}: {facts.refusal}", remedy)
+    return Finding("magic", True, f"the node takes clients of {facts.network}")
 
 
 def _genesis(messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:

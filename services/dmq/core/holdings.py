@@ -42,7 +42,7 @@ class Holdings:
     ) -> None:
         self._kept = kept
         self._encoding = encoding
-        self._magic = magic
+        self.magic = magic
         self.mempool = Mempool(limits)
         self.authentication = Authentication(topic, encoding)
         self.cursors: dict[str, Cursor] = {}
@@ -102,13 +102,13 @@ class Holdings:
             yield from self.cursor(name)
 
     def _take_state(self, state: rows.State) -> None:
-        if (state.encoding, state.magic) != (self._encoding.name, self._magic):
+        if (state.encoding, state.magic) != (self._encoding.name, self.magic):
             said = f"the directory holds messages of network {state.magic} in {state.encoding}, and the configuration "
-            said += f"names network {self._magic} and {self._encoding.name}; correct it, or give the service another "
+            said += f"names network {self.magic} and {self._encoding.name}; correct it, or give the service another "
             raise OtherNode(f"{said}name, and so a directory of its own")
 
     def _state(self) -> c.Keep:
-        return c.Keep(STATE, rows.encode_state(rows.State(self._encoding.name, self._magic, self.mempool.last)))
+        return c.Keep(STATE, rows.encode_state(rows.State(self._encoding.name, self.magic, self.mempool.last)))
 
     # -- messages ------------------------------------------------------------------------------------------
 

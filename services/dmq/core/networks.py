@@ -27,6 +27,11 @@ def network_of(text: str) -> Terms:
     return Terms(int(text), NETWORKS[known] if known else None)
 
 
+def name_of(magic: int) -> str:
+    """Return the network's name, or its magic as text."""
+    return next((name for name, known in MAGICS.items() if known == magic), str(magic))
+
+
 def consumers_of(entries: Iterable[str]) -> dict[str, str]:
     """Return the URL of each named consumer's socket; raise `ValueError` for a name or a socket given twice."""
     found: dict[str, str] = {}

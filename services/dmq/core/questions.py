@@ -59,6 +59,7 @@ class Questions:
         mempool, stake = holdings.mempool, holdings.authentication.stake
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
         return {
+            "magic": holdings.magic,
             "mempool": {"messages": len(mempool), "bytes": mempool.bytes},
             "accepted": holdings.counts[ACCEPTED],
             "rejected": rejected,

@@ -145,6 +145,7 @@ def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:
             "line 2: unknown key `node.idle_close_s`; did you mean `link.idle_close_s`?",
         ),
         ("[verify]\nzzz = 1", "line 2: unknown key `verify.zzz`; known here: verifiers"),
+        ("[verify]\nvirus = 1", "line 2: unknown key `verify.virus`; known here: verifiers"),
         ("limits.window_messages = -3", "line 1: limits.window_messages is -3; it must be at least 1"),
         ("[queues]\nshare_percent = 101", "line 2: queues.share_percent is 101; it must be at most 100"),
         ("[link]\nping_s = 0.5", "line 2: link.ping_s is 0.5; it must be at least 1"),

@@ -48,9 +48,11 @@ def test_what_is_no_message_is_said_line_by_line() -> None:
     case = CASES[1]
     code, found = decode("--json", "--at", 1_700_000_000, "00", input="")
     assert code == 1 and found == [{"error": "the data ends within the creation time: 8 bytes are needed, 0 are left"}]
-    code, found = decode("--at", 1_700_000_000, input=f"{case['wire']}\n\nxyz\n")
+    code, found = decode("--at", 1_700_000_000, input=f"{case['wire']}\n\nxyz\nabc\n")
     assert code == 1 and found[0] == shown(case, "0")
-    assert found[1] == {"error": "'xyz' is not hexadecimal; write two digits a byte"} and len(found) == 2
+    assert found[1] == {"error": "'xyz' is not hexadecimal; write two digits a byte"}
+    odd = "'abc' has an odd number of hexadecimal digits, 3; write two digits a byte"
+    assert found[2] == {"error": odd} and len(found) == 3
 
 
 def test_a_file_of_the_reference(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_rejected_message_ends_with_4() -> None:
 
 WRONG: list[tuple[tuple[str, ...], str]] = [
     (("verify", "nothing"), "'nothing' is neither a file nor hexadecimal; give a message as HEX or as FILE"),
-    (("verify", "abc"), "neither a file nor hexadecimal"),
+    (("verify", "abc"), "is no file, and as a message in hex it has an odd number of hexadecimal digits, 3; write two"),
     (("verify", "{empty}"), "is empty; give a file that holds a message"),
     (("verify", "{home}"), "Is a directory; name a file that can be read"),
     (("verify", "--pools", "{empty}", "00"), "the stake file is not whole, or no stake snapshot"),

@@ -44,7 +44,7 @@ WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
     ({"mode": stat.S_IFREG | 0o600}, 0, "socket", "dmq is no socket", "name the node's socket"),
     ({"mode": stat.S_IFSOCK | 0o666}, 0, "socket", "every user of this machine", "?mode=660&group=NAME"),
     ({"silence": "nobody listens"}, 0, "socket", "nobody listens", "start the node"),
-    ({"refusal": "the magic is 1"}, 0, "magic", "the magic is 1", "the same network"),
+    ({"refusal": "the magic is 1"}, 0, "magic", "asked as a client of mainnet: the magic is 1", "need the same"),
     ({}, 2 * PERIOD_S, "genesis", "KES period 1432 by clock and genesis, and 1430 of 3 of 3", "own Shelley genesis"),
     ({"status": {"stake": {**STAKE, "age_s": None, "problem": "none"}, "consumers": []}}, 0, "stake", "none", "anew"),
     ({"status": {"stake": {**STAKE, "is_of_epoch": False}, "consumers": []}}, 0, "stake", "of another epoch", "anew"),
