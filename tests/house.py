@@ -54,7 +54,7 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-_CONTRACT = "contract|at_doors|between_nodes|catching_up|kept_reading|kept_rows|nearby|own_key|pages|parts"
+_CONTRACT = "contract|at_doors|between_nodes|catching_up|kept_reading|kept_rows|nearby|own_key|pages|parts|warning"
 PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/({_CONTRACT})\.py")
 RULES_KNOW = re.compile(rf"router\.(core\..*|service(\.({_CONTRACT}))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")

@@ -35,6 +35,17 @@ def know_reasons(home: Home) -> None:
             continue  # `config check` says what is wrong with it; its reasons are shown by number
 
 
+def written_settings(home: Home, name: str) -> Mapping[str, Any]:
+    """Return the settings of a service as the home's configuration has them; none if it has none or cannot be read."""
+    from router.settings.config import load
+    from router.settings.config_text import ConfigError
+
+    try:
+        return load(home.config_path)[0].services.get(name, {}) if home.holds_node else {}
+    except ConfigError:  # `config check` says what is wrong with it
+        return {}
+
+
 def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
     """Run the node of the chosen home with this service, as `router serve` does. `settings` override those in the
     configuration, which is not changed. A home that is created now contains them, and listens on its owner's socket

@@ -39,6 +39,7 @@ from router.service.nearby import (
     WriteAtEnd,
 )
 from router.service.own_key import Attest, Attested
+from router.service.warning import Warn
 
 __all__ = [
     "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
@@ -46,7 +47,7 @@ __all__ = [
     "Heard", "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen",
     "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled",
     "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Settles", "Setup", "Signed", "Started", "Tick",
-    "Unconnected", "Unreached", "Wake", "Wanted", "Write", "WriteAtEnd", "kept_under", "kept_values",
+    "Unconnected", "Unreached", "Wake", "Wanted", "Warn", "Write", "WriteAtEnd", "kept_under", "kept_values",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -81,10 +82,8 @@ class Chance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept.
-
-    `kept` always shows the last commit; `chance` is the randomness that rules may use.
-    """
+    """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept, as of
+    the last commit; `chance` is the randomness that rules may use."""
 
     name: str
     key: PublicKey
@@ -343,7 +342,7 @@ class Wake:
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
     | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial | ListHeld
-    | Attest | CaughtUp | Connect
+    | Attest | CaughtUp | Connect | Warn
 )  # fmt: skip
 
 

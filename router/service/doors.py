@@ -27,18 +27,16 @@ from router.core.wire.errors import RouterError
 from router.service.contract import Came, Connect, Interfaces, Opened, Unconnected
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
+from router.service.stream_reading import READ_BYTES_MAX, Readers, Reading
 from router.transport.contract import Stream, StreamBroken
 from router.transport.sockets import words
 
-READ_BYTES_MAX = 64 * 1024
 STREAMS_MAX = 256
 """Most streams open at one door; further ones are closed at once."""
 UNIX_PATH_BYTES_MAX = 107
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
 """Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
-AHEAD_MAX = 2
-"""Chunks of one stream that were read, and what follows from them is not carried out; then no more is read of it."""
 CONNECT_S = 10.0
 """Seconds that a stream opened for the rules may take to be connected."""
 LINGER_S = 10.0
@@ -59,8 +57,7 @@ class DoorError(RouterError):
 class _Peer:
     """A stream at a door. `handed`: once it was handed over, the bytes that go first.
 
-    `waiting`, `unsent`: what could not be written at once, and its bytes. `ahead`: how many chunks were read of which
-    what follows is not carried out."""
+    `waiting`, `unsent`: what could not be written at once, and its bytes."""
 
     stream: trio.SocketStream
     nursery: trio.Nursery
@@ -69,21 +66,6 @@ class _Peer:
     waiting: deque[bytes] = field(default_factory=deque)
     unsent: int = 0
     is_closing: bool = False
-    ahead: int = 0
-    room: trio.Event | None = None
-
-    def carried_out(self) -> None:
-        """Hear that what follows from a chunk was carried out."""
-        self.ahead -= 1
-        if self.room is not None:
-            self.room.set()
-
-    async def until_carried_out(self, most: int) -> None:
-        """Wait until what follows from all chunks but `most` was carried out."""
-        while self.ahead > most:
-            self.room = trio.Event()
-            await self.room.wait()
-        self.room = None
 
 
 class Doors:
@@ -105,6 +87,7 @@ class Doors:
         self._datagrams: dict[str, trio.socket.SocketType] = {}
         self._addresses: dict[tuple[str, str], tuple[object, ...]] = {}
         self._peers: dict[tuple[str, str], _Peer] = {}
+        self._readers = Readers()
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -114,6 +97,7 @@ class Doors:
         """Open each door; raises `DoorError` for the first that cannot be opened. `admits` judges datagrams of
         multicast doors."""
         self._nursery = nursery
+        nursery.start_soon(self._readers.run)
         for door, url in doors.items():
             if not url:
                 continue
@@ -210,7 +194,7 @@ class Doors:
                 peer = self._peers[door, name] = _Peer(stream, nursery)
                 self._changed(Opened(door, name, _address_of(stream), tag))
                 with peer.reading:
-                    await self._read(door, name, peer)
+                    await self._reading(door, name, stream).until_end()
                 if peer.handed is not None:
                     await self._pass_on(stream, peer.handed)
                 else:
@@ -219,23 +203,10 @@ class Doors:
         finally:
             self._peers.pop((door, name), None)
 
-    async def _read(self, door: str, name: str, peer: _Peer) -> None:
-        """Let the rules hear what comes; of `AHEAD_MAX` chunks what follows may be still to be carried out."""
-        fd = peer.stream.socket.fileno()
-        while True:
-            await trio.lowlevel.wait_readable(fd)
-            try:
-                data = os.read(fd, READ_BYTES_MAX)
-            except BlockingIOError:
-                continue
-            except OSError:  # it is broken, which ends it
-                return
-            if not data:
-                await peer.until_carried_out(0)
-                return
-            peer.ahead += 1
-            self._hear(Came(door, name, data), peer.carried_out)
-            await peer.until_carried_out(AHEAD_MAX - 1)
+    def _reading(self, door: str, name: str, stream: trio.SocketStream) -> Reading:
+        """Return what lets the rules hear what comes from a peer."""
+        hear = self._hear
+        return Reading(self._readers, stream.socket.fileno(), lambda data, done: hear(Came(door, name, data), done))
 
     async def _write_out(self, peer: _Peer) -> None:
         """Write what waits for a peer; the task lasts no longer than that."""

@@ -24,6 +24,7 @@ from router.service import contract as c
 from router.service.alarm import Alarm
 from router.service.deed_checks import answer_of, event_of
 from router.service.doors import Doors, admit_all
+from router.service.gathering import Gathering
 from router.service.host import Place, Service
 from router.service.jobs import Jobs
 from router.service.passing import copied_to
@@ -116,6 +117,7 @@ class RulesHost(Service):
         self._kind = rules
         self._heard: deque[tuple[c.Heard, Received | Done | None]] = deque()
         self._work = trio.Event()
+        self._gathering: Gathering | None = None
         self._room = trio.lowlevel.ParkingLot()
         self._alarm = Alarm(lambda: self.hear(c.Tick()))
         self._sending = Sending(self.hear, lambda: self._work.set())
@@ -130,6 +132,7 @@ class RulesHost(Service):
         self._jobs = Jobs(self._computed)
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
         self._settled: Callable[[c.Now], list[c.Deed]] | None = getattr(self._rules, "settled", None)
+        self._gathering = Gathering() if self._settled is not None else None
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
         self.place.on_open()
@@ -147,6 +150,8 @@ class RulesHost(Service):
             await self._work.wait()
             self._work = trio.Event()
             while self._heard or self._sending.has_many_sent:
+                if self._gathering is not None:
+                    await self._gathering.until_enough(len(self._heard))
                 await self._cycle()
 
     # -- hearing -------------------------------------------------------------------------------------------
@@ -155,6 +160,8 @@ class RulesHost(Service):
         """Let the rules hear this: a message that was `received`, or what somebody wants to know to be carried out."""
         self._heard.append((heard, source))
         self._work.set()
+        if self._gathering is not None:
+            self._gathering.came(len(self._heard))
 
     async def _until_room(self) -> None:
         while len(self._heard) >= WAITING_MAX:
@@ -200,6 +207,7 @@ class RulesHost(Service):
 
     async def _cycle(self) -> None:
         cycle, failed = Cycle(), None
+        events = min(len(self._heard), CYCLE_HEARD_MAX)
         for _ in range(CYCLE_HEARD_MAX):
             if not self._heard:
                 break
@@ -222,6 +230,8 @@ class RulesHost(Service):
             failed = failed or (None, error)
         self._room.unpark_all()
         await self._commit_and_carry_out(cycle)
+        if self._gathering is not None:
+            self._gathering.ended(events)
         if failed is not None:
             await self._fail(*failed)
 
@@ -313,6 +323,8 @@ class RulesHost(Service):
                 self._alarm.set(at_s)
             case c.Attest(tag=tag):
                 self.hear(c.Attested(tag, self.place.key.sign(deed.signed())))
+            case c.Warn(text):
+                self.warn(text)
             case c.Pull() | c.DialBack():
                 self.nursery.start_soon(self._ask.do, deed)
             case c.PullFrom():

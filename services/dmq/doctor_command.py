@@ -13,10 +13,8 @@ from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json
-from router.cli.services import ask_service
+from router.cli.services import ask_service, written_settings
 from router.client.errors import ClientError
-from router.settings.config import load
-from router.settings.config_text import ConfigError
 from services.dmq.client.connection import DmqError, HandshakeRefused, connect
 from services.dmq.command_options import (
     chain_of,
@@ -107,11 +105,9 @@ def _network_of_home(name: str, status: Any) -> Terms:
     """Return the network of the home's DMQ service: as it runs, else as it is configured; without one, mainnet."""
     if status is not None:
         return network_of(str(status["magic"]))
-    home = invocation().chosen_home
     try:
-        options = load(home.config_path)[0].services.get(name, {}) if home.holds_node else {}
-        return network_of(str(options.get("network", MAINNET)))
-    except (ConfigError, ValueError):  # `config check` says what is wrong with it
+        return network_of(str(written_settings(invocation().chosen_home, name).get("network", MAINNET)))
+    except ValueError:  # `config check` says what is wrong with it
         return network_of(MAINNET)
 
 

@@ -42,7 +42,10 @@ def stake_file(argument: bytes) -> bytes:
             data = file.read(STAKE_BYTES_MAX + 1)
     except OSError as error:
         raise BadStake(f"the stake file {path} cannot be read: {error.strerror}; see to it") from None
-    return encoded(read_stake(data, changed_ns / 10**9), changed_ns)
+    try:
+        return encoded(read_stake(data, changed_ns / 10**9), changed_ns)
+    except BadStake as error:
+        raise BadStake(f"{path}: {error}") from None
 
 
 def stake_command(argument: bytes) -> bytes:

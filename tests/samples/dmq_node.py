@@ -35,6 +35,7 @@ class Host:
         self.now = c.Now(NOW.wall_s, NOW.mono_s)
         self.kept: dict[bytes, bytes] = {}
         self.notes: list[c.Note] = []
+        self.warnings: list[str] = []
         self.clients: dict[tuple[str, str], Client] = {}
         self.waiting: list[c.Compute] = []
         self.computes = True
@@ -65,6 +66,8 @@ class Host:
                 self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})
             elif isinstance(deed, c.Note):
                 self.notes.append(deed)
+            elif isinstance(deed, c.Warn):
+                self.warnings.append(deed.text)
         for deed in deeds:
             if isinstance(deed, c.Write) and (client := self.clients.get((deed.door, deed.peer))):
                 client.hear(deed.data)

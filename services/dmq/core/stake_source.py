@@ -94,7 +94,7 @@ class StakeSource:
             return []
         self._is_asking = False
         if heard.error:
-            return self._failed(heard.error, now)
+            return self._failed(heard.error.removeprefix("BadStake: "), now)
         if heard.result:
             return self._learned(*_STAKE.decode(heard.result), now)
         self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else COMMAND_S)
@@ -117,7 +117,9 @@ class StakeSource:
         if error == self.problem:
             return []
         self.problem = error
-        return [c.Note("dmq_stake", fields={"problem": error[:500]})]
+        has_one = self._holdings.authentication.stake is not None
+        then = "the stake that was read before stays" if has_one else "until it can be read, every message is refused"
+        return [c.Note("dmq_stake", fields={"problem": error[:500]}), c.Warn(f"{error}; {then}")]
 
     def _is_of_another_epoch(self, now: c.Now) -> bool:
         authentication = self._holdings.authentication

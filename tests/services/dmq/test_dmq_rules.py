@@ -174,6 +174,8 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     node.compute()
     assert node.events("dmq_rejected")[-1].reason == reasons.STAKE_MISSING
     assert node.ask("status")["stake"]["problem"] == "it is half a file"
+    node.pass_time(10)
+    assert node.warnings == ["it is half a file; until it can be read, every message is refused"]  # once
     node.stake, node.computes = stake, True
     node.pass_time(10)
     assert node.ask("status")["stake"] | {"age_s": 0} == {"age_s": 0, "pools": 3, "is_of_epoch": True, "problem": ""}
