@@ -104,7 +104,8 @@ class Admission:
         most = min(self._at_once_max, AT_ONCE_IN_DOUBT) if is_in_doubt else self._at_once_max
         if self._under_way or len(self._candidates) > most:
             return []
-        found = [self._decided(one, self._checker.fault(one.check), now) for one in self._candidates]
+        faults = self._checker.faults([one.check for one in self._candidates])
+        found = [self._decided(one, fault, now) for one, fault in zip(self._candidates, faults, strict=True)]
         self._candidates.clear()
         return found
 

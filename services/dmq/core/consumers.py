@@ -7,7 +7,7 @@ goes out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from router.service import contract as c
@@ -31,6 +31,7 @@ class Consumers:
         self._holdings = holdings
         self._holders: dict[str, Talk] = {}
         self._blocked: dict[Talk, None] = {}
+        self._shared: dict[tuple[int, ...], tuple[n.Message, bytes]] = {}  # blocking replies by their numbers
 
     def __repr__(self) -> str:
         return f"<Consumers: {len(self._holders)} named are connected, {len(self._blocked)} wait>"
@@ -54,7 +55,9 @@ class Consumers:
 
     def wake(self) -> list[Talk]:
         """Answer the requests that blocked and for which there are messages now; return their connections."""
-        return [talk for talk in list(self._blocked) if self._answer(talk)]
+        found = [talk for talk in list(self._blocked) if self._answer(talk)]
+        self._shared.clear()
+        return found
 
     def ended(self, talk: Talk) -> None:
         """Handle the consumer's end of the protocol: the last reply counts as not acknowledged."""
@@ -118,12 +121,24 @@ class Consumers:
         if not found and isinstance(talk.waiting, _BLOCKING):
             self._blocked[talk] = None
             return False
-        reply = self._reply(talk, found)
+        if isinstance(talk.waiting, _BLOCKING):
+            reply = self._shared_reply(talk, found)
+        else:
+            reply = self._reply(talk, found), b""
         self._forget(talk)
-        talk.say(n.NUMBER, reply)
+        talk.say(n.NUMBER, *reply)
         return True
 
-    def _reply(self, talk: Talk, found: list[Row]) -> n.Message:
+    def _shared_reply(self, talk: Talk, found: Sequence[Row]) -> tuple[n.Message, bytes]:
+        """Return the reply to a request that blocks, and its bytes: the same for all consumers that stand there."""
+        numbers = self._cursor(talk).offered
+        shared = self._shared.get(numbers)
+        if shared is None:
+            reply = self._reply(talk, found)
+            shared = self._shared[numbers] = reply, talk.revision.notification.encode(reply)
+        return shared
+
+    def _reply(self, talk: Talk, found: Sequence[Row]) -> n.Message:
         wires = self._holdings.wires(found)
         if isinstance(talk.waiting, n.MsgNextMessages):
             return n.MsgHasMessages(wires) if wires else n.MsgNoMessages()

@@ -7,7 +7,7 @@ somebody asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .mempool import Mempool, Row
@@ -49,11 +49,11 @@ class Cursor:
             self._pass(found)
         return found
 
-    def reply(self, mempool: Mempool) -> list[Row]:
+    def reply(self, mempool: Mempool) -> tuple[Row, ...]:
         """Return the messages of the next reply, none if there are none; `offered` then holds their numbers."""
         assert not self.offered, "the last reply is acknowledged or broken off before the next"
-        rows = self._once_more(mempool) or list(_fitting(mempool.after(self.last), self.most))
-        self.offered = tuple(row.number for row in rows)
+        rows = self._once_more(mempool) or mempool.page(self.last, self.most, REPLY_BYTES_MAX)
+        self.offered = tuple([row.number for row in rows])
         return rows
 
     def broke_off(self) -> int | None:
@@ -84,10 +84,10 @@ class Cursor:
         self.set_aside = [one for one in self.set_aside if one not in gone]
         self.again = [one for one in self.again if one not in gone]
 
-    def _once_more(self, mempool: Mempool) -> list[Row]:
+    def _once_more(self, mempool: Mempool) -> tuple[Row, ...]:
         """Return the first live message of those to be given again."""
         rows = (mempool.get(number) for number in self.again)
-        return [row for row in rows if row is not None][:1]
+        return tuple([row for row in rows if row is not None][:1])
 
     def _pass(self, numbers: tuple[int, ...]) -> None:
         """Continue after these numbers."""
@@ -95,13 +95,3 @@ class Cursor:
             self.again.remove(numbers[0])
         else:
             self.last = numbers[-1]
-
-
-def _fitting(rows: Iterator[Row], most: int) -> Iterator[Row]:
-    """Yield as many rows as fit one reply, at least one."""
-    size = 0
-    for count, row in enumerate(rows):
-        size += row.size
-        if count and (count == most or size > REPLY_BYTES_MAX):
-            return
-        yield row

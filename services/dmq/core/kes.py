@@ -19,6 +19,8 @@ PAIR_BYTES = 2 * KEY_BYTES
 SIGNATURE_KES_BYTES = SIGNATURE_BYTES + DEPTH * PAIR_BYTES
 SECRET_BYTES = KEY_BYTES + DEPTH * (KEY_BYTES + PAIR_BYTES)
 _USED = bytes(KEY_BYTES)
+_FROM_THE_ROOT = [(level, level * PAIR_BYTES) for level in range(DEPTH - 1, -1, -1)]
+"""The levels of a path, and where the pair of each lies."""
 
 
 class KesPath(NamedTuple):
@@ -48,9 +50,9 @@ def leaf_of(path: KesPath) -> bytes | None:
     key, period, pairs = path
     if not 0 <= period < PERIODS or len(pairs) != DEPTH * PAIR_BYTES:
         return None
-    for level in range(DEPTH - 1, -1, -1):
-        pair = pairs[level * PAIR_BYTES : (level + 1) * PAIR_BYTES]
-        if _digest(pair) != key:
+    for level, at in _FROM_THE_ROOT:
+        pair = pairs[at : at + PAIR_BYTES]
+        if blake2b(pair, digest_size=KEY_BYTES).digest() != key:
             return None
         key = pair[KEY_BYTES:] if period >> level & 1 else pair[:KEY_BYTES]
     return key

@@ -24,6 +24,8 @@ from .certificate import PoolId
 from .fault import Fault, Rejected
 from .signed_message import SignedMessage
 
+PAGES_MAX = 64
+"""Most pages that are remembered until the next change."""
 DEAD_MAX = 1024
 """Most rows of dead messages that are kept in addition to as many as are live."""
 
@@ -75,6 +77,7 @@ class Mempool:
         self._rows = _Rows()
         self._by_id: dict[bytes, int | tuple[int, ...]] = {}
         self._by_second: dict[int, array[int]] = {}
+        self._pages: dict[tuple[int, int], tuple[Row, ...]] = {}
         self.bytes = 0
         self.last = 0
         """The number of the message that was taken last."""
@@ -143,6 +146,16 @@ class Mempool:
         """Yield the live messages with numbers above this one, in order."""
         return self._rows.after(number)
 
+    def page(self, number: int, most: int, bytes_max: int) -> tuple[Row, ...]:
+        """Return the first live messages behind this number, at most `most` of at most `bytes_max` bytes, but at least
+        one; found once for all consumers that stand there, as long as nothing changes."""
+        found = self._pages.get((number, most))
+        if found is None:
+            if len(self._pages) == PAGES_MAX:
+                self._pages.clear()
+            found = self._pages[number, most] = tuple(_fitting(self.after(number), most, bytes_max))
+        return found
+
     def live_by_pool(self) -> list[tuple[PoolId, int]]:
         """Return how many messages of each pool are live."""
         return [(pool, share.messages) for pool, share in self._shares.items() if share.messages]
@@ -164,6 +177,7 @@ class Mempool:
         share.peers_at = (*share.peers_at, row.peers_at)[-self._limits.paced_max :]
         self.bytes += row.size
         self.last = row.number
+        self._pages.clear()
         former = self._numbers(row.id)
         self._by_id[row.id] = (*former, row.number) if former else row.number
         self._rows.add(row, share.pool)
@@ -175,6 +189,7 @@ class Mempool:
         if rest:
             self._by_id[row.id] = rest
         self._rows.remove(row.number)
+        self._pages.clear()
         self.bytes -= row.size
         share = self._shares[row.pool]
         share.messages -= 1
@@ -235,6 +250,16 @@ class _Rows:
         for column in (self._numbers, self._sizes, self._expiries, self._peers_at, self._ids, self._pools):
             column[:] = _picked(column, live)
         self._dead = 0
+
+
+def _fitting(rows: Iterator[Row], most: int, bytes_max: int) -> Iterator[Row]:
+    """Yield as many rows as fit one reply, at least one."""
+    size = 0
+    for count, row in enumerate(rows):
+        size += row.size
+        if count and (count == most or size > bytes_max):
+            return
+        yield row
 
 
 def _picked(column: Any, places: list[int]) -> Any:

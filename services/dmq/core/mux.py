@@ -185,14 +185,14 @@ class Multiplexer:
 
     def __init__(self) -> None:
         self._turns: deque[int] = deque()  # the protocols' numbers, as in a head
-        self._waiting: dict[int, bytearray] = {}
+        self._waiting: dict[int, tuple[bytes, int]] = {}  # what waits of each, and how much of it was sent
 
     def __repr__(self) -> str:
         return f"<Multiplexer with {len(self)} bytes for {len(self._turns)} protocols>"
 
     def __len__(self) -> int:
         """Return how many bytes of messages wait; the protocols' turns bound this number."""
-        return sum(map(len, self._waiting.values()))
+        return sum(len(message) - at for message, at in self._waiting.values())
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -201,19 +201,20 @@ class Multiplexer:
         numbered = _numbered(channel)
         waiting = self._waiting.get(numbered)
         if waiting is None:
-            waiting = self._waiting[numbered] = bytearray()
+            self._waiting[numbered] = message, 0
             self._turns.append(numbered)
-        waiting += message
+        else:
+            self._waiting[numbered] = waiting[0] + message, waiting[1]
 
     def take(self, clock_us: int, payload_bytes_max: int = SENT_BYTES_MAX) -> bytes:
         """Return the next SDU, or b"" if nothing waits; `clock_us`: a clock that never steps, in microseconds."""
         if not self._turns:
             return b""
         numbered = self._turns.popleft()
-        waiting = self._waiting[numbered]
-        payload = bytes(waiting[:payload_bytes_max])
-        if len(payload) < len(waiting):
-            del waiting[:payload_bytes_max]
+        message, at = self._waiting[numbered]
+        payload = message[at : at + payload_bytes_max]
+        if at + payload_bytes_max < len(message):
+            self._waiting[numbered] = message, at + payload_bytes_max
             self._turns.append(numbered)
         else:
             del self._waiting[numbered]

@@ -12,7 +12,7 @@ them, and read in either form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -147,14 +147,15 @@ DMQ_TABLE: Table = {
 
 
 class Notification(NamedTuple):
-    """A revision of the protocol: its table, the two halves of its codec, and the beginning of a loose message, if
-    there is one."""
+    """A revision of the protocol: its table, the two halves of its codec, the beginning of a loose message, if there is
+    one, and the requests that always have the same bytes."""
 
     name: str
     table: Table
     encode: Callable[[Message], bytes]
     decode: Callable[[bytes], Message]
     loose: bytes = b""
+    requests: Mapping[bytes, Message] = {}
 
 
 def _encode_cip(message: Message) -> bytes:
@@ -248,12 +249,15 @@ def _decode_dmq(data: bytes) -> Message:
     return found
 
 
+_DMQ_REQUESTS: Mapping[bytes, Message] = {
+    _encode_dmq(one): one for one in (MsgRequestMessagesNonBlocking(), MsgRequestMessagesBlocking())
+}
 REVISIONS = {
     one.name: one
     for one in (
         Notification("cip-29ffe0e", CIP_TABLE, _encode_cip, _decode_cip),
         Notification("overview-2025-04", OVERVIEW_TABLE, _encode_overview, _decode_overview),
-        Notification("dmq", DMQ_TABLE, _encode_dmq, _decode_dmq, LOOSE_REPLY),
+        Notification("dmq", DMQ_TABLE, _encode_dmq, _decode_dmq, LOOSE_REPLY, _DMQ_REQUESTS),
     )
 }
 

@@ -109,14 +109,14 @@ class Session:
         """Return the messages that `data` completes; raise `RemoteProtocolError`, with earlier ones in `before`."""
         return self._collected(self._hear(data, now_s))
 
-    def say(self, number: int, message: Any) -> list[Heard]:
-        """Queue a message, and return those that were waiting for this turn to pass.
+    def say(self, number: int, message: Any, encoded: bytes = b"") -> list[Heard]:
+        """Queue a message, and return those that were waiting for this turn to pass. `encoded`: it, if that is known.
 
         Raises `LocalProtocolError` out of turn, and `RemoteProtocolError` like `hear`.
         """
         talk = self._talks[number]
         talk.machine.step(self._we, message)
-        self._multiplexer.add((number, self._we), talk.encode(message))
+        self._multiplexer.add((number, self._we), encoded or talk.encode(message))
         self._follow(number, message)
         return self._collected(self._waiting(number))
 
@@ -142,18 +142,27 @@ class Session:
 
     def _hear(self, data: bytes, now_s: float) -> Iterator[Heard]:
         for (number, _), payload in self._demultiplexer.feed(data, now_s):
-            if number == submission.NUMBER and (whole := self._submitted(payload)) is not None:
+            if (whole := self._whole(number, payload)) is not None:
                 yield whole
                 continue
             self._talks[number].inbox.add(payload)
             yield from self._waiting(number)
 
-    def _submitted(self, payload: bytes) -> Heard | None:
-        """Return the submitted message that an SDU holds, all of it and nothing else, as nearly all do; None: whatever
-        it holds is to be cut out of its protocol's bytes."""
-        talk = self._talks[submission.NUMBER]
+    def _whole(self, number: int, payload: bytes) -> Heard | None:
+        """Return the submitted message or the request that an SDU holds, all of it and nothing else, as nearly all do;
+        None: whatever it holds is to be cut out of its protocol's bytes."""
+        talk = self._talks[number]
         if talk.inbox or talk.machine.agency is not self._peer or self.ends:
             return None
+        if number == submission.NUMBER:
+            return self._submitted(talk, payload)
+        request = self._revision.notification.requests.get(payload) if number == notification.NUMBER else None
+        if request is None:
+            return None
+        talk.machine.step(self._peer, request)
+        return Heard(number, request)
+
+    def _submitted(self, talk: _Talk, payload: bytes) -> Heard | None:
         if not payload.startswith(submission.SUBMITS) or len(payload) > talk.machine.bytes_max:
             return None
         try:

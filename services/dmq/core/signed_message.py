@@ -11,7 +11,6 @@ encoding is configured, never guessed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
@@ -41,8 +40,7 @@ DEPLOYED, OLDER, SEEDS = BodyBounds(90, 2000), BodyBounds(0, 2000), BodyBounds(3
 """The bounds of dmq-node 0.7, of earlier nodes (which had none; the upper one is ours), and of the seeds."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedMessage:
+class SignedMessage(NamedTuple):
     """A message as received. Parts that its encoding lacks are None."""
 
     wire: bytes

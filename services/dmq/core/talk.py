@@ -53,10 +53,11 @@ class Talk:
         except RemoteProtocolError as error:
             self._stop(error)
 
-    def say(self, number: int, message: Any) -> None:
-        """Queue an answer, and handle the messages that the client sent ahead of it."""
+    def say(self, number: int, message: Any, encoded: bytes = b"") -> None:
+        """Queue an answer, and handle the messages that the client sent ahead of it. `encoded`: it, if that is
+        known."""
         try:
-            self.heard += self.session.say(number, message)
+            self.heard += self.session.say(number, message, encoded)
         except RemoteProtocolError as error:
             self._stop(error)
 
@@ -79,10 +80,10 @@ class Talk:
         if not (self.session.has_to_write or self.fault or self.session.ends):
             return []
         clock_us = int(now_s * 1e6) & 0xFFFFFFFF
-        data = self.session.take(clock_us)
+        sdus: list[bytes] = []
         while more := self.session.take(clock_us):
-            data += more
-        deeds: list[c.Deed] = [c.Write(self.door, self.peer, data)] if data else []
+            sdus.append(more)
+        deeds: list[c.Deed] = [c.Write(self.door, self.peer, b"".join(sdus))] if sdus else []
         if self.fault or self.session.ends:
             deeds.append(c.Write(self.door, self.peer, b""))
         return deeds

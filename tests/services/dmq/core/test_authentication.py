@@ -118,7 +118,7 @@ class Broken:
         self.of.take(message_of(self.old), NOW)
         message = message_of(self.pool)
         certificate = replace(message.certificate, signature=self.old.certificate.signature)
-        self.message = replace(message, id=bytes(32), certificate=certificate, kes_period=START_PERIOD + 62,
+        self.message = message._replace(id=bytes(32), certificate=certificate, kes_period=START_PERIOD + 62,
                                kes_signature=bytes(448))  # fmt: skip
         self.at = Moment(EXPIRES_AT + 0.5, NOW.mono_s + 59.9)
         self.is_known = True
@@ -146,7 +146,7 @@ class Broken:
         ]
 
     def change(self, **parts: Any) -> None:
-        self.message = replace(self.message, **parts)
+        self.message = self.message._replace(**parts)
 
 
 def test_the_order_of_checks_is_the_references() -> None:

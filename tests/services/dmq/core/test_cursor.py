@@ -27,7 +27,7 @@ def test_each_request_acknowledges_the_last_reply() -> None:
     while cursor.requested() or not got or cursor.lag(of):
         got += numbers(cursor.reply(of))
     assert got == list(range(1, 251))
-    assert (cursor.lag(of), cursor.reply(of), repr(cursor)) == (0, [], "<Cursor at 250, 0 offered, 0 set aside>")
+    assert (cursor.lag(of), cursor.reply(of), repr(cursor)) == (0, (), "<Cursor at 250, 0 offered, 0 set aside>")
 
 
 def test_a_reply_is_bounded_and_never_empty_while_something_waits() -> None:
@@ -86,7 +86,7 @@ def test_what_is_set_aside_can_be_given_again() -> None:
     assert cursor.set_aside == [4, 5] and not cursor.give_again(3)
     assert cursor.give_again(5) and cursor.lag(of) == 1
     assert numbers(cursor.reply(of)) == [5]
-    assert cursor.requested() == (5,) and cursor.last == 10 and cursor.reply(of) == []
+    assert cursor.requested() == (5,) and cursor.last == 10 and cursor.reply(of) == ()
     assert cursor.give_again(4)
     assert consume(cursor, of, {4}) == ([], [4], 3), "it is set aside once more"
     cursor.forget([4])
