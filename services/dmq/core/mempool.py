@@ -1,7 +1,7 @@
 """The live messages, in the order in which they were taken, within limits (CIP-137, "Message invalidation").
 
 No message itself is here: its bytes and its row are on disk under its number. The rows to be written are returned as
-`Row`s; after a restart they are loaded again. A row costs some 250 bytes of memory.
+`Row`s; after a restart they are loaded again. A row costs some 160 bytes of memory.
 
 Pace: other nodes refuse a pool's second message within a minute, and signers never repeat one. So a local message that
 comes early is taken, given to consumers at once, and offered to peers only when they would take it.
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from .authentication import Moment
 from .certificate import PoolId
 from .fault import Fault, Rejected
-from .signed_message import SignedMessage
+from .id_index import IdIndex
+from .signed_message import ID_BYTES, SignedMessage
 
 PAGES_MAX = 64
 """Most pages that are remembered until the next change."""
@@ -75,7 +76,7 @@ class Mempool:
         self._limits = limits
         self._shares: dict[PoolId, _Share] = {}
         self._rows = _Rows()
-        self._by_id: dict[bytes, int | tuple[int, ...]] = {}
+        self._by_id = IdIndex(self._rows.id_of)
         self._by_second: dict[int, array[int]] = {}
         self._pages: dict[tuple[int, int], tuple[Row, ...]] = {}
         self.bytes = 0
@@ -90,7 +91,7 @@ class Mempool:
 
     def knows(self, message: SignedMessage) -> bool:
         """Whether the message's pool has a live message under its id."""
-        rows = map(self._rows.get, self._numbers(message.id))
+        rows = map(self._rows.get, self._by_id.numbers(message.id))
         return any(row is not None and row.pool == message.certificate.pool for row in rows)
 
     def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
@@ -162,11 +163,7 @@ class Mempool:
 
     def served(self, own_id: bytes) -> int | None:
         """Return the number of the message that peers get under this id: the latest."""
-        return max(self._numbers(own_id), default=None)
-
-    def _numbers(self, own_id: bytes) -> tuple[int, ...]:
-        found = self._by_id.get(own_id, ())
-        return found if isinstance(found, tuple) else (found,)
+        return max(self._by_id.numbers(own_id), default=None)
 
     def _add(self, row: Row) -> None:
         share = self._shares.get(row.pool)
@@ -178,16 +175,12 @@ class Mempool:
         self.bytes += row.size
         self.last = row.number
         self._pages.clear()
-        former = self._numbers(row.id)
-        self._by_id[row.id] = (*former, row.number) if former else row.number
         self._rows.add(row, share.pool)
+        self._by_id.add(row.id, row.number)
         self._by_second.setdefault(ceil(row.expires_at), array("Q")).append(row.number)
 
     def _remove(self, row: Row, wall_s: float) -> None:
-        rest = tuple(number for number in self._numbers(row.id) if number != row.number)
-        del self._by_id[row.id]
-        if rest:
-            self._by_id[row.id] = rest
+        self._by_id.remove(row.id, row.number)
         self._rows.remove(row.number)
         self._pages.clear()
         self.bytes -= row.size
@@ -206,7 +199,8 @@ class _Rows:
         self._sizes = array("I")
         self._expiries = array("d")
         self._peers_at = array("d")
-        self._ids: list[bytes] = []
+        self._ids = bytearray()
+        self._other_ids: dict[int, bytes] = {}  # those of another length than a digest's, by number
         self._pools: list[PoolId | None] = []
         self._dead = 0
 
@@ -219,12 +213,25 @@ class _Rows:
         self._sizes.append(row.size)
         self._expiries.append(row.expires_at)
         self._peers_at.append(row.peers_at)
-        self._ids.append(row.id)
+        if len(row.id) == ID_BYTES:
+            self._ids += row.id
+        else:
+            self._ids += bytes(ID_BYTES)
+            self._other_ids[row.number] = row.id
         self._pools.append(pool)
 
     def get(self, number: int) -> Row | None:
         place = bisect_left(self._numbers, number)
         return self._at(place) if place < len(self._numbers) and self._numbers[place] == number else None
+
+    def id_of(self, number: int) -> bytes:
+        """Return the id of a live message."""
+        return self._id_at(bisect_left(self._numbers, number))
+
+    def _id_at(self, place: int) -> bytes:
+        if self._other_ids and (other := self._other_ids.get(self._numbers[place])) is not None:
+            return other
+        return bytes(self._ids[ID_BYTES * place : ID_BYTES * (place + 1)])
 
     def after(self, number: int) -> Iterator[Row]:
         for place in range(bisect_right(self._numbers, number), len(self._numbers)):
@@ -233,7 +240,8 @@ class _Rows:
 
     def remove(self, number: int) -> None:
         place = bisect_left(self._numbers, number)
-        self._ids[place], self._pools[place] = b"", None
+        self._pools[place] = None
+        self._other_ids.pop(number, None)
         self._dead += 1
         if self._dead > len(self) + DEAD_MAX:
             self._pack()
@@ -243,11 +251,12 @@ class _Rows:
         if pool is None:
             return None
         times = self._expiries[place], self._peers_at[place]
-        return Row(self._numbers[place], self._ids[place], pool, self._sizes[place], *times)
+        return Row(self._numbers[place], self._id_at(place), pool, self._sizes[place], *times)
 
     def _pack(self) -> None:
         live = [place for place, pool in enumerate(self._pools) if pool is not None]
-        for column in (self._numbers, self._sizes, self._expiries, self._peers_at, self._ids, self._pools):
+        self._ids = bytearray().join([self._ids[ID_BYTES * place : ID_BYTES * (place + 1)] for place in live])
+        for column in (self._numbers, self._sizes, self._expiries, self._peers_at, self._pools):
             column[:] = _picked(column, live)
         self._dead = 0
 

@@ -142,3 +142,14 @@ def test_beside_a_simple_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert of.get(start) == simple.get(start)
         assert {one.id for one in MESSAGES if of.knows(one)} == {row.id for row in simple.values()}
     assert len(simple) > 5
+
+
+def test_ids_of_any_length_survive_those_that_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(m, "DEAD_MAX", 0)
+    of, pool, wall_s = Mempool(LIMITS), POOLS[0].id, NOW.wall_s
+    ids = [b"", bytes(31), b"i" * 32, b"j" * 64, b"k" * 32]
+    rows = [Row(number, own_id, pool, 100, wall_s + number, wall_s) for number, own_id in enumerate(ids, 1)]
+    of.restore(rows, 0)
+    assert list(of.after(0)) == rows and [of.served(one) for one in ids] == [1, 2, 3, 4, 5]
+    assert of.expire(wall_s + 3) == rows[:3] and list(of.after(0)) == rows[3:]
+    assert [of.served(one) for one in ids] == [None, None, None, 4, 5]
