@@ -47,7 +47,11 @@ BACKLOG_MESSAGES = 50_000
     "--verifiers", type=click.IntRange(0, 1024), help="Processes that check signatures; 0: the router itself."
 )
 @click.option("--unsynced", is_flag=True, help="Acknowledge messages before they are safe on disk.")
-@click.option("--services", is_flag=True, help="Run the node with the services of a core that `router init` makes.")
+@click.option(
+    "--services",
+    is_flag=True,
+    help="Measure each transport on a node without services, then with those that `router init` names for a core.",
+)
 @click.option(
     "--drain",
     type=click.IntRange(10),
@@ -122,7 +126,10 @@ def bench(
                 rows = [scenarios.idle(made, one, idle) for one in transports or ("tls",)]
             else:
                 shape = Shape(publishers, subscribers, stalled, duplicates, messages)
-                rows = [_one(made, one, shape, status.update) for one in transports or ("unix", "tls")]
+                nodes = [replace(made, services=one) for one in ((False, True) if services else (False,))]
+                rows = [
+                    _one(node, one, shape, status.update) for one in transports or ("unix", "tls") for node in nodes
+                ]
     except RigFailed as error:
         raise click.ClickException(str(error)) from None
     if as_json:

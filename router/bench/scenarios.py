@@ -111,7 +111,7 @@ async def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, An
     frames = count * shape.repeat
     rate = frames / (ended - began)
     return {
-        "transport": transport, "sync": bench.synced, "publishers": shape.publishers,
+        "transport": transport, "services": bench.services, "sync": bench.synced, "publishers": shape.publishers,
         "subscribers": shape.subscribers, "stalled": shape.stalled, "repeat": shape.repeat,
         "lost": sum(one["lost"] for one in read), "doubled": sum(one["doubled"] for one in read),
         "refused": sum(len(one["refused"]) for one in wrote),

@@ -16,7 +16,7 @@ from router.client.joins import Joins
 from router.core.link.custody import Outgoing
 from router.core.link.session import Ended, Event, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items
-from router.core.wire.admin import Answer, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.admin import SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Carried, Control, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey
@@ -179,7 +179,7 @@ class AppEnd:
 
 def _decoded(body: bytes) -> Control | Inquiry | Answer | Wanted | Hinted | Redemption:
     if is_inquiry(body):
-        return decode_inquiry(body)
+        return decode_inquiry(body, SERVICE_BYTES_MAX)
     if is_hint(body):
         return decode_hint(body)
     if is_redemption(body):

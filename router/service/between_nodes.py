@@ -5,7 +5,7 @@ See `router.service.contract`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from router.core.wire.crypto import MessageId, PublicKey
@@ -42,6 +42,17 @@ class PulledFrom:
     group: PublicKey
     id: MessageId
     state: PullState
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Apps of this node have published in a group of `IdsOnly`: the ids, joined, and runs of (expiry minute, number of
+    ids). `left_out`: messages before these whose ids are not told, since too many waited."""
+
+    group: PublicKey
+    ids: bytes = field(repr=False)
+    expiries: tuple[tuple[int, int], ...]
+    left_out: int = 0
 
 
 # -- deeds ----------------------------------------------------------------------------------------------------------
@@ -82,3 +93,15 @@ class Confirm:
     group: PublicKey
     wanted: bool
     success: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class IdsOnly:
+    """Get `Published` instead of the messages that apps of this node publish in a joined group, or, unless `on`, the
+    messages again; a `Join` of the group ends it.
+
+    While there is nobody else to give them to, the messages come all the same. What was published just before a crash
+    is perhaps not told; `ListHeld` has it."""
+
+    group: PublicKey
+    on: bool = True

@@ -23,7 +23,7 @@ from router.core.wire.hint import Hinted
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
 from router.service.at_doors import Came, Connect, Hand, Opened, Unconnected, Write
-from router.service.between_nodes import Confirm, Forward, Passed, PulledFrom, PullFrom
+from router.service.between_nodes import Confirm, Forward, IdsOnly, Passed, Published, PulledFrom, PullFrom
 from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld, SaidCaughtUp
 from router.service.kept_reading import kept_under, kept_values
 from router.service.nearby import (
@@ -43,11 +43,12 @@ from router.service.warning import Warn
 
 __all__ = [
     "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
-    "Computed", "Confirm", "Connect", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand",
-    "Heard", "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen",
-    "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish", "Pull", "PullFrom", "Pulled",
-    "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent", "Settles", "Setup", "Signed", "Started", "Tick",
-    "Unconnected", "Unreached", "Wake", "Wanted", "Warn", "Write", "WriteAtEnd", "kept_under", "kept_values",
+    "Computed", "Confirm", "Connect", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant",
+    "Hand", "Heard", "HeldIds", "Hinted", "IdsOnly", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked",
+    "ListHeld", "Listen", "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish",
+    "Published", "Pull", "PullFrom", "Pulled", "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent",
+    "Settles", "Setup", "Signed", "Started", "Tick", "Unconnected", "Unreached", "Wake", "Wanted", "Warn", "Write",
+    "WriteAtEnd", "kept_under", "kept_values",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -176,7 +177,7 @@ class Tick:
 Heard = (
     Started | Message | Asked | Opened | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted
     | Signed | Tick | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | SaidCaughtUp
-    | Attested | Unconnected
+    | Attested | Unconnected | Published
 )  # fmt: skip
 
 
@@ -342,7 +343,7 @@ class Wake:
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
     | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial | ListHeld
-    | Attest | CaughtUp | Connect | Warn
+    | Attest | CaughtUp | Connect | Warn | IdsOnly
 )  # fmt: skip
 
 

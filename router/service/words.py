@@ -37,6 +37,8 @@ def request_of(deed: c.Deed) -> tuple[str, dict[str, Any]] | None:
         case c.CaughtUp(group, at_s, missing, of, heard):
             said = {"group": group.hex(), "at_s": at_s, "missing": missing, "of": of}
             return admin.CAUGHT_UP, {**said, "heard": [one.hex() for one in heard]}
+        case c.IdsOnly(group, on):
+            return admin.IDS_ONLY, {"group": group.hex(), "on": on}
         case c.ListHeld(group, after):
             return admin.HELD, {"group": group.hex(), "after": after}
         case _:
@@ -68,6 +70,10 @@ def heard(inquiry: admin.Inquiry) -> c.Heard | None:
         case admin.SAID_CAUGHT_UP:
             found = json.loads(inquiry.argument)
             return c.SaidCaughtUp(_key(found["group"]), found["at_s"], _key(found["app"]))
+        case admin.PUBLISHED:
+            found = json.loads(inquiry.argument)
+            runs = tuple([(minute, count) for minute, count in found["expiries"]])
+            return c.Published(_key(found["group"]), base64.b64decode(found["ids"]), runs, found["left_out"])
         case admin.UNREACHED:
             found = json.loads(inquiry.argument)
             return c.Unreached(_key(found["key"]), found["text"], found["let_in"])

@@ -52,12 +52,12 @@ class PubSub:
     def __init__(self, setup: c.Setup) -> None:
         self._first = judge(setup.kept, setup.name, VERSION, FORMS)
         settings: Settings = setup.settings
-        is_leaf = settings.mode == "leaf"
+        is_leaf = self._is_leaf = settings.mode == "leaf"
         self.known, self.others = Known(setup.key), Others()
         limits = None if is_leaf else OverlayLimits(period_s=settings.period_s, fast_s=min(1.0, settings.period_s))
         partners = Partners(setup, self.known, self.others, limits)
         copies = ForwardingLimits(settings.fanout, settings.failover_s, settings.large_bytes)
-        dissemination = Dissemination(setup, self.known, self.others, copies, is_leaf=is_leaf)
+        dissemination = self._dissemination = Dissemination(setup, self.known, self.others, copies, is_leaf=is_leaf)
         shown = Shown(self.known, self.others)
         self.parts: tuple[Part, ...] = (partners, dissemination, shown)
         self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
@@ -80,4 +80,17 @@ class PubSub:
             return []  # the message comes, or it does not
         deeds = [*self._first, *self._parts.hear(heard, now)]
         self._first = []
+        if self.known.moved:
+            deeds += self._tell_moved(now)
         return [*deeds, *self._parts.go_on(self._comparing, now)] if self.known.back else deeds
+
+    def _tell_moved(self, now: c.Now) -> list[c.Deed]:
+        """Have the router tell ids of what is published here while nobody needs the bytes, which a leaf never does."""
+        deeds, topics = list[c.Deed](), self.known.topics
+        for group in [one for one in self.known.moved if one in topics]:
+            is_alone = topics[group].is_alone
+            deeds.append(c.IdsOnly(group, self._is_leaf or is_alone))
+            if not (self._is_leaf or is_alone):
+                self._dissemination.hurry(group, now)
+        self.known.moved.clear()
+        return [*deeds, *self._parts.go_on(self._dissemination, now)]

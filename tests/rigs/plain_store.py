@@ -154,7 +154,8 @@ class PlainStore:
         if parcel.stored:
             disk.parcels[parcel.first] = parcel
             disk.due[parcel.first] = min(parcel.deadlines)
-            if parcel.kind == MULTICAST and self._service in parcel.recipients and self._limits.history_s:
+            is_carried = parcel.recorded or self._service in parcel.recipients
+            if parcel.kind == MULTICAST and is_carried and self._limits.history_s:
                 end_s = min(expiry_s(max(parcel.expiries)), parcel.at_s + self._limits.history_s)
                 disk.carried[parcel.first] = end_s
             for recipient in parcel.recipients:

@@ -35,6 +35,7 @@ from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
 from .plans import ForUs, Plans, plan_key
+from .published import PublishedIds
 from .queues import Queues
 from .revocation import end_route
 from .routes import Route, Routes
@@ -68,7 +69,7 @@ class Acceptance:
         outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
         for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
         overhear: Callable[[Link, Row, bytes, Now], None], uplinks: Callable[[], tuple[bytes, ...]],
-        is_met: Callable[[bytes], bool], as_history: AsHistory,
+        is_met: Callable[[bytes], bool], as_history: AsHistory, published: PublishedIds,
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
@@ -82,6 +83,7 @@ class Acceptance:
         self._door = door
         self._limits = limits
         self._as_history = as_history
+        self._published = published
         self._for_us = for_us
         self._overhear = overhear
         self._uplinks = uplinks
@@ -265,6 +267,9 @@ class Acceptance:
             for recipient in parcel.recipients:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._pending.changes.parcels.append(parcel)
+            if self._published.takes(parcel):
+                parcel.recorded = True
+                self._published.note(parcel)
             self._note_accepted(batch.link, parcel, now, room.full + left_out)
             self._delivery.offer(parcel, now)
 

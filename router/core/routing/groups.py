@@ -25,6 +25,7 @@ class Groups:
     def __init__(self, pubsub: bytes | None = None) -> None:
         self._pubsub = pubsub
         self._declined: set[bytes] = set()
+        self._ids_only: set[bytes] = set()
         self._members: dict[bytes, dict[bytes, Subscription]] = {}
         self._joined: dict[bytes, set[bytes]] = {}
         self.revision = 0
@@ -52,7 +53,11 @@ class Groups:
         return frozenset(self._joined.get(subscriber, ()))
 
     def add(self, subscription: Subscription) -> bool:
-        """Join, replacing an earlier JOIN of the subscriber, and return whether anything changed."""
+        """Join, replacing an earlier JOIN of the subscriber, and return whether anything changed.
+
+        A JOIN of the pub/sub service asks for whole messages, until it says otherwise."""
+        if subscription.subscriber == self._pubsub:
+            self.tell_ids(subscription.group, False)
         members = self._members.setdefault(subscription.group, {})
         if members.get(subscription.subscriber) == subscription:
             return False
@@ -66,6 +71,8 @@ class Groups:
         members = self._members.get(group, {})
         if members.pop(subscriber, None) is None:
             return False
+        if subscriber == self._pubsub:
+            self._ids_only.discard(group)
         if not members:
             del self._members[group]
             self._declined.discard(group)
@@ -95,6 +102,22 @@ class Groups:
         if group in self._members:
             self._declined.add(group)
             self.revision += 1
+
+    def tell_ids(self, group: bytes, on: bool) -> bool:
+        """Record whether the pub/sub service, if it has joined, is told the ids of what apps of this node publish,
+        instead of being given the messages; return whether it is."""
+        before = group in self._ids_only
+        if on and self._pubsub in self._members.get(group, ()):
+            self._ids_only.add(group)
+        else:
+            self._ids_only.discard(group)
+        after = group in self._ids_only
+        self.revision += before is not after
+        return after
+
+    def told_ids(self, group: bytes) -> bytes | None:
+        """Return the pub/sub service if it is told ids of this group; else None."""
+        return self._pubsub if group in self._ids_only else None
 
     def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:
         """Whether the group's messages stay on this node (R-C14).

@@ -31,7 +31,8 @@ class Parcel:
 
     `blob` holds their frames without VIA, message i ending at byte `ends[i]`; `ids` is count * 32 bytes; `deadlines`
     are Unix seconds. `via` is the neighbour to name to local services, None if a local service sent the messages.
-    Unless `stored`, only the ids are kept (ttl 0); unless `indexed`, not even the ids.
+    Unless `stored`, only the ids are kept (ttl 0); unless `indexed`, not even the ids. `recorded`: it is kept as
+    history, though the pub/sub service is no recipient.
     """
 
     first: int
@@ -50,6 +51,7 @@ class Parcel:
     deadlines: array[int]
     stored: bool = True
     indexed: bool = True
+    recorded: bool = field(default=False, compare=False)
     _local: tuple[bytes, array[int]] | None = field(default=None, repr=False, compare=False)
 
     @property

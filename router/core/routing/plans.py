@@ -151,6 +151,8 @@ class Routing:
         ]  # fmt: skip
         if published_here and not self._is_kept_here(group, neighbour):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
+        if standing is Standing.LOCAL and len(recipients) > 1 and (service := self._told_ids(group)) in recipients:
+            recipients = [one for one in recipients if one != service]
         if not recipients and group == neighbour and group in directory.services:
             return FOR_US  # this router is in the group of each of its services, and hears it there
         return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
@@ -168,6 +170,11 @@ class Routing:
         """Whether the pub/sub service is connected, and about to join a group that has just become wanted (R-C27)."""
         service = self._groups.awaited(group)
         return service is not None and self._connected(service) is Standing.LOCAL
+
+    def _told_ids(self, group: bytes) -> bytes | None:
+        """Return the pub/sub service if it is connected and told the ids of this group in place of its messages."""
+        service = self._groups.told_ids(group)
+        return service if service is not None and self._connected(service) is Standing.LOCAL else None
 
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
         """Whether the message stays on this node (R-C14).

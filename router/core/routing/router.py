@@ -42,6 +42,7 @@ from .owed import Damaged, Due, Owed
 from .own_advertisement import OwnAdvertisement
 from .parcel import Parcel
 from .plans import Plans, Routing
+from .published import PublishedIds
 from .pulls import Pulls
 from .purges import Purge, Purges
 from .queues import Queues
@@ -97,9 +98,10 @@ class Router:
             directory, self.links, self.groups, self.seen, self._pending, self.door, as_history, limits.pulls, say
         )
         self.catch_ups = CatchUps(directory, self.links, self.groups, say)
+        self._published = PublishedIds(directory, self.links, self.groups, say)
         self._services = ServiceWords(
             directory, book, self.links, self.pulls, self.catch_ups, self._pending, change, met, say,
-            OwnAdvertisement(key, directory, book),
+            OwnAdvertisement(key, directory, book), self._published,
         )  # fmt: skip
         self.guests = Guests(
             directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite,
@@ -112,7 +114,7 @@ class Router:
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
             self._pending, self.door, limits.acceptance, self._membership.hear, self._membership.overhear,
-            lambda: directory.uplinks, directory.is_met, as_history,
+            lambda: directory.uplinks, directory.is_met, as_history, self._published,
         )  # fmt: skip
         self.witness = Witness(directory, self.links, self._pending)
         self._recover(recovered, now)
@@ -389,6 +391,7 @@ class Router:
         """Return the decisions of this cycle, after adding fetches for open windows and what recipients missed."""
         self._delivery.fetch_what_is_wanted()
         self._outcomes.tell_missed()
+        self._published.tell(now)
         return self._pending.take()
 
     def take_effects(self) -> list[Effect]:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
-from router.core.wire.admin import CAUGHT_UP, Answer, Inquiry
+from router.core.wire.admin import CAUGHT_UP, IDS_ONLY, Answer, Inquiry
 from router.core.wire.crypto import InvalidKey, PublicKey
 from router.core.wire.reasons import REASON_MAX, Reason
 
@@ -26,11 +26,12 @@ from .directory import DISCOVERY, OF_CLIENTS, PUBSUB, WHY, Directory, Neighbour
 from .effects import Dial, ListenFor, Now, Pending, ServiceAnswered
 from .links import Link, Links
 from .own_advertisement import CannotAdvertise, OwnAdvertisement
+from .published import PublishedIds
 from .pulls import PULL, Pulls
 
 LEARN, GRANT, AGREE, NOTE, ANSWER = "learn", "grant", "agree", "note", "answer"
 ADVERTISE, LISTEN, DIAL = "advertise", "listen", "dial"
-WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE, LISTEN, DIAL, CAUGHT_UP))
+WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE, LISTEN, DIAL, CAUGHT_UP, IDS_ONLY))
 NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
@@ -106,13 +107,14 @@ class ServiceWords:
         self, directory: Directory, book: Book, links: Links, pulls: Pulls, catch_ups: CatchUps, pending: Pending,
         change: Callable[[Callable[[], None], Now], None],
         met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], object],
-        own: OwnAdvertisement,
+        own: OwnAdvertisement, published: PublishedIds,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._book = book
         self._links = links
         self._pulls = pulls
         self._catch_ups = catch_ups
+        self._published = published
         self._own = own
         self._pending = pending
         self._change = change
@@ -129,7 +131,7 @@ class ServiceWords:
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
             LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, NOTE: self._note,
             ANSWER: self._answer, ADVERTISE: self._advertise, LISTEN: self._listen, DIAL: self._dial,
-            CAUGHT_UP: self._catch_ups.caught_up,
+            CAUGHT_UP: self._catch_ups.caught_up, IDS_ONLY: self._published.asked,
         }  # fmt: skip
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)

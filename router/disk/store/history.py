@@ -1,9 +1,9 @@
 """History: parcels of the groups that the pub/sub service takes part in, kept until they expire (R-C31).
 
-A parcel that is owed to that service is recorded when it is stored. Once it is owed to nobody, its bytes stay until its
-last message expires, for `history_s` at most; beyond `history_bytes_max` the oldest go first. Without a pub/sub service
-nothing is recorded. A message is found by its group's parcels, in the order of arrival, or by (expiry minute, id) in
-the duplicate index, which names the parcel.
+A parcel that is owed to that service, or of which it is told the ids, is recorded when it is stored. Once it is owed to
+nobody, its bytes stay until its last message expires, for `history_s` at most; beyond `history_bytes_max` the oldest go
+first. Without a pub/sub service nothing is recorded. A message is found by its group's parcels, in the order of
+arrival, or by (expiry minute, id) in the duplicate index, which names the parcel.
 
     history  group(32) first        -> empty
     carried  first                  -> _CARRIED: end, bytes, whether it is owed to nobody, group
@@ -66,8 +66,10 @@ class History:
         self.bytes = sum(_CARRIED.unpack(row)[1] for _, row in txn.cursor(self._carried))
 
     def note(self, txn: Any, parcel: Parcel) -> None:
-        """Record a parcel that is being stored, if the pub/sub service is among its recipients."""
-        if self.service is None or self.service not in parcel.recipients or parcel.destination is not None:
+        """Record a parcel that is being stored, if the pub/sub service gets its messages or their ids."""
+        if self.service is None or parcel.destination is not None:
+            return
+        if not (parcel.recorded or self.service in parcel.recipients):
             return
         if not (self._history_s and self._bytes_max):
             return

@@ -7,11 +7,11 @@ deeds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 from math import inf
-from struct import Struct
 from typing import Any
 
-from router.core.wire.crypto import KEY_BYTES, MessageId, PublicKey
+from router.core.wire.crypto import ID_BYTES, MessageId, PublicKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import read_header
 from router.core.wire.reasons import Reason
@@ -23,15 +23,14 @@ from services.pubsub.core.known import Known
 from services.pubsub.core.messages import Have
 from services.pubsub.core.minute_notes import MinuteNotes
 from services.pubsub.core.others import Others
+from services.pubsub.core.own_rows import OwnRows
 from services.pubsub.core.untaken import Own
 from services.pubsub.reasons import GONE, LIMIT, NOT_SHARED, NOT_TAKEN, UNANSWERED
 
 MINUTE_S = 60.0
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
-OWN = b"own/"
 COPY = "copy "
-_UNTIL = Struct(">Q")
 _OF_THIS_NODE = frozenset((
     Reason.QUEUE_FULL_NODE, Reason.DISK_FULL, Reason.INDEX_FULL, Reason.RATE_LIMITED, Reason.SHUTDOWN, Reason.INTERNAL,
     Reason.CLOCK_DOUBTED,
@@ -52,7 +51,7 @@ class Dissemination:
         self, setup: c.Setup, known: Known, others: Others, limits: f.ForwardingLimits | None = None, *,
         is_leaf: bool = False,
     ) -> None:  # fmt: skip
-        self._kept = setup.kept
+        self._rows = OwnRows(setup.kept)
         self._is_leaf = is_leaf
         self._known = known
         self._others = others
@@ -88,6 +87,8 @@ class Dissemination:
         match heard:
             case c.Message(group=group) if group in self._known.topics:
                 yield from self._came(heard, now)
+            case c.Published(group=group) if group in self._known.topics:
+                yield from self._published(heard, now)
             case c.Passed(tag, id, to, reason=None) if tag.startswith(COPY):
                 self._is_there(to)
                 yield from self._forward(self.forwarding.taken(id, to, now.mono_s))
@@ -102,7 +103,7 @@ class Dissemination:
             case c.Pulled(id=id, wire=wire):
                 yield from self._forward(self.forwarding.fetched(id, wire, now.mono_s))
             case c.Started():
-                self.forwarding.restore(self._remembered(), now.mono_s)
+                yield from self._forward(self.forwarding.restore(self._rows.load(), now.mono_s))
             case c.Wanted(group, wanted=False):
                 yield from self._forward(self.forwarding.left(group))
                 yield from self._mend(self.repair.left(group, now.mono_s))
@@ -132,6 +133,22 @@ class Dissemination:
         origin = f.Origin(via, is_member, until_s)
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
 
+    def _published(self, heard: c.Published, now: c.Now) -> Iterator[c.Deed]:
+        """Take note of messages that apps of this node have published while it has nobody to send them on to."""
+        raw = heard.ids
+        ids = [MessageId(raw[at : at + ID_BYTES]) for at in range(0, len(raw), ID_BYTES)]
+        topic, count = self._known.topics[heard.group], len(ids) + heard.left_out
+        topic.received, self.received = topic.received + count, self.received + count
+        self.repair.published(ids)
+        if not self._is_leaf:
+            ends = chain.from_iterable(repeat(expiry_s(minute), times) for minute, times in heard.expiries)
+            messages = list(zip(ids, ends, strict=True))
+            yield from self._forward(self.forwarding.published(heard.group, messages, heard.left_out, now.mono_s))
+
+    def hurry(self, group: PublicKey, now: c.Now) -> None:
+        """Send the messages of a topic that nobody has taken, as soon as this part gets its `Tick`."""
+        self.forwarding.hurry(group, now.mono_s)
+
     def _oldest_untaken(self, group: PublicKey, router: PublicKey) -> tuple[MessageId, Own] | None:
         return None if self._others.service_of(router) is None else self.forwarding.oldest_untaken(group)
 
@@ -148,12 +165,6 @@ class Dissemination:
             yield from self._mend(self.repair.not_asked(id, now.mono_s))
         elif state == "later":
             yield from self._mend(self.repair.postponed(id, now.mono_s))
-
-    def _remembered(self) -> Iterator[tuple[MessageId, Own]]:
-        for key, value in self._kept.items():
-            if key.startswith(OWN):
-                group, (until_s,) = PublicKey(value[:KEY_BYTES]), _UNTIL.unpack(value[KEY_BYTES:])
-                yield MessageId(key[len(OWN) :]), Own(group, until_s)
 
     def figures(self) -> dict[str, int]:
         """Return the counts of received, sent and repaired messages since the service started, and of those in
@@ -182,9 +193,13 @@ class Dissemination:
                 case f.Fetch(id, group):
                     yield c.Pull(group, id)
                 case f.Remember(id, own):
-                    yield c.Keep(OWN + id, own.group + _UNTIL.pack(int(own.until_s)))
+                    yield self._rows.remember(id, own)
+                case f.RememberRun(group, messages):
+                    yield from self._rows.remember_run(group, messages)
                 case f.Forget(id):
-                    yield c.Keep(OWN + id, None)
+                    yield from self._rows.forget(id)
+                case f.LeftOut(times):
+                    self._notes.count("pubsub_given_up", LIMIT, times=times)
                 case f.GaveUp(id, _, cause, tried, is_own):
                     if is_own:
                         yield from self._notes.note("pubsub_given_up", id, _WHY[cause], {"tried": tried})

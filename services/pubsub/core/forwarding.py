@@ -9,7 +9,7 @@ one event after the other and returns deeds. Duplicates do not come here, becaus
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
@@ -122,7 +122,20 @@ class GaveUp(NamedTuple):
     is_own: bool = False
 
 
-Deed = Copy | Announce | Silent | Fetch | Remember | Forget | GaveUp
+class RememberRun(NamedTuple):
+    """Keep over a restart that no neighbour has taken these messages of this node, each with its end."""
+
+    group: PublicKey
+    messages: Sequence[tuple[MessageId, float]]
+
+
+class LeftOut(NamedTuple):
+    """Report that so many messages of this node are not followed, as there is no room."""
+
+    times: int
+
+
+Deed = Copy | Announce | Silent | Fetch | Remember | RememberRun | Forget | GaveUp | LeftOut
 
 
 # -- what is under way ------------------------------------------------------------------------------------------------
@@ -211,6 +224,19 @@ class Forwarding:
             deeds.append(Remember(id, own) if kept else GaveUp(id, group, Cause.NO_ROOM, is_own=True))
         return [*deeds, *self._begin(id, _Pending(group, wire, origin), topic, now_s)]
 
+    def published(
+        self, group: PublicKey, messages: Sequence[tuple[MessageId, float]], left_out: int, now_s: float
+    ) -> list[Deed]:
+        """Take note of messages of this node by their ids and ends: they are fetched when they can be sent."""
+        fresh = [one for one in messages if one[0] not in self._untaken]
+        kept = self._untaken.add_run(group, fresh, now_s)
+        left_out += len(fresh) - len(kept)
+        return [*([RememberRun(group, kept)] if kept else ()), *([LeftOut(left_out)] if left_out else ())]
+
+    def hurry(self, group: PublicKey, now_s: float) -> None:
+        """Try the waiting messages of a topic at once, since it has a neighbour."""
+        self._untaken.hurry(group, now_s)
+
     def taken(self, id: MessageId, to: PublicKey, now_s: float) -> list[Deed]:
         """Record that a router has taken custody of its copy."""
         self._hear(to, now_s)
@@ -242,11 +268,15 @@ class Forwarding:
             return [Forget(id), GaveUp(id, own.group, Cause.GONE, is_own=True)]
         return self._begin(id, _Pending(own.group, wire, Origin(until_s=own.until_s)), topic, now_s)
 
-    def restore(self, kept: Iterable[tuple[MessageId, Own]], now_s: float) -> None:
-        """Load the messages kept by `Remember` before a restart: all of them are tried again."""
+    def restore(self, kept: Iterable[tuple[MessageId, Own]], now_s: float) -> list[Deed]:
+        """Load the messages kept by `Remember` and `RememberRun` before a restart: all of them are tried again."""
+        deeds: list[Deed] = []
         for id, own in kept:
             if self._untaken.add(id, own):
                 self._untaken.rest(id, now_s)
+            else:
+                deeds.append(Forget(id))
+        return deeds
 
     def left(self, group: PublicKey) -> list[Deed]:
         """Forget all messages of a topic that this node has left."""

@@ -47,17 +47,20 @@ class Topic:
     asked then had. Since the topic is wanted: `received`, messages that came for the first time, those of this node
     included; `copies`, copies of them sent to routers; `repaired`, messages that came because they were asked for.
     `lost`: routers that were live here and are not any more; `back`: the record of those that are live again, each with
-    the group.
+    the group; `moved`: the record of groups that got their first neighbour or lost their last.
     """
 
     __slots__ = (
-        "after", "back", "before", "caught_up_s", "copies", "group", "lost", "missing", "others", "received",
+        "after", "back", "before", "caught_up_s", "copies", "group", "lost", "missing", "moved", "others", "received",
         "repaired", "t",
     )  # fmt: skip
 
-    def __init__(self, group: PublicKey, back: set[Place] | None = None) -> None:
+    def __init__(
+        self, group: PublicKey, back: set[Place] | None = None, moved: set[PublicKey] | None = None
+    ) -> None:  # fmt: skip
         self.group = group
         self.back: set[Place] = set() if back is None else back
+        self.moved: set[PublicKey] = set() if moved is None else moved
         self.lost: set[PublicKey] = set()
         self.after: tuple[Neighbour, ...] = ()
         self.before: tuple[Neighbour, ...] = ()
@@ -68,6 +71,11 @@ class Topic:
 
     def __repr__(self) -> str:
         return f"<topic {self.group.hex()[:8]}: {len(self.neighbours)} neighbours>"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the topic has no neighbours."""
+        return not (self.after or self.before or self.others)
 
     @property
     def neighbours(self) -> dict[PublicKey, Neighbour]:
@@ -83,6 +91,8 @@ class Topic:
         earlier = self.neighbours.keys()
         self.after, self.before, self.others = after, before, others
         live = self.neighbours.keys()
+        if bool(earlier) is not bool(live):
+            self.moved.add(self.group)
         self.back |= {(self.group, router) for router in self.lost & live}
         self.lost = (self.lost | earlier) - live
         while len(self.lost) > LOST_MAX:
@@ -93,7 +103,8 @@ class Known:
     """The key of this service, that of its router once it has started, and the topics by the keys of their groups.
 
     `fell_silent`: routers that did not take or answer something, and must still be asked whether they are there.
-    `back`: neighbours that are live again in a topic, which must still be compared with them. `is_history(id)`: whether
+    `back`: neighbours that are live again in a topic, which must still be compared with them. `moved`: topics that are
+    new, have got their first neighbour or lost their last: the router must still be told. `is_history(id)`: whether
     a message was asked for as history, which is kept and not sent on. `oldest_untaken(group, router)`: the first
     message published here that no neighbour has taken yet, and that this router will be sent, as it is no leaf.
     """
@@ -104,6 +115,7 @@ class Known:
         "back",
         "fell_silent",
         "is_history",
+        "moved",
         "oldest_untaken",
         "router",
         "service",
@@ -116,6 +128,7 @@ class Known:
         self.topics: dict[PublicKey, Topic] = {}
         self.fell_silent: set[PublicKey] = set()
         self.back: set[Place] = set()
+        self.moved: set[PublicKey] = set()
         self.is_history: Callable[[MessageId], bool] = lambda _: False
         self.oldest_untaken: Callable[[PublicKey, PublicKey], tuple[MessageId, Own] | None] = lambda *_: None
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}

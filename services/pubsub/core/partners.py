@@ -118,12 +118,13 @@ class Partners:
                 yield c.Note("pubsub_refused", None, LIMIT, {"group": group.hex(), "topics": TOPICS_MAX})
                 yield c.Confirm(group, True, success=False)
                 return
-            known.topics[group] = Topic(group, known.back)
+            known.topics[group] = Topic(group, known.back, known.moved)
             if overlay is not None:
                 overlay.begin(group)
             assert self._meetings is not None
             self._meetings.want(group, True, now.mono_s)
         yield c.Join(group.hex(), local=True)
+        known.moved.add(group)
         yield c.Confirm(group, True)
 
     def _end(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:

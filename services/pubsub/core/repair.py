@@ -196,6 +196,11 @@ class Repair:
         repaired = [Repaired(id, missing.group, asks, by)] if asks else []
         return [*repaired, *self._ask_more(now_s)]
 
+    def published(self, ids: Iterable[MessageId]) -> None:
+        """Record messages of this node."""
+        for id in ids:
+            self._known.add(id)
+
     def named(self, ids: Iterable[MessageId], group: PublicKey, by: PublicKey, how: Named, now_s: float) -> None:
         """Record the ids that a router has named; unknown ones are asked for later."""
         is_announced = how is Named.HAVE

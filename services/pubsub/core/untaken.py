@@ -5,7 +5,7 @@ Their ids are kept over a restart; their bytes are fetched from this node's rout
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -73,6 +73,19 @@ class Untaken:
         self._own[id] = own
         return True
 
+    def add_run(
+        self, group: PublicKey, messages: Sequence[tuple[MessageId, float]], now_s: float
+    ) -> Sequence[tuple[MessageId, float]]:
+        """Keep messages of a group, each with its end, and let them wait for their first try; return those for which
+        there is room."""
+        kept = messages[: max(0, self._limits.own_max - len(self._own))]
+        if not kept:
+            return kept
+        found = {id: Own(group, until_s) for id, until_s in kept}
+        self._own |= found
+        self._resting_in(group, now_s).messages |= found
+        return kept
+
     def end(self, id: MessageId) -> bool:
         """Remove a message; return whether it was kept."""
         own = self._own.pop(id, None)
@@ -89,11 +102,14 @@ class Untaken:
     def rest(self, id: MessageId, now_s: float) -> None:
         """Let a kept message wait for its next retry, since no router has taken it."""
         own = self._own[id]
-        resting = self._resting.get(own.group)
+        self._resting_in(own.group, now_s).messages[id] = own
+
+    def _resting_in(self, group: PublicKey, now_s: float) -> _Resting:
+        resting = self._resting.get(group)
         if resting is None:
             pause_s = self._limits.again_s_min
-            resting = self._resting[own.group] = _Resting(now_s + pause_s, pause_s)
-        resting.messages[id] = own
+            resting = self._resting[group] = _Resting(now_s + pause_s, pause_s)
+        return resting
 
     def hurry(self, group: PublicKey, now_s: float) -> None:
         """Retry the waiting messages of a topic at once, since a neighbour takes messages."""

@@ -20,6 +20,11 @@ ONE, TWO, GROUP = (SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3))
         (admin.LINKED, {"router": ONE.hex(), "service": TWO.hex()}, c.Linked(ONE, TWO)),
         (admin.LINKED, {"router": ONE.hex(), "service": ""}, c.Linked(ONE)),
         (admin.DROPPED, {"router": ONE.hex(), "group": GROUP.hex(), "count": 3}, c.Dropped(ONE, GROUP, 3)),
+        (
+            admin.PUBLISHED,
+            {"group": GROUP.hex(), "ids": "AAAA", "expiries": [[7, 1]], "left_out": 2},
+            c.Published(GROUP, bytes(3), ((7, 1),), 2),
+        ),
         (admin.SAID_CAUGHT_UP, {"group": GROUP.hex(), "at_s": 5, "app": ONE.hex()}, c.SaidCaughtUp(GROUP, 5, ONE)),
         (admin.UNREACHED, {"key": ONE.hex(), "text": "no", "let_in": True}, c.Unreached(ONE, "no", True)),
         (admin.LISTENING, {"url": "tls://h:1", "problem": ""}, c.Listening("tls://h:1", "")),

@@ -291,3 +291,14 @@ def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) ->
         one.hear(c.HeldIds(GROUPS[0]))
         compared = [decode_message(sent.body) for sent in one.done if isinstance(sent, c.Send)]
         assert any(isinstance(said, Compare) for said in compared)
+
+
+@pytest.mark.parametrize("mode", ["leaf", "overlay"])
+def test_whole_messages_are_wanted_only_while_there_is_somebody_to_send_them_to(mode: str) -> None:
+    one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
+    assert one.take(c.IdsOnly) == [c.IdsOnly(GROUPS[0])]
+    found = met(one, two)
+    assert one.take(c.IdsOnly) == ([c.IdsOnly(GROUPS[0], False)] if mode == "overlay" else [c.IdsOnly(GROUPS[0])])
+    found.die(two)
+    found.pass_time(30.0)
+    assert one.take(c.IdsOnly) == [c.IdsOnly(GROUPS[0])]

@@ -52,6 +52,16 @@ def of(*parcels: Parcel) -> list[bytes]:
     return [one.id(at) for one in parcels for at in range(one.count)]
 
 
+def test_it_stays_where_the_service_is_only_told_the_ids(tmp_path: Path) -> None:
+    one, other = carried(Random(1), 1, recipients=(APP,)), carried(Random(2), 10, recipients=(APP,))
+    one.recorded = True
+    with closing(kept(tmp_path)) as store:
+        apply(store, Changes(parcels=[one, other]))
+        apply(store, finished(one))
+        apply(store, finished(other))
+        assert ids(store) == of(one)
+
+
 def test_it_stays_until_it_expires(tmp_path: Path) -> None:
     """A message is found by its id while it waits and afterwards, with its bytes, also after a restart."""
     one = carried(Random(1), 1, recipients=(PUBSUB, APP))

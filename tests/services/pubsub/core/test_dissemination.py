@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from services.pubsub.core.forwarding import ForwardingLimits
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Have, decode_message
 from services.pubsub.core.others import Others
+from services.pubsub.core.untaken import UntakenLimits
 from services.pubsub.events import EVENTS
 from services.pubsub.reasons import GONE, LIMIT, NOT_SHARED, NOT_TAKEN, UNANSWERED
 
@@ -234,3 +236,41 @@ def test_an_operator_is_told_the_figures() -> None:
     [answer] = part.hear(c.Asked(3, "forwarding"), at(1))
     assert isinstance(answer, c.Answer) and answer.number == 3
     assert answer.value["received"] == 1 and answer.value["copies"] == 3 and answer.value["under_way"] == 1
+
+
+def told(*numbers: int) -> c.Published:
+    minute = expiry_min(int(WALL_S) + 3_600)
+    return c.Published(GROUP_KEY.public, b"".join(map(message_of, numbers)), ((minute, len(numbers)),))
+
+
+def test_what_was_published_while_nobody_was_there_is_kept_in_a_row_and_fetched_for_the_first_who_comes() -> None:
+    kept: dict[bytes, bytes] = {}
+    part, known = made(kept)
+    members, known.topics[GROUP_KEY.public] = known.topics[GROUP_KEY.public], Topic(GROUP_KEY.public)
+    [row] = of(c.Keep, part.hear(told(1, 2, 3, 4), at(0)))
+    assert row.key == b"own-run/" + message_of(1) and len(row.value) == 32 + 4 * 40
+    assert not of(c.Pull, part.hear(c.Tick(), at(1)))
+    kept[row.key] = row.value
+    again, known = made(kept)
+    known.topics[GROUP_KEY.public] = members
+    again.hear(c.Started(key_of(2)), at(0))
+    again.hurry(GROUP_KEY.public, at(0))
+    deeds = again.hear(c.Tick(), at(0))
+    assert [one.id for one in of(c.Pull, deeds)] == [message_of(one) for one in (1, 2, 3, 4)]
+    gone = [again.hear(c.Pulled(GROUP_KEY.public, message_of(one), None), at(0)) for one in (1, 2, 3, 4)]
+    rows = [[(one.key, one.value and len(one.value)) for one in of(c.Keep, deeds)] for deeds in gone]
+    assert rows == [[], [(row.key, 32 + 2 * 40)], [(row.key, 32 + 40)], [(row.key, None)]]
+
+
+def test_no_more_is_kept_than_there_is_room_for() -> None:
+    part, _ = made(untaken=UntakenLimits(own_max=2))
+    assert len(of(c.Keep, part.hear(told(1, 2, 3), at(0)))[0].value) == 32 + 2 * 40
+    assert not of(c.Keep, part.hear(replace(told(4), left_out=5), at(0)))
+    notes = of(c.Note, part.hear(c.Tick(), at(61)))
+    assert [(one.event, one.reason, one.fields) for one in notes] == [("pubsub_given_up", LIMIT, {"times": 7})]
+    assert part.received == 9
+
+
+def test_a_leaf_only_counts_what_is_published_here() -> None:
+    part, _ = made(is_leaf=True)
+    assert not of(c.Keep, part.hear(told(1, 2), at(0))) and part.received == 2
