@@ -267,7 +267,7 @@ class Acceptance:
             for recipient in parcel.recipients:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._pending.changes.parcels.append(parcel)
-            if self._published.takes(parcel):
+            if self._published.takes(parcel, batch.link):
                 parcel.recorded = True
                 self._published.note(parcel)
             self._note_accepted(batch.link, parcel, now, room.full + left_out)

@@ -104,7 +104,7 @@ class Groups:
             self.revision += 1
 
     def tell_ids(self, group: bytes, on: bool) -> bool:
-        """Record whether the pub/sub service, if it has joined, is told the ids of what apps of this node publish,
+        """Record whether the pub/sub service, if it has joined, is told the ids of what apps here publish,
         instead of being given the messages; return whether it is."""
         before = group in self._ids_only
         if on and self._pubsub in self._members.get(group, ()):

@@ -148,6 +148,11 @@ class Links:
         found = self._by_key.get(key)
         return found.standing if found is not None else None
 
+    def is_app(self, key: bytes) -> bool:
+        """Whether the key's open link is that of an app, on this node or elsewhere, and not of a router."""
+        found = self._by_key.get(key)
+        return found is not None and found.app
+
     def add(self, link: Link) -> None:
         self._by_id[link.id] = link
         self._by_key[link.key] = link

@@ -39,18 +39,19 @@ class Routing:
     """Decides the recipients of a message, a reason for refusing it, or `FOR_US`; stateless.
 
     `connected(key)` returns the standing of a key's open link, `advertised_by(service)` the router that names this
-    service as its own; each may return None.
+    service as its own; each may return None. `is_app(key)`: whether its open link is an app's.
     """
 
     def __init__(
         self, directory: Directory, groups: Groups, routes: Routes, connected: Callable[[bytes], Standing | None],
-        advertised_by: Callable[[bytes], bytes | None],
+        advertised_by: Callable[[bytes], bytes | None], is_app: Callable[[bytes], bool],
     ) -> None:  # fmt: skip
         self._directory = directory
         self._groups = groups
         self._routes = routes
         self._connected = connected
         self._advertised_by = advertised_by
+        self._is_app = is_app
 
     def plan(
         self, kind: int, signer: bytes, destination: bytes | None, via: bytes | None,
@@ -151,8 +152,8 @@ class Routing:
         ]  # fmt: skip
         if published_here and not self._is_kept_here(group, neighbour):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
-        if standing is Standing.LOCAL and len(recipients) > 1 and (service := self._told_ids(group)) in recipients:
-            recipients = [one for one in recipients if one != service]
+        if published_here and len(recipients) > 1 and self._is_told(group, neighbour):
+            recipients = [one for one in recipients if one != self._groups.told_ids(group)]
         if not recipients and group == neighbour and group in directory.services:
             return FOR_US  # this router is in the group of each of its services, and hears it there
         return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
@@ -171,10 +172,10 @@ class Routing:
         service = self._groups.awaited(group)
         return service is not None and self._connected(service) is Standing.LOCAL
 
-    def _told_ids(self, group: bytes) -> bytes | None:
-        """Return the pub/sub service if it is connected and told the ids of this group in place of its messages."""
+    def _is_told(self, group: bytes, publisher: bytes) -> bool:
+        """Whether the pub/sub service is told the ids of what this app publishes, in place of the messages."""
         service = self._groups.told_ids(group)
-        return service if service is not None and self._connected(service) is Standing.LOCAL else None
+        return service is not None and self._connected(service) is Standing.LOCAL and self._is_app(publisher)
 
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
         """Whether the message stays on this node (R-C14).

@@ -1,7 +1,8 @@
-"""Ids in place of messages: the pub/sub service is told which messages apps of this node have published (R-C33).
+"""Ids in place of messages: the pub/sub service is told which messages apps at this node have published (R-C33).
 
-It asks for this in a group in which it has nobody to send them on to. It needs no bytes then, and is no recipient: the
-messages are kept as history, and their ids are told once in a cycle.
+Apps at this node are those of its own and its clients, not routers. The service asks for this in a group in which it
+has nobody to send them on to. It needs no bytes then, and is no recipient: the messages are kept as history, and
+their ids are told once in a cycle.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ class PublishedIds:
         said = msgspec.json.decode(argument, type=_IdsOnly)
         return {"ids_only": self._groups.tell_ids(bytes.fromhex(said.group), said.on)}
 
-    def takes(self, parcel: Parcel) -> bool:
+    def takes(self, parcel: Parcel, link: Link) -> bool:
         """Whether the service is told of these messages by their ids; the parcel is then kept as history."""
-        if parcel.kind != MULTICAST or parcel.via is not None or not (parcel.stored and parcel.indexed):
+        if parcel.kind != MULTICAST or not (link.app and parcel.stored and parcel.indexed):
             return False
         service = self._groups.told_ids(parcel.signer)
         return service is not None and service not in parcel.recipients

@@ -107,7 +107,8 @@ class Router:
             directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite,
             self._services.configured, met, say, self.admission.close,
         )  # fmt: skip
-        routing = Routing(directory, self.groups, self.routes, self.links.standing_of, book.advertisements.router_of)
+        standing_of, is_app, router_of = self.links.standing_of, self.links.is_app, book.advertisements.router_of
+        routing = Routing(directory, self.groups, self.routes, standing_of, router_of, is_app)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met)
         self._examination = Examination(plans, self.seen, self.index, self._membership.judge)

@@ -7,9 +7,8 @@ deeds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, repeat
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from router.core.wire.crypto import ID_BYTES, MessageId, PublicKey
 from router.core.wire.lifetime import expiry_s
@@ -135,15 +134,17 @@ class Dissemination:
 
     def _published(self, heard: c.Published, now: c.Now) -> Iterator[c.Deed]:
         """Take note of messages that apps of this node have published while it has nobody to send them on to."""
-        raw = heard.ids
-        ids = [MessageId(raw[at : at + ID_BYTES]) for at in range(0, len(raw), ID_BYTES)]
-        topic, count = self._known.topics[heard.group], len(ids) + heard.left_out
+        group, raw, at, left_out = heard.group, heard.ids, 0, heard.left_out
+        topic, count = self._known.topics[group], len(raw) // ID_BYTES + left_out
         topic.received, self.received = topic.received + count, self.received + count
-        self.repair.published(ids)
-        if not self._is_leaf:
-            ends = chain.from_iterable(repeat(expiry_s(minute), times) for minute, times in heard.expiries)
-            messages = list(zip(ids, ends, strict=True))
-            yield from self._forward(self.forwarding.published(heard.group, messages, heard.left_out, now.mono_s))
+        for minute, times in heard.expiries:  # mostly one
+            ids = [cast(MessageId, raw[each : each + ID_BYTES]) for each in range(at, at + times * ID_BYTES, ID_BYTES)]
+            at += times * ID_BYTES
+            self.repair.published(ids)
+            if not self._is_leaf:
+                own = Own(group, expiry_s(minute))
+                yield from self._forward(self.forwarding.published(ids, own, left_out, now.mono_s))
+            left_out = 0
 
     def hurry(self, group: PublicKey, now: c.Now) -> None:
         """Send the messages of a topic that nobody has taken, as soon as this part gets its `Tick`."""
@@ -194,8 +195,8 @@ class Dissemination:
                     yield c.Pull(group, id)
                 case f.Remember(id, own):
                     yield self._rows.remember(id, own)
-                case f.RememberRun(group, messages):
-                    yield from self._rows.remember_run(group, messages)
+                case f.RememberRun(ids, own):
+                    yield from self._rows.remember_run(ids, own)
                 case f.Forget(id):
                     yield from self._rows.forget(id)
                 case f.LeftOut(times):

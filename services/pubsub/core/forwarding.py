@@ -123,10 +123,10 @@ class GaveUp(NamedTuple):
 
 
 class RememberRun(NamedTuple):
-    """Keep over a restart that no neighbour has taken these messages of this node, each with its end."""
+    """Keep over a restart that no neighbour has taken these messages of this node, which expire together."""
 
-    group: PublicKey
-    messages: Sequence[tuple[MessageId, float]]
+    ids: Sequence[MessageId]
+    own: Own
 
 
 class LeftOut(NamedTuple):
@@ -224,14 +224,11 @@ class Forwarding:
             deeds.append(Remember(id, own) if kept else GaveUp(id, group, Cause.NO_ROOM, is_own=True))
         return [*deeds, *self._begin(id, _Pending(group, wire, origin), topic, now_s)]
 
-    def published(
-        self, group: PublicKey, messages: Sequence[tuple[MessageId, float]], left_out: int, now_s: float
-    ) -> list[Deed]:
-        """Take note of messages of this node by their ids and ends: they are fetched when they can be sent."""
-        fresh = [one for one in messages if one[0] not in self._untaken]
-        kept = self._untaken.add_run(group, fresh, now_s)
-        left_out += len(fresh) - len(kept)
-        return [*([RememberRun(group, kept)] if kept else ()), *([LeftOut(left_out)] if left_out else ())]
+    def published(self, ids: Sequence[MessageId], own: Own, left_out: int, now_s: float) -> list[Deed]:
+        """Take note of messages of this node that expire together: they are fetched when they can be sent."""
+        kept = self._untaken.add_run(ids, own, now_s)
+        left_out += len(ids) - len(kept)
+        return [*([RememberRun(kept, own)] if kept else ()), *([LeftOut(left_out)] if left_out else ())]
 
     def hurry(self, group: PublicKey, now_s: float) -> None:
         """Try the waiting messages of a topic at once, since it has a neighbour."""

@@ -13,9 +13,7 @@ from services.pubsub.core.filters import SECRET_BYTES
 
 VERSION = 1
 _TWO, _NUMBER = 16, 8
-_RUN = range(
-    KEY_BYTES + own_rows.EACH_BYTES, KEY_BYTES + own_rows.EACH_BYTES * own_rows.RUN_MAX + 1, own_rows.EACH_BYTES
-)
+_RUN = range(own_rows.HEAD_BYTES + ID_BYTES, own_rows.HEAD_BYTES + ID_BYTES * own_rows.RUN_MAX + 1, ID_BYTES)
 _HEARD = range(_TWO, _TWO + KEY_BYTES * caught_up.HEARD_MAX + 1, KEY_BYTES)
 
 FORMS: Mapping[bytes, Form] = MappingProxyType({

@@ -1,7 +1,7 @@
 """The rows that keep over a restart which messages of this node no neighbour has taken yet.
 
     own/ id        -> group, end(8)                      one message
-    own-run/ id    -> group, then end(8), id for each    several that were told of together; named by the first
+    own-run/ id    -> group, end(8), then each id    several of one end that were told of together; named by the first
 
 A run is written anew when half of it has been taken, and removed with its last message.
 """
@@ -20,24 +20,22 @@ RUN = b"own-run/"
 RUN_MAX = 1_000
 """Most messages of one run."""
 _UNTIL = Struct(">Q")
-_EACH = Struct(f">Q{ID_BYTES}s")
-EACH_BYTES = _EACH.size
+HEAD_BYTES = KEY_BYTES + _UNTIL.size
 
 
 class _Run:
-    """A run on disk: its key, its group, the messages that are not taken, and how many its row has."""
+    """A run on disk: its key, its messages that are not taken, and how many its row has."""
 
-    __slots__ = ("group", "key", "open", "written")
+    __slots__ = ("key", "open", "own", "written")
 
-    def __init__(self, key: bytes, group: PublicKey, messages: Mapping[MessageId, float]) -> None:
+    def __init__(self, key: bytes, ids: Sequence[MessageId], own: Own) -> None:
         self.key = key
-        self.group = group
-        self.open = dict(messages)
+        self.own = own
+        self.open = dict.fromkeys(ids)
         self.written = len(self.open)
 
     def row(self) -> c.Keep:
-        each = [_EACH.pack(int(until_s), id) for id, until_s in self.open.items()]
-        return c.Keep(self.key, self.group + b"".join(each))
+        return c.Keep(self.key, b"".join((_head(self.own), *self.open)))
 
 
 class OwnRows:
@@ -53,22 +51,22 @@ class OwnRows:
     def load(self) -> Iterator[tuple[MessageId, Own]]:
         """Yield the messages on disk."""
         for key, value in self._kept.items():
-            group = PublicKey(value[:KEY_BYTES]) if key.startswith((OWN, RUN)) else None
-            if group is not None and key.startswith(OWN):
-                yield MessageId(key[len(OWN) :]), Own(group, _UNTIL.unpack(value[KEY_BYTES:])[0])
-            elif group is not None:
-                found = {MessageId(id): until_s for until_s, id in _EACH.iter_unpack(value[KEY_BYTES:])}
-                self._begin(_Run(key, group, found))
-                yield from ((id, Own(group, until_s)) for id, until_s in found.items())
+            if not key.startswith((OWN, RUN)):
+                continue
+            own = Own(PublicKey(value[:KEY_BYTES]), *_UNTIL.unpack_from(value, KEY_BYTES))
+            ids = [MessageId(value[at : at + ID_BYTES]) for at in range(HEAD_BYTES, len(value), ID_BYTES)]
+            if ids:
+                self._begin(_Run(key, ids, own))
+            yield from ((id, own) for id in ids or (MessageId(key[len(OWN) :]),))
 
     def remember(self, id: MessageId, own: Own) -> c.Deed:
-        return c.Keep(OWN + id, own.group + _UNTIL.pack(int(own.until_s)))
+        return c.Keep(OWN + id, _head(own))
 
-    def remember_run(self, group: PublicKey, messages: Sequence[tuple[MessageId, float]]) -> Iterator[c.Deed]:
+    def remember_run(self, ids: Sequence[MessageId], own: Own) -> Iterator[c.Deed]:
         """Yield the rows of messages that were told of together."""
-        for at in range(0, len(messages), RUN_MAX):
-            part = messages[at : at + RUN_MAX]
-            yield self._begin(_Run(RUN + part[0][0], group, dict(part))).row()
+        for at in range(0, len(ids), RUN_MAX):
+            part = ids[at : at + RUN_MAX]
+            yield self._begin(_Run(RUN + part[0], part, own)).row()
 
     def _begin(self, run: _Run) -> _Run:
         self._runs.update(dict.fromkeys(run.open, run))
@@ -86,3 +84,7 @@ class OwnRows:
             return []
         run.written = len(run.open)
         return [run.row()]
+
+
+def _head(own: Own) -> bytes:
+    return own.group + _UNTIL.pack(int(own.until_s))

@@ -116,7 +116,10 @@ class KnownIds:
         return id in self._young or id in self._old
 
     def add(self, id: MessageId) -> None:
-        self._young.add(id)
+        self.update((id,))
+
+    def update(self, ids: Iterable[MessageId]) -> None:
+        self._young.update(ids)
         if len(self._young) >= self._half:
             self._old, self._young = self._young, set()
 
@@ -198,8 +201,7 @@ class Repair:
 
     def published(self, ids: Iterable[MessageId]) -> None:
         """Record messages of this node."""
-        for id in ids:
-            self._known.add(id)
+        self._known.update(ids)
 
     def named(self, ids: Iterable[MessageId], group: PublicKey, by: PublicKey, how: Named, now_s: float) -> None:
         """Record the ids that a router has named; unknown ones are asked for later."""

@@ -73,17 +73,14 @@ class Untaken:
         self._own[id] = own
         return True
 
-    def add_run(
-        self, group: PublicKey, messages: Sequence[tuple[MessageId, float]], now_s: float
-    ) -> Sequence[tuple[MessageId, float]]:
-        """Keep messages of a group, each with its end, and let them wait for their first try; return those for which
-        there is room."""
-        kept = messages[: max(0, self._limits.own_max - len(self._own))]
-        if not kept:
-            return kept
-        found = {id: Own(group, until_s) for id, until_s in kept}
-        self._own |= found
-        self._resting_in(group, now_s).messages |= found
+    def add_run(self, ids: Sequence[MessageId], own: Own, now_s: float) -> Sequence[MessageId]:
+        """Keep messages that expire together, and let them wait for their first try; return those for which there is
+        room."""
+        kept = ids[: max(0, self._limits.own_max - len(self._own))]
+        if kept:
+            found = dict.fromkeys(kept, own)
+            self._own |= found
+            self._resting_in(own.group, now_s).messages |= found
         return kept
 
     def end(self, id: MessageId) -> bool:

@@ -34,7 +34,9 @@ class House:
         self.routes = Routes(RouteLimits(10, 10), self.directory.rank)
         self.connected = connected or {}
         self.advertised: dict[bytes, bytes] = {}
-        self.routing = Routing(self.directory, self.groups, self.routes, self.connected.get, self.advertised.get)
+        self.routing = Routing(
+            self.directory, self.groups, self.routes, self.connected.get, self.advertised.get, lambda _: True
+        )
 
     def unicast(self, source: bytes, to: bytes, standing: Standing, neighbour: bytes, via: bytes | None = None) -> Plan:
         return self.routing.plan(UNICAST, source, to, via, neighbour, standing, 0)

@@ -248,7 +248,7 @@ def test_what_was_published_while_nobody_was_there_is_kept_in_a_row_and_fetched_
     part, known = made(kept)
     members, known.topics[GROUP_KEY.public] = known.topics[GROUP_KEY.public], Topic(GROUP_KEY.public)
     [row] = of(c.Keep, part.hear(told(1, 2, 3, 4), at(0)))
-    assert row.key == b"own-run/" + message_of(1) and len(row.value) == 32 + 4 * 40
+    assert row.key == b"own-run/" + message_of(1) and len(row.value) == 40 + 4 * 32
     assert not of(c.Pull, part.hear(c.Tick(), at(1)))
     kept[row.key] = row.value
     again, known = made(kept)
@@ -259,12 +259,12 @@ def test_what_was_published_while_nobody_was_there_is_kept_in_a_row_and_fetched_
     assert [one.id for one in of(c.Pull, deeds)] == [message_of(one) for one in (1, 2, 3, 4)]
     gone = [again.hear(c.Pulled(GROUP_KEY.public, message_of(one), None), at(0)) for one in (1, 2, 3, 4)]
     rows = [[(one.key, one.value and len(one.value)) for one in of(c.Keep, deeds)] for deeds in gone]
-    assert rows == [[], [(row.key, 32 + 2 * 40)], [(row.key, 32 + 40)], [(row.key, None)]]
+    assert rows == [[], [(row.key, 40 + 2 * 32)], [(row.key, 40 + 32)], [(row.key, None)]]
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
     part, _ = made(untaken=UntakenLimits(own_max=2))
-    assert len(of(c.Keep, part.hear(told(1, 2, 3), at(0)))[0].value) == 32 + 2 * 40
+    assert len(of(c.Keep, part.hear(told(1, 2, 3), at(0)))[0].value) == 40 + 2 * 32
     assert not of(c.Keep, part.hear(replace(told(4), left_out=5), at(0)))
     notes = of(c.Note, part.hear(c.Tick(), at(61)))
     assert [(one.event, one.reason, one.fields) for one in notes] == [("pubsub_given_up", LIMIT, {"times": 7})]
