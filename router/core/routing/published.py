@@ -1,15 +1,17 @@
 """Ids in place of messages: the pub/sub service is told which messages apps at this node have published (R-C33).
 
 Apps at this node are those of its own and its clients, not routers. The service asks for this in a group in which it
-has nobody to send them on to. It needs no bytes then, and is no recipient: the messages are kept as history, and
-their ids are told once in a cycle.
+has nobody to send them on to. It needs no bytes then, and is no recipient: the messages are kept as history, and their
+ids are told a thousand at once, or once a second.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from array import array
 from collections.abc import Callable
+from itertools import groupby
 from typing import Annotated, Any
 
 import msgspec
@@ -50,11 +52,11 @@ class _Waiting:
         """Add as many messages as there is room for; return how many."""
         count = min(room, parcel.count)
         self.ids += parcel.ids[: count * ID_BYTES]
-        for minute in parcel.expiries[:count]:
+        for minute, times in _runs(parcel.expiries[:count]):
             if self.expiries and self.expiries[-1][0] == minute:
-                self.expiries[-1][1] += 1
+                self.expiries[-1][1] += times
             else:
-                self.expiries.append([minute, 1])
+                self.expiries.append([minute, times])
         self.left_out += parcel.count - count
         return count
 
@@ -91,6 +93,7 @@ class PublishedIds:
         self._say = say
         self._waiting: dict[bytes, _Waiting] = {}
         self._count = 0
+        self._is_due = False
 
     def __repr__(self) -> str:
         return f"<{self._count} published ids that the pub/sub service is to be told>"
@@ -100,6 +103,7 @@ class PublishedIds:
         if not self._directory.has_role(by, PUBSUB):
             return {"error": f'only the service called "{PUBSUB}" is told the ids of what is published'}
         said = msgspec.json.decode(argument, type=_IdsOnly)
+        self._is_due |= not said.on
         return {"ids_only": self._groups.tell_ids(bytes.fromhex(said.group), said.on)}
 
     def takes(self, parcel: Parcel, link: Link) -> bool:
@@ -114,10 +118,16 @@ class PublishedIds:
         waiting = self._waiting.setdefault(parcel.signer, _Waiting())
         self._count += waiting.add(parcel, IDS_MAX - self._count)
 
+    def tick(self, now: Now) -> None:
+        """Tell all that waits: once a second."""
+        self._is_due = True
+        self.tell(now)
+
     def tell(self, now: Now) -> None:
-        """Tell as much as the service has room for now."""
-        if not self._waiting:
+        """Tell as much as the service has room for, if enough waits, or it is time."""
+        if not (self._is_due or self._count >= TOLD_MAX):
             return
+        self._is_due = False
         service = self._directory.service_called(PUBSUB)
         link = None if service is None else self._links.to(service)
         while self._waiting and link is not None and link.outgoing.room()[0] > 0:
@@ -132,3 +142,10 @@ class PublishedIds:
             self._count -= len(first.ids) // ID_BYTES
             if not waiting.ids:
                 del self._waiting[group]
+
+
+def _runs(minutes: array[int]) -> list[tuple[int, int]]:
+    """Return equal neighbours together, each run with its length."""
+    if minutes and minutes.count(minutes[0]) == len(minutes):
+        return [(minutes[0], len(minutes))]
+    return [(minute, sum(1 for _ in run)) for minute, run in groupby(minutes)]

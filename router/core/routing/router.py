@@ -338,6 +338,7 @@ class Router:
         self._membership.ask_again(now)
         self._services.tick(now)
         self.catch_ups.tell(now)
+        self._published.tick(now)
         self.redeeming.tick(now)
         self.guests.tick(now)
         self.door.tick(now)

@@ -138,13 +138,16 @@ class Dissemination:
         topic, count = self._known.topics[group], len(raw) // ID_BYTES + left_out
         topic.received, self.received = topic.received + count, self.received + count
         for minute, times in heard.expiries:  # mostly one
-            ids = [cast(MessageId, raw[each : each + ID_BYTES]) for each in range(at, at + times * ID_BYTES, ID_BYTES)]
-            at += times * ID_BYTES
+            most = times if self._is_leaf else min(times, self.forwarding.room)
+            split = [raw[each : each + ID_BYTES] for each in range(at, at + most * ID_BYTES, ID_BYTES)]
+            at, ids = at + times * ID_BYTES, cast(list[MessageId], split)
+            left_out += times - most
             self.repair.published(ids)
-            if not self._is_leaf:
+            if ids and not self._is_leaf:
                 own = Own(group, expiry_s(minute))
-                yield from self._forward(self.forwarding.published(ids, own, left_out, now.mono_s))
-            left_out = 0
+                yield from self._forward(self.forwarding.published(ids, own, now.mono_s))
+        if left_out:
+            self._notes.count("pubsub_given_up", LIMIT, times=left_out)
 
     def hurry(self, group: PublicKey, now: c.Now) -> None:
         """Send the messages of a topic that nobody has taken, as soon as this part gets its `Tick`."""
@@ -199,8 +202,6 @@ class Dissemination:
                     yield from self._rows.remember_run(ids, own)
                 case f.Forget(id):
                     yield from self._rows.forget(id)
-                case f.LeftOut(times):
-                    self._notes.count("pubsub_given_up", LIMIT, times=times)
                 case f.GaveUp(id, _, cause, tried, is_own):
                     if is_own:
                         yield from self._notes.note("pubsub_given_up", id, _WHY[cause], {"tried": tried})

@@ -129,13 +129,7 @@ class RememberRun(NamedTuple):
     own: Own
 
 
-class LeftOut(NamedTuple):
-    """Report that so many messages of this node are not followed, as there is no room."""
-
-    times: int
-
-
-Deed = Copy | Announce | Silent | Fetch | Remember | RememberRun | Forget | GaveUp | LeftOut
+Deed = Copy | Announce | Silent | Fetch | Remember | RememberRun | Forget | GaveUp
 
 
 # -- what is under way ------------------------------------------------------------------------------------------------
@@ -202,6 +196,11 @@ class Forwarding:
         return len(self._untaken)
 
     @property
+    def room(self) -> int:
+        """Return how many more messages of this node may wait for a neighbour."""
+        return self._untaken.room
+
+    @property
     def due_s(self) -> float:
         """Return the monotonic second at which `tick` has something to do; infinity: never."""
         self._forget_timers()
@@ -224,11 +223,10 @@ class Forwarding:
             deeds.append(Remember(id, own) if kept else GaveUp(id, group, Cause.NO_ROOM, is_own=True))
         return [*deeds, *self._begin(id, _Pending(group, wire, origin), topic, now_s)]
 
-    def published(self, ids: Sequence[MessageId], own: Own, left_out: int, now_s: float) -> list[Deed]:
-        """Take note of messages of this node that expire together: they are fetched when they can be sent."""
-        kept = self._untaken.add_run(ids, own, now_s)
-        left_out += len(ids) - len(kept)
-        return [*([RememberRun(kept, own)] if kept else ()), *([LeftOut(left_out)] if left_out else ())]
+    def published(self, ids: Sequence[MessageId], own: Own, now_s: float) -> list[Deed]:
+        """Take note of at most `room` messages of this node that expire together, to be fetched for a neighbour."""
+        self._untaken.add_run(ids, own, now_s)
+        return [RememberRun(ids, own)]
 
     def hurry(self, group: PublicKey, now_s: float) -> None:
         """Try the waiting messages of a topic at once, since it has a neighbour."""

@@ -73,15 +73,15 @@ class Untaken:
         self._own[id] = own
         return True
 
-    def add_run(self, ids: Sequence[MessageId], own: Own, now_s: float) -> Sequence[MessageId]:
-        """Keep messages that expire together, and let them wait for their first try; return those for which there is
-        room."""
-        kept = ids[: max(0, self._limits.own_max - len(self._own))]
-        if kept:
-            found = dict.fromkeys(kept, own)
-            self._own |= found
-            self._resting_in(own.group, now_s).messages |= found
-        return kept
+    @property
+    def room(self) -> int:
+        return max(0, self._limits.own_max - len(self._own))
+
+    def add_run(self, ids: Sequence[MessageId], own: Own, now_s: float) -> None:
+        """Keep messages, at most `room`, that expire together, and let them wait for their first try."""
+        found = dict.fromkeys(ids, own)
+        self._own |= found
+        self._resting_in(own.group, now_s).messages |= found
 
     def end(self, id: MessageId) -> bool:
         """Remove a message; return whether it was kept."""

@@ -60,7 +60,8 @@ class House(OneRouter):
         return [bytes(message_id(one)) for one in wires]
 
     def published(self) -> list[c.Heard | None]:
-        """Return what the service hears."""
+        """Return what the service hears within a second."""
+        self.pass_time(1)
         bodies = [open_message(one.wire).body for one in self.done if isinstance(one, SendOwn)]
         said = [decode_inquiry(body, SERVICE_BYTES_MAX) for body in bodies if is_inquiry(body)]
         return [words.heard(one) for one in said if isinstance(one, Inquiry) and one.ask == PUBLISHED]
@@ -132,7 +133,7 @@ def test_ids_beyond_the_limit_are_counted_and_none_is_told_before_there_is_room(
         each.signer = GROUP.public
         each.expiries[:] = type(each.expiries)("I", [EXPIRY + (at % 997 == 0) for at in range(each.count)])
         ids.note(each)
-    ids.tell(one.now())
+    ids.tick(one.now())
     assert not told
     room[0] = True
     ids.tell(one.now())
@@ -145,5 +146,5 @@ def test_ids_beyond_the_limit_are_counted_and_none_is_told_before_there_is_room(
     runs = [minute for each in found for minute, count in each.expiries for _ in range(count)]
     assert runs == [*first.expiries, *second.expiries][:IDS_MAX]
     assert base64.b64encode(found[0].ids).decode() in told[0].argument
-    ids.tell(one.now())
+    ids.tick(one.now())
     assert len(told) == len(found)
