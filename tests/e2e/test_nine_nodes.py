@@ -220,9 +220,10 @@ async def storm(base: Path, *, rounds: int, kills: int, pulls: int) -> None:
     seed = int(os.environ.get("NINE_NODES_SEED") or random.SystemRandom().getrandbits(32))
     try:
         async with nine(base, seed, HANG_S * (rounds + 1)) as network:
-            for _ in range(rounds):
+            for number in range(1, rounds + 1):
                 await network.round(kills, pulls)
                 check(network.talkers)
+                print(f"round {number} of {rounds}: each app has everything, once and in causal order", flush=True)
             await network.stop()
             network.check_recipients()
             await network.check_audit()
