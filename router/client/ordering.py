@@ -44,14 +44,15 @@ class Opened(NamedTuple):
 
 
 class Ordering:
-    """Causal order in all groups that were joined with it. `me`: this app's key; `known` finds ids in its journal."""
+    """Causal order in all groups that were joined with it. `me`: this app's key; `known` finds ids in its journal;
+    `limits` count for groups that are joined later, `old_s` for all."""
 
     def __init__(self, me: PublicKey, known: Known, *, limits: OrderLimits = ORDER_LIMITS) -> None:
         self.given = Given(limits.given_max)
         self.asks = Asks(ASK_LIMITS)
         self._me = me
         self._known = known
-        self._limits = limits
+        self.limits = limits
         self._orders: dict[bytes, CausalOrder[Opened]] = {}
         self._busy: dict[bytes, CausalOrder[Opened]] = {}  # those in which something waits
         self._newest: OrderedDict[tuple[PublicKey, PublicKey], int] = OrderedDict()  # given, by group and sender
@@ -77,7 +78,7 @@ class Ordering:
                 'order="causal" needs sealed bodies, which name their causes: join by name or link, not raw'
             )
         if order == "causal" and group not in self._orders:
-            self._orders[group] = CausalOrder(self.given, replace(self._limits, gap_s=gap_s))
+            self._orders[group] = CausalOrder(self.given, replace(self.limits, gap_s=gap_s))
 
     def has(self, group: bytes | None) -> bool:
         """Whether the messages of this group are given in causal order."""
@@ -117,7 +118,7 @@ class Ordering:
             return self._given(opened, (), late=late)
         life_s = expiry_s(received.expiry_min) - wall_s
         if is_old:  # what it follows is older still: else a new reader would ask back to the group's beginning
-            life_s = min(life_s, self._limits.old_s)
+            life_s = min(life_s, self.limits.old_s)
         size, opened.arrival.data = len(received.wire), b""  # the read that brought it may be much longer
         missing = order.add(
             received.id, sender, received.seq, unknown, opened, size=size, now_s=now_s, life_s=life_s
@@ -251,7 +252,7 @@ class Ordering:
             if received.seq > newest.get(which, -1):
                 newest[which] = received.seq
             newest.move_to_end(which)
-            if len(newest) > self._limits.senders_max:
+            if len(newest) > self.limits.senders_max:
                 newest.popitem(last=False)
         if not missing and not late:
             return opened

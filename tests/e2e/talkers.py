@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 from rig import NodeProcess, new_key
@@ -51,6 +51,8 @@ class Talker:
     @asynccontextmanager
     async def running(self, nursery: trio.Nursery) -> AsyncIterator[Talker]:
         async with connect(home=self.node.home, key=self.key, when_down="queue", patience_s=HANG_S) as app:
+            ordering = app._readers.ordering  # its apps are there from the beginning: no message is from before
+            ordering.limits = replace(ordering.limits, old_s=HANG_S)
             for group, link in self._links.items():
                 self.talks[group] = Talk(await app.join(link, order="causal", gap_s=HANG_S))
                 nursery.start_soon(self._read, self.talks[group])
