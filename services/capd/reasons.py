@@ -20,6 +20,12 @@ FADED = Reason.declare(136, "capd:faded", "The message was ten minutes old, so i
 TOO_MANY_QUERIES = Reason.declare(
     137, "capd:too-many-queries", "The pool keeps no more standing queries: end one, or ask again later."
 )
+NOT_A_PEER = Reason.declare(
+    138, "capd:not-a-peer", "Only the pools that its settings name as peers may reconcile with the pool."
+)
+TOO_FAST = Reason.declare(
+    139, "capd:too-fast", "The peer asks for more work than one may in this time: it is dealt with later.", later=True
+)
 
 # Why a connection to a neighbour is refused or ended.
 WRONG_NETWORK = Reason.declare(

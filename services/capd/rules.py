@@ -3,6 +3,7 @@
 Holdings     the messages, the standing queries, and what of them is kept
 PoolAnswers  what is answered to each request, which comes as a unicast
 TurnedAway   what of rejections is logged
+Pools        pools of ours at other nodes, which reconcile with this one over routers
 Neighbours   Nexa nodes and other pools, by the protocol between Nexa nodes
 """
 
@@ -13,15 +14,18 @@ from collections.abc import Iterator
 from router.core.wire.codec import Malformed
 from router.core.wire.forms import UnknownMessage
 from router.core.wire.reasons import Reason
+from router.core.wire.text import parse_key
 from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import messages as m
 from services.capd.core.answers import PoolAnswers
+from services.capd.core.between_pools import BetweenPools
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
 from services.capd.core.notes import note_id
+from services.capd.core.pools import Pools
 from services.capd.core.turned_away import TurnedAway
 from services.capd.settings import Settings
 
@@ -40,6 +44,11 @@ class CapdPool:
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
         self._turned_away = TurnedAway()
         self._answers = PoolAnswers(self._holdings, self._turned_away)
+        peers = [parse_key(one, "addr") for one in settings.peers]
+        self._pools = Pools(
+            [one for one in peers if one != setup.key], self._holdings, self._answers, self._turned_away,
+            Profile(settings.profile),
+        )  # fmt: skip
         self._listen = settings.listen
         network = Network(settings.network, settings.connect)
         self._neighbours = Neighbours(
@@ -55,15 +64,16 @@ class CapdPool:
         return list(self._heard(heard, now))
 
     def settled(self, now: c.Now) -> list[c.Deed]:
-        """Tell neighbours of what was taken, whoever brought it."""
+        """Tell neighbours and peers of what was taken, whoever brought it."""
         self._holdings.begin()
-        return list(self._neighbours.settled(now))
+        return [*self._neighbours.settled(now), *self._pools.settled(now)]
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
             case c.Started():
                 yield from self._holdings.restore(int(now.wall_s))
                 yield from self._neighbours.tick(now)
+                yield from self._pools.tick(now)
                 yield c.Wake(now.wall_s + TICK_S)
             case c.Message(source=source) if source is not None:
                 yield from self._asked(heard, now)
@@ -74,7 +84,7 @@ class CapdPool:
             case c.Unconnected():
                 yield from self._neighbours.unconnected(heard, now)
             case c.Asked(number, "peers"):
-                yield c.Answer(number, self._neighbours.view(now))
+                yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})
             case c.Asked(number, "address"):
                 yield c.Answer(number, {"address": self._key.hex()})
             case c.Asked(number, word):
@@ -94,7 +104,9 @@ class CapdPool:
         except Malformed as error:
             yield c.Refuse(Reason.MALFORMED, str(error))
         else:
-            if isinstance(said, m.Request):
+            if isinstance(said, BetweenPools):
+                yield from self._pools.hear(said, message.source, now)
+            elif isinstance(said, m.Request):
                 yield from self._answers.answer(said, message.source, now)
             else:
                 yield c.Refuse(Reason.UNSUPPORTED, f"a CAPD pool hears no {type(said).__name__}")
@@ -106,3 +118,4 @@ class CapdPool:
         yield from self._holdings.expire(now_s)
         yield from self._turned_away.due(now)
         yield from self._neighbours.tick(now)
+        yield from self._pools.tick(now)

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from router.core.wire.text import BadText, parse_key
 from router.service.settings import Struct, about, span
 
 from .core.limits import PoolLimits
 
 _POOL = PoolLimits()
 POOL_BYTES_MAX = 1 << 34
-CONNECT_MAX = 16
+CONNECT_MAX = PEERS_MAX = 16
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|[1-9]\d{0,3})"
 PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):{_PORT}"
 
@@ -29,11 +30,26 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "connect", "a neighbour is named twice; name each once"
         if self.listen and self.listen in self.connect:
             yield "connect", f"{self.listen} is where this pool listens itself; take it out"
+        yield from (("peers", text) for text in self._peer_problems())
+
+    def _peer_problems(self) -> Iterator[str]:
+        if len(self.peers) > PEERS_MAX:
+            yield f"{len(self.peers)} pools are named; at most {PEERS_MAX} are peers"
+        if len(set(self.peers)) < len(self.peers):
+            yield "a pool is named twice; name each once"
+        for text in self.peers:
+            try:
+                parse_key(text, "addr")
+            except BadText as error:
+                yield f"{error}; `router capd address` on the other node prints it"
 
     def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
         """Yield what a pool can run with and hardly is meant to."""
         if self.profile == "compat" and self.data_bytes_max != _POOL.data_bytes_max:
             yield f'services.{name}.data_bytes_max has no effect under the profile "compat", which has no such limit'
+        if self.peers and not is_public:
+            said = f'services.{name}.peers names pools, but node.services_public does not name "{name}": they '
+            yield f'{said}cannot send to it; add "{name}" to node.services_public'
 
     network: Annotated[
         Literal["nexa", "testnet", "stormtest", "regtest"],
@@ -47,6 +63,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     connect: Annotated[
         tuple[Annotated[str, Meta(pattern=rf"^{PLACE}\Z", extra={"form": "HOST:PORT"})], ...],
         about("Nexa nodes and other pools to connect to; one that is away is dialled again, at most every 5 minutes."),
+    ] = ()
+    peers: Annotated[
+        tuple[str, ...],
+        about(
+            "Pools of other nodes of ours, as addr1… text, which reconcile with this one over routers; each names the "
+            "other."
+        ),
     ] = ()
     profile: Annotated[
         Literal["strict", "compat"],

@@ -21,6 +21,7 @@ class Host:
     """Hears and keeps; `crash` makes the rules anew from what was kept."""
 
     kind: type[CapdPool] = CapdPool
+    key = POOL
     seed = 1
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -33,7 +34,7 @@ class Host:
         self.crash()
 
     def crash(self) -> None:
-        self.rules = self.kind(c.Setup("capd", POOL, self.settings, self.kept, Random(self.seed)))
+        self.rules = self.kind(c.Setup("capd", self.key, self.settings, self.kept, Random(self.seed)))
         self.hear(c.Started(POOL))
 
     def pass_time(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ What changes is kept by deeds, which commit together with the answer that tells 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from router.service import contract as c
 
@@ -19,6 +20,22 @@ from .watches import Watch, Watches
 
 TOLD_MAX = 100_000
 """So many messages that somebody was told of are remembered; beyond that, the one that came first is forgotten."""
+SECRETS_MAX = 10_000
+"""So many secrets that have ended messages are remembered; beyond that, the one that came first is forgotten."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was taken, and the secrets that have ended messages, for one who follows the holdings and takes it out."""
+
+    taken: list[Row] = field(default_factory=list)
+    secrets: list[bytes] = field(default_factory=list)
+
+    def take(self) -> tuple[list[Row], list[bytes]]:
+        """Return what has come since this was asked last."""
+        found = self.taken, self.secrets
+        self.taken, self.secrets = [], []
+        return found
 
 
 class Holdings:
@@ -34,6 +51,8 @@ class Holdings:
         self._unkept: dict[int, CapdMessage] = {}
         """Messages that were taken since `begin`, by their numbers: what keeps them is not carried out yet."""
         self._secrets: dict[bytes, bytes] = {}
+        self._recent: dict[bytes, tuple[bytes, int]] = {}
+        self._followers: list[Changes] = []
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.pool!r}, {self.watches!r}>"
@@ -53,6 +72,8 @@ class Holdings:
                 self.watches.put(rows.watch_of(key), rows.read_until(self._kept[key]))
             elif key.startswith(rows.TOLD):
                 self._told[key[len(rows.TOLD) :]] = rows.read_until(self._kept[key])
+            elif key.startswith(rows.SECRET):
+                self._recent[key[len(rows.SECRET) :]] = rows.read_secret(self._kept[key])
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -76,11 +97,18 @@ class Holdings:
         deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
         self._fresh.append((verdict.row, message))
         self._unkept[verdict.row.number] = message
+        for one in self._followers:
+            one.taken.append(verdict.row)
         return verdict, deeds
 
     def fresh(self) -> list[tuple[Row, CapdMessage]]:
         """Return what was taken since this was asked last, whoever brought it."""
         found, self._fresh = self._fresh, []
+        return found
+
+    def follow(self) -> Changes:
+        """Return a list of changes, into which all that come from now on are put."""
+        self._followers.append(found := Changes())
         return found
 
     def rescind(self, secret: bytes) -> tuple[list[Row], list[c.Deed]]:
@@ -91,13 +119,29 @@ class Holdings:
             kept = rows.Kept(row.id, True, self.message(row))
             deeds.append(c.Keep(rows.message_key(row.number), rows.encode_kept(kept)))
         if ended:
-            self._secrets[rescind_hash_of(secret)] = secret
+            deeds += self._remember(secret, max(row.create_time for row in ended) + LIFE_S)
         return ended, deeds
+
+    def _remember(self, secret: bytes, until_s: int) -> Iterator[c.Deed]:
+        own_hash = rescind_hash_of(secret)
+        self._secrets[own_hash] = secret
+        for one in self._followers:
+            one.secrets.append(secret)
+        self._recent[own_hash] = secret, until_s
+        yield c.Keep(rows.SECRET + own_hash, rows.encode_secret(secret, until_s))
+        if len(self._recent) > SECRETS_MAX:
+            oldest = next(iter(self._recent))
+            del self._recent[oldest]
+            yield c.Keep(rows.SECRET + oldest, None)
 
     def secrets(self) -> dict[bytes, bytes]:
         """Return the secrets that have ended messages since this was asked last, by their hashes."""
         found, self._secrets = self._secrets, {}
         return found
+
+    def recent_secrets(self) -> list[bytes]:
+        """Return the secrets of messages that others may still hold live, as far as they are remembered."""
+        return [secret for secret, _ in self._recent.values()]
 
     # -- standing queries ----------------------------------------------------------------------------------
 
@@ -131,3 +175,6 @@ class Holdings:
         for own_id in [one for one, until_s in self._told.items() if until_s <= now_s]:
             del self._told[own_id]
             yield c.Keep(rows.TOLD + own_id, None)
+        for own_hash in [one for one, (_, until_s) in self._recent.items() if until_s <= now_s]:
+            del self._recent[own_hash]
+            yield c.Keep(rows.SECRET + own_hash, None)

@@ -1,7 +1,7 @@
 """Messages to and from a CAPD pool as an actor, in the bodies of unicasts (cddl/capd.cddl).
 
     [1 POST] → [2 POSTED]     [3 GET] [4 QUERY] → [5 FOUND] or [6 FOUND_IDS]     [7 WATCH] [8 UNWATCH] → [9 DONE]
-    [10 RESCIND] → [11 RESCINDED]     [12 INFO] → [13 POOL]     [14 MATCH]
+    [10 RESCIND] → [11 RESCINDED]     [12 INFO] → [13 POOL]     [14 MATCH]     [15] … [19]: between_pools.py
 
 `n` is the asker's number, repeated in the answer. MATCH tells of a message for which a standing query waits, and comes
 without being asked. Priorities are IEEE doubles, big-endian, as bytes.
@@ -19,6 +19,8 @@ from router.core.wire.forms import Form, read_form
 from router.core.wire.reasons import REASON_MAX
 from router.core.wire.text import TEXT_BYTES_MAX, clean
 
+from .between_pools import FORMS as BETWEEN_FORMS
+from .between_pools import BetweenPools, encoded
 from .limits import Standing
 from .message import ID_BYTES, SECRET_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
@@ -161,7 +163,7 @@ class Match:
 
 Request = Post | Get | Query | Watch | Unwatch | Rescind | Info
 Answer = PostAnswer | Found | FoundIds | Done | Rescinded | PoolInfo
-Message = Request | Answer | Match
+Message = Request | Answer | Match | BetweenPools
 
 
 def encode_message(value: Message) -> bytes:
@@ -203,6 +205,8 @@ def _encoded(value: Message) -> list[Any]:
             return [13, {"n": n, "size": size, "count": count, "relay": relay, "min": least, "max": highest}]
         case Match(standing, message):
             return [14, {"standing": _STANDINGS.index(standing), "message": message}]
+        case _:
+            return encoded(value)
 
 
 def _said(text: str) -> dict[str, str]:
@@ -339,4 +343,5 @@ _FORMS: dict[int, Form] = {
     12: Form("INFO", _SMALL_BYTES_MAX, 3, _info),
     13: Form("POOL", _SMALL_BYTES_MAX, 13, _pool),
     14: Form("MATCH", _ONE_MAX, 5, _match),
+    **BETWEEN_FORMS,
 }

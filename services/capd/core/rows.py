@@ -9,7 +9,7 @@ from router.core.wire import shape
 from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.crypto import PublicKey
 
-from .message import ID_BYTES, CapdMessage, read_message
+from .message import ID_BYTES, SECRET_BYTES_MAX, CapdMessage, read_message
 from .messages import MESSAGE_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
 from .watches import Watch
@@ -17,7 +17,7 @@ from .watches import Watch
 T = TypeVar("T")
 VERSION = 1
 STATE = b"state"
-MESSAGE, WATCH, TOLD = b"m ", b"q ", b"t "
+MESSAGE, WATCH, TOLD, SECRET = b"m ", b"q ", b"t ", b"s "
 NUMBER_BYTES = 8
 _REMEDY = "put a backup of the directory in its place, or move it away, and the pool begins empty"
 
@@ -106,6 +106,21 @@ def encode_until(until_s: int) -> bytes:
 
 def read_until(data: bytes) -> int:
     return _read(data, "an end", lambda value: shape.uint(value, "it"))
+
+
+def encode_secret(secret: bytes, until_s: int) -> bytes:
+    """Return the row of a secret that has ended messages; the hash is in the key."""
+    return encode([secret, until_s])
+
+
+def read_secret(data: bytes) -> tuple[bytes, int]:
+    """Return a secret, and the Unix second until which others are told of it."""
+
+    def read(value: Any) -> tuple[bytes, int]:
+        secret, until_s = shape.array(value, "it", 2, 2)
+        return shape.octets(secret, "the secret", 0, SECRET_BYTES_MAX), shape.uint(until_s, "the end")
+
+    return _read(data, "the row of a secret", read)
 
 
 def _read(data: bytes, name: str, read: Callable[[Any], T]) -> T:

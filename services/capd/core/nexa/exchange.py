@@ -16,7 +16,7 @@ from services.capd.core.holdings import Holdings
 from services.capd.core.limits import Profile
 from services.capd.core.message import CapdMessage
 from services.capd.core.pool import Known, Rejected, Taken
-from services.capd.core.priority import LIFE_S, RELAY_PRIORITY, aged
+from services.capd.core.priority import RELAY_PRIORITY, aged
 from services.capd.core.turned_away import TurnedAway
 
 from .addresses import Addresses
@@ -66,7 +66,6 @@ class Exchange:
         self._passing_on = PassingOn(holdings.pool, profile)
         self._fetching = Fetching(holdings.pool, limits)
         self._serving = Serving(holdings, self._passing_on, profile, limits)
-        self._secrets: dict[bytes, tuple[bytes, float]] = {}  # by their hashes, with the time from which none is needed
 
     def __repr__(self) -> str:
         return f"<Exchange: {self._fetching!r}, {self._serving!r}>"
@@ -128,7 +127,7 @@ class Exchange:
                     self._serving.asked(neighbour, heard)
                     yield from self._serving.serve(neighbour, now)
                     if isinstance(message, GetHeld) and not message.after:
-                        self._tell_secrets(neighbour, mono_s)
+                        _say_secrets([neighbour], self._holdings.recent_secrets())
             case Remove(cookie):
                 self._serving.unsubscribe(neighbour, cookie)
             case Msg(messages):
@@ -219,13 +218,6 @@ class Exchange:
             neighbour.counts["rescinded"] += len(ended)
         self.announce(now)
 
-    def _tell_secrets(self, neighbour: Neighbour, mono_s: float) -> None:
-        """Tell of what was rescinded lately: the neighbour may hold it still."""
-        for own_hash, (_, until_s) in list(self._secrets.items()):
-            if until_s <= mono_s:
-                del self._secrets[own_hash]
-        _say_secrets([neighbour], [secret for secret, _ in self._secrets.values()])
-
     # -- what neighbours are told by themselves ------------------------------------------------------------
 
     def announce(self, now: c.Now) -> None:
@@ -247,12 +239,7 @@ class Exchange:
             for at in range(0, len(ids), INV_IDS_MAX):
                 neighbour.say(Inv(ids[at : at + INV_IDS_MAX]))
             neighbour.counts["announced"] += len(ids)
-        secrets = self._holdings.secrets()
-        for own_hash, secret in secrets.items():
-            self._secrets[own_hash] = secret, now.mono_s + LIFE_S
-            if len(self._secrets) > self._limits.secrets_max:
-                del self._secrets[next(iter(self._secrets))]
-        _say_secrets(open_ones, list(secrets.values()))
+        _say_secrets(open_ones, list(self._holdings.secrets().values()))
 
 
 def _say_secrets(neighbours: Iterable[Neighbour], secrets: list[bytes]) -> None:

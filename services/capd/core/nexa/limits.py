@@ -53,7 +53,5 @@ class NexaLimits:
     """Matches of one connection that are remembered, so that each is told once."""
     asked_max: int = 100_000
     """Ids that were asked for and have not come, in all."""
-    secrets_max: int = 10_000
-    """Secrets of what was rescinded that are remembered, to tell neighbours of it."""
     addresses_max: int = 4_096
     """Addresses whose points and allowances are remembered."""

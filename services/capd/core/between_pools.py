@@ -1,0 +1,131 @@
+"""Messages between pools of ours, in the bodies of unicasts (cddl/capd.cddl): what one holds, the other asks for.
+
+    [15 CATCH_UP] → [16 HELD]     [17 WANT] → [18 BRING]     [16 HELD] and [19 SECRETS] also come without being asked
+
+A pool numbers what it takes. CATCH_UP names the last number that the asker has heard of, HELD the last that it has now
+heard of; a HELD that tells of what was just taken names none. BRING says how many of the ids in WANT it has dealt with,
+from the first on; the asker asks again for the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from router.core.wire import shape
+from router.core.wire.forms import Form
+
+from .message import ID_BYTES, SECRET_BYTES_MAX
+
+HELD_IDS_MAX = 1024
+BRING_MESSAGES_MAX = 256
+BRING_BYTES = 1 << 18
+"""Messages of so many bytes travel together, and one that is longer alone."""
+SECRETS_MAX = 64
+_MESSAGE_BYTES_MAX = 1_000_000
+_NUMBER_MAX = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """A request to tell what is held above the relay line, of numbers beyond `after`."""
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Ids of messages above the relay line. `upto`: None if they were just taken, else the last number that was looked
+    at; `more`: whether there may be greater ones."""
+
+    ids: tuple[bytes, ...]
+    upto: int | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A request for messages by their ids."""
+
+    n: int
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bring:
+    """The answer to WANT: those of its first `done` ids that are held and may go."""
+
+    n: int
+    done: int
+    messages: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Secrets that have ended messages."""
+
+    secrets: tuple[bytes, ...]
+
+
+BetweenPools = CatchUp | Held | Want | Bring | Secrets
+
+
+def encoded(value: BetweenPools) -> list[Any]:
+    """Return type and map."""
+    match value:
+        case CatchUp(after):
+            return [15, {"after": after}]
+        case Held(ids, upto, more):
+            return [16, {"ids": list(ids), "more": more, **({} if upto is None else {"upto": upto})}]
+        case Want(n, ids):
+            return [17, {"n": n, "ids": list(ids)}]
+        case Bring(n, done, messages):
+            return [18, {"n": n, "done": done, "messages": list(messages)}]
+        case Secrets(secrets):
+            return [19, {"secrets": list(secrets)}]
+
+
+def _ids(value: Any) -> tuple[bytes, ...]:
+    return tuple(shape.octets(one, "an id", ID_BYTES) for one in shape.array(value, "ids", 0, HELD_IDS_MAX))
+
+
+def _number(value: Any) -> int:
+    return shape.uint(value, "n", _NUMBER_MAX)
+
+
+def _catch_up(value: Any) -> CatchUp:
+    return CatchUp(shape.uint(shape.fields(value, "CATCH_UP", ("after",))["after"], "after"))
+
+
+def _held(value: Any) -> Held:
+    found = shape.fields(value, "HELD", ("ids", "more"), ("upto",))
+    upto = shape.uint(found["upto"], "upto") if "upto" in found else None
+    return Held(_ids(found["ids"]), upto, shape.boolean(found["more"], "more"))
+
+
+def _want(value: Any) -> Want:
+    found = shape.fields(value, "WANT", ("n", "ids"))
+    return Want(_number(found["n"]), _ids(found["ids"]))
+
+
+def _bring(value: Any) -> Bring:
+    found = shape.fields(value, "BRING", ("n", "done", "messages"))
+    messages = shape.array(found["messages"], "messages", 0, BRING_MESSAGES_MAX)
+    read = tuple(shape.octets(one, "a message", 0, _MESSAGE_BYTES_MAX) for one in messages)
+    return Bring(_number(found["n"]), shape.uint(found["done"], "done", HELD_IDS_MAX), read)
+
+
+def _secrets(value: Any) -> Secrets:
+    found = shape.array(shape.fields(value, "SECRETS", ("secrets",))["secrets"], "secrets", 0, SECRETS_MAX)
+    return Secrets(tuple(shape.octets(one, "a secret", 0, SECRET_BYTES_MAX) for one in found))
+
+
+_SMALL_BYTES_MAX = 64
+_IDS_BYTES_MAX = 64 + HELD_IDS_MAX * (ID_BYTES + 2)
+FORMS: dict[int, Form] = {
+    15: Form("CATCH_UP", _SMALL_BYTES_MAX, 3, _catch_up),
+    16: Form("HELD", _IDS_BYTES_MAX, 7 + HELD_IDS_MAX, _held),
+    17: Form("WANT", _IDS_BYTES_MAX, 5 + HELD_IDS_MAX, _want),
+    18: Form("BRING", _MESSAGE_BYTES_MAX + 4 * BRING_MESSAGES_MAX, 7 + BRING_MESSAGES_MAX, _bring),
+    19: Form("SECRETS", 64 + SECRETS_MAX * (SECRET_BYTES_MAX + 3), 3 + SECRETS_MAX, _secrets),
+}

@@ -1,0 +1,306 @@
+"""Pools of ours at other nodes: each tells the others of what it has taken, and asks them for what it lacks.
+
+They speak by unicasts (see between_pools.py), so what is sent to one that is away waits at the router for a while. Each
+asks each other once a minute for what it has taken since; one that was away, or after a start, for all that it holds.
+What does not come in time is looked for again, wherever it is held. A message is judged as one of any neighbour is,
+before anything of it is kept; since a pool knows its id, it goes round no circle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from router.core.link.allowance import Allowance
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import PublicKey
+from router.core.wire.text import key_text
+from router.service import contract as c
+from services.capd import reasons
+
+from . import between_pools as b
+from . import notes
+from .answers import PoolAnswers
+from .columns import Row
+from .holdings import Holdings
+from .limits import Profile
+from .message import CapdMessage, read_message
+from .messages import MESSAGE_BYTES_MAX, encode_message
+from .nexa.limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS
+from .nexa.passing_on import PassingOn
+from .pool import Known, Rejected, Taken
+from .priority import LIFE_S, RELAY_PRIORITY, aged
+from .turned_away import TurnedAway
+
+CATCH_UP_S = 60
+"""How often a peer is asked for what it has taken; so long what is sent to it waits for it."""
+PRESENT_S = 150.0
+"""A peer of which nothing was heard for so long is away: it is not told of anything by itself."""
+WANT_S = 60.0
+"""How long a peer has to bring what it was asked for."""
+WANTS_MAX = 16
+DECLINED_S, DECLINED_MAX = 60.0, 20_000
+UNITS_PER_S, UNITS_BURST = 2_000.0, 40_000.0
+"""What one peer may ask for, in units as those of Nexa's neighbours; a message that is taken costs nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class Peer:
+    """Another pool. `cursor`: its number up to which we have heard what it holds; `has_more`: it said that there are
+    greater ones."""
+
+    key: PublicKey
+    allowance: Allowance = field(default_factory=lambda: Allowance(UNITS_PER_S, UNITS_BURST))
+    cursor: int = 0
+    has_more: bool = False
+    ask_at_s: float = -inf
+    heard_s: float = -inf
+    wants: dict[int, tuple[tuple[bytes, ...], float]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def is_present(self, now_s: float) -> bool:
+        return now_s - self.heard_s < PRESENT_S
+
+    def say(self, value: b.BetweenPools, ttl_s: int = CATCH_UP_S) -> c.Send:
+        return c.Send(self.key, encode_message(value), ttl_s)
+
+
+class Pools:
+    """The peers that the settings name."""
+
+    def __init__(
+        self, peers: Sequence[PublicKey], holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway,
+        profile: Profile,
+    ) -> None:  # fmt: skip
+        self._peers = {key: Peer(key) for key in peers}
+        self._holdings = holdings
+        self._changes = holdings.follow()
+        self._answers = answers
+        self._turned_away = turned_away
+        self._passing_on = PassingOn(holdings.pool, profile)
+        self._declined: dict[bytes, float] = {}
+        self._brought: dict[bytes, PublicKey] = {}
+        self._number = 0
+
+    def __repr__(self) -> str:
+        return f"<Pools: {len(self._peers)} peers>"
+
+    # -- what peers say ------------------------------------------------------------------------------------
+
+    def hear(self, said: b.BetweenPools, source: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        """Decide on what a pool has said; refuse one that is no peer, and what is too much at a time."""
+        peer = self._peers.get(source)
+        if peer is None:
+            yield c.Refuse(reasons.NOT_A_PEER)
+            return
+        if not peer.allowance.take(_units(said), now.mono_s):
+            peer.counts["too_fast"] += 1
+            yield c.Refuse(reasons.TOO_FAST)
+            return
+        was_present, peer.heard_s = peer.is_present(now.mono_s), now.mono_s
+        if not was_present:
+            peer.cursor, peer.ask_at_s = 0, now.mono_s
+            yield from self._catch_up(peer, now)
+        match said:
+            case b.CatchUp(after):
+                yield from self._held(peer, after, int(now.wall_s))
+                if not after or not was_present:
+                    yield from _told_secrets(peer, self._holdings.recent_secrets())
+            case b.Held():
+                yield from self._want(peer, said, now)
+            case b.Want(n, ids):
+                yield from self._bring(peer, n, ids, int(now.wall_s))
+            case b.Bring():
+                yield from self._take(peer, said, now)
+            case b.Secrets(secrets):
+                yield from self._rescind(peer, secrets)
+
+    def _held(self, peer: Peer, after: int, now_s: int) -> Iterator[c.Deed]:
+        """Tell what is held above the relay line; of a number that was never given: everything."""
+        pool = self._holdings.pool
+        after = after if after <= pool.last else 0
+        rows = pool.after(after, b.HELD_IDS_MAX)
+        more = len(rows) == b.HELD_IDS_MAX
+        ids = tuple(row.id for row in rows if self._passing_on.is_announced(row, now_s))
+        yield peer.say(b.Held(ids, rows[-1].number if more else pool.last, more))
+
+    def _want(self, peer: Peer, held: b.Held, now: c.Now) -> Iterator[c.Deed]:
+        """Ask for what we lack, unless it is asked for already or was turned away a moment ago."""
+        if len(peer.wants) >= WANTS_MAX:
+            return  # it is asked again for what it holds
+        asked = {own_id for one in self._peers.values() for ids, _ in one.wants.values() for own_id in ids}
+        lacking = tuple(own_id for own_id in dict.fromkeys(held.ids) if self._lacks(own_id, asked, now.mono_s))
+        if held.upto is not None:
+            peer.cursor, peer.has_more = held.upto, held.more
+        if lacking:
+            yield self._ask(peer, lacking, now)
+        elif held.more:
+            yield from self._catch_up(peer, now)
+
+    def _lacks(self, own_id: bytes, asked: set[bytes], now_s: float) -> bool:
+        if self._holdings.pool.get(own_id) is not None or own_id in asked:
+            return False
+        return now_s >= self._declined.get(own_id, -inf)
+
+    def _ask(self, peer: Peer, ids: tuple[bytes, ...], now: c.Now) -> c.Send:
+        self._number = (self._number + 1) % (1 << 32)
+        peer.wants[self._number] = ids, now.mono_s + WANT_S
+        return peer.say(b.Want(self._number, ids))
+
+    def _bring(self, peer: Peer, n: int, ids: Sequence[bytes], now_s: int) -> Iterator[c.Deed]:
+        """Send those that are held and may go, as many as travel together."""
+        chosen: list[tuple[Row, bytes]] = []
+        size = done = 0
+        for own_id in ids:
+            row = self._holdings.pool.get(own_id)
+            if row is not None and self._passing_on.may_go(row, RELAY_PRIORITY, now_s):
+                wire = self._holdings.message(row).encoded()
+                if chosen and (size + len(wire) > b.BRING_BYTES or len(chosen) == b.BRING_MESSAGES_MAX):
+                    break
+                if len(wire) <= MESSAGE_BYTES_MAX:
+                    chosen.append((row, wire))
+                    size += len(wire)
+            done += 1
+        yield peer.say(b.Bring(n, done, tuple(wire for _, wire in chosen)))
+        yield from notes.sent([row for row, _ in chosen], peer.key.hex())
+        peer.counts["sent"] += len(chosen)
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def _take(self, peer: Peer, bring: b.Bring, now: c.Now) -> Iterator[c.Deed]:
+        """Judge what was brought, and take that against which nothing speaks; ask for the rest."""
+        taken: list[tuple[Taken, CapdMessage]] = []
+        for wire in bring.messages:
+            found = yield from self._judged(peer, wire, now)
+            if found is not None:
+                taken.append(found)
+        peer.allowance.charge(-sum(_message_units(len(message.data)) for _, message in taken), now.mono_s)
+        peer.counts["taken"] += len(taken)
+        yield from notes.evicted([one for one, _ in taken])
+        yield from notes.accepted([one.row for one, _ in taken], peer.key.hex(), int(now.wall_s))
+        for one, message in taken:
+            yield from self._answers.tell(one.row, message, int(now.wall_s))
+        ids, _ = peer.wants.pop(bring.n, ((), 0.0))
+        if bring.done and (rest := ids[bring.done :]):
+            yield self._ask(peer, rest, now)
+        elif peer.has_more and not peer.wants:  # else it is asked when all has come
+            yield from self._catch_up(peer, now)
+
+    def _judged(self, peer: Peer, wire: bytes, now: c.Now) -> Generator[c.Deed, None, tuple[Taken, CapdMessage] | None]:
+        """Judge one message; return it if it was taken."""
+        now_s, own_id = int(now.wall_s), b""
+        verdict: Taken | Known | Rejected | None
+        try:
+            message = read_message(wire)
+        except Malformed as error:
+            verdict = Rejected(reasons.MALFORMED, str(error))
+        else:
+            own_id = message.own_id()
+            verdict = self._below(message, now_s)
+            if verdict is None:
+                verdict, deeds = self._holdings.add(message, own_id, now_s)
+                yield from deeds
+        if isinstance(verdict, Rejected):
+            peer.counts["turned_away"] += 1
+            if own_id and verdict.reason is not reasons.FUTURE:
+                self._decline(own_id, now.mono_s)
+            yield from self._turned_away.rejected(peer.key.hex(), own_id, verdict, now)
+            return None
+        if not isinstance(verdict, Taken):
+            return None
+        self._brought[own_id] = peer.key
+        return verdict, message
+
+    @staticmethod
+    def _below(message: CapdMessage, now_s: int) -> Rejected | None:
+        """Reject what peers may not bring, whatever its work is; what is of the future is the pool's to judge."""
+        priority = aged(message.initial_priority, message.create_time, now_s)
+        if message.create_time > now_s or priority >= RELAY_PRIORITY:
+            return None
+        return Rejected(reasons.BELOW_LINE, f"{priority:.4g}; peers may bring {RELAY_PRIORITY:g}")
+
+    def _decline(self, own_id: bytes, now_s: float) -> None:
+        self._declined.pop(own_id, None)
+        self._declined[own_id] = now_s + DECLINED_S
+        if len(self._declined) > DECLINED_MAX:
+            del self._declined[next(iter(self._declined))]
+
+    def _rescind(self, peer: Peer, secrets: Sequence[bytes]) -> Iterator[c.Deed]:
+        for secret in secrets:
+            ended, deeds = self._holdings.rescind(secret)
+            yield from deeds
+            yield from notes.rescinded(ended, peer.key.hex(), reasons.RESCINDED)
+            peer.counts["rescinded"] += len(ended)
+
+    # -- what peers are told by themselves -----------------------------------------------------------------
+
+    def settled(self, now: c.Now) -> Iterator[c.Deed]:
+        """Tell peers of what was taken, unless it came from them, and of the secrets that have ended messages."""
+        taken, secrets = self._changes.take()
+        brought, self._brought = self._brought, {}
+        now_s, pool = int(now.wall_s), self._holdings.pool
+        held = [row for one in taken if (row := pool.get(one.id)) and self._passing_on.is_announced(row, now_s)]
+        for peer in self._peers.values() if held or secrets else ():
+            if not peer.is_present(now.mono_s):
+                continue
+            ids = tuple(row.id for row in held if brought.get(row.id) != peer.key)
+            for at in range(0, len(ids), b.HELD_IDS_MAX):
+                yield peer.say(b.Held(ids[at : at + b.HELD_IDS_MAX]))
+            peer.counts["told"] += len(ids)
+            yield from _told_secrets(peer, secrets)
+
+    def tick(self, now: c.Now) -> Iterator[c.Deed]:
+        """Ask each peer for what it has taken, if it is time; look again for what has not come."""
+        late = False
+        for peer in self._peers.values():
+            for n in [n for n, (_, until_s) in peer.wants.items() if until_s <= now.mono_s]:
+                del peer.wants[n]
+                peer.counts["late"] += 1
+                late = True
+        for peer in self._peers.values():
+            if late:
+                peer.cursor = 0
+            if now.mono_s >= peer.ask_at_s:
+                yield from self._catch_up(peer, now)
+
+    def _catch_up(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
+        peer.ask_at_s = now.mono_s + CATCH_UP_S
+        yield peer.say(b.CatchUp(peer.cursor))
+
+    # -- views ---------------------------------------------------------------------------------------------
+
+    def view(self, now: c.Now) -> list[dict[str, Any]]:
+        """Return what an operator is shown."""
+        return [
+            {
+                "address": key_text("addr", peer.key), "present": peer.is_present(now.mono_s),
+                "heard": None if peer.heard_s == -inf else round(now.mono_s - peer.heard_s, 1),
+                "wanted": sum(len(ids) for ids, _ in peer.wants.values()), **peer.counts,
+            }
+            for peer in self._peers.values()
+        ]  # fmt: skip
+
+
+def _told_secrets(peer: Peer, secrets: Sequence[bytes]) -> Iterator[c.Send]:
+    for at in range(0, len(secrets), b.SECRETS_MAX):
+        yield peer.say(b.Secrets(tuple(secrets[at : at + b.SECRETS_MAX])), LIFE_S)
+
+
+def _units(said: b.BetweenPools) -> int:
+    """Return what it costs to deal with this; of messages, before they are judged."""
+    match said:
+        case b.CatchUp():
+            return QUERY_UNITS
+        case b.Held(ids) | b.Want(_, ids):
+            return 1 + len(ids) // UNIT_IDS
+        case b.Bring(_, _, messages):
+            return sum(_message_units(len(one)) for one in messages)
+        case b.Secrets(secrets):
+            return SECRET_UNITS * len(secrets)
+
+
+def _message_units(size: int) -> int:
+    return 1 + size // UNIT_BYTES

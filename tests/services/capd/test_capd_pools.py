@@ -1,0 +1,182 @@
+"""Pools that are peers over routers: what crosses, what does not, what an absence costs, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from samples.capd import BORN, posted
+from samples.capd_fabric import Fabric, address
+from samples.capd_host import ASKERS, Host
+
+from router.core.wire.text import key_text
+from router.service import contract as c
+from services.capd import reasons
+from services.capd.core import between_pools as b
+from services.capd.core import messages as m
+from services.capd.core import pools
+from services.capd.core.limits import Standing
+from services.capd.core.message import CapdMessage, rescind_hash_of
+from services.capd.core.nexa.limits import QUERY_UNITS
+from services.capd.core.pattern import Pattern
+from services.capd.core.pools import CATCH_UP_S, PRESENT_S, WANT_S
+from services.capd.settings import Settings
+
+OFFER = posted(b"TKD\x0can offer", 30.0)
+SECRET = b"s" * 32
+RESCINDABLE = posted(b"TKD\x0canother", 30.0, secret_hash=rescind_hash_of(SECRET))
+TRIANGLE = {1: (2, 3), 2: (1, 3), 3: (1, 2)}
+
+
+def post(fabric: Fabric, number: int, message: CapdMessage) -> None:
+    assert fabric.pools[number].ask(m.Post(1, message.encoded())).result == 0
+    fabric.carry()
+
+
+def standing(pool: Host, message: CapdMessage) -> Standing | None:
+    found = pool.ask(m.Get(1, message.own_id())).messages
+    return found[0][0] if found else None
+
+
+def everywhere(fabric: Fabric, message: CapdMessage) -> list[Standing | None]:
+    return [standing(pool, message) for pool in fabric.pools.values()]
+
+
+def test_what_one_takes_all_have_and_nothing_goes_round() -> None:
+    fabric = Fabric(TRIANGLE)
+    fabric.pools[3].ask(m.Watch(1, Pattern.prefix(b"TKD"), 1000))
+    fabric.between()
+    post(fabric, 1, OFFER)
+    assert everywhere(fabric, OFFER) == [Standing.RELAYED] * 3
+    assert fabric.pools[3].matches == [(ASKERS[0], OFFER.encoded(), 600)], "a standing query hears of it, once"
+    assert Counter(fabric.between()) == {"Held": 4, "Want": 2, "Bring": 2}, "each is brought it once"
+    [accepted] = fabric.pools[2].events("capd_accepted")
+    assert accepted.fields["by"] == address(1).hex()
+    assert {one.fields["to"] for one in fabric.pools[1].events("capd_sent")} == {address(2).hex(), address(3).hex()}
+
+
+def test_what_stays_local_expires_soon_or_was_rescinded_is_not_told_of() -> None:
+    fabric = Fabric({1: (2,), 2: (1,)})
+    fabric.between()
+    local, short = posted(b"local", 1.5), posted(b"short", 30.0, expiration=299)
+    for message in (local, short, RESCINDABLE):
+        fabric.away = {2} if message is RESCINDABLE else set()
+        post(fabric, 1, message)
+    fabric.pools[1].ask(m.Rescind(2, SECRET))
+    fabric.carry()
+    fabric.away = set()
+    fabric.pools[2].crash()  # asks for all that is held
+    fabric.carry()
+    assert [standing(fabric.pools[2], one) for one in (local, short, RESCINDABLE)] == [None] * 3
+    assert "Want" not in fabric.between()
+
+
+def test_a_secret_travels_also_to_one_that_was_away_and_after_a_restart() -> None:
+    fabric = Fabric({1: (2,), 2: (1, 3), 3: (2,)})
+    post(fabric, 1, RESCINDABLE)
+    assert everywhere(fabric, RESCINDABLE) == [Standing.RELAYED] * 3, "from one to the next"
+    fabric.away = {3}
+    fabric.pools[1].ask(m.Rescind(2, SECRET))
+    fabric.carry()
+    assert everywhere(fabric, RESCINDABLE) == [Standing.RESCINDED, Standing.RESCINDED, Standing.RELAYED]
+    fabric.pools[2].crash()
+    fabric.away = set()
+    fabric.pass_time(CATCH_UP_S)
+    assert everywhere(fabric, RESCINDABLE) == [Standing.RESCINDED] * 3
+    [note] = fabric.pools[3].events("capd_rescinded")
+    assert (note.reason, note.fields["by"]) == (reasons.RESCINDED, address(2).hex())
+
+
+@pytest.mark.parametrize("absence_s", (CATCH_UP_S, PRESENT_S + 1))
+def test_an_absence_is_caught_up_with_whoever_was_posted_at(absence_s: float) -> None:
+    fabric = Fabric({1: (2,), 2: (1,)})
+    fabric.away = {2}
+    post(fabric, 1, OFFER)
+    post(fabric, 2, RESCINDABLE)
+    fabric.pass_time(absence_s)
+    assert everywhere(fabric, OFFER)[1] is None is everywhere(fabric, RESCINDABLE)[0]
+    fabric.away = set()
+    fabric.pass_time(CATCH_UP_S)
+    assert everywhere(fabric, OFFER) == everywhere(fabric, RESCINDABLE) == [Standing.RELAYED] * 2
+
+
+def test_many_come_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(b, "HELD_IDS_MAX", 24)
+    monkeypatch.setattr(b, "BRING_MESSAGES_MAX", 8)
+    monkeypatch.setattr(b, "BRING_BYTES", 2_500)
+    fabric = Fabric({1: (2,), 2: (1,)})
+    fabric.away = {2}
+    large = [posted(bytes([number]) * 1_000, 2.1) for number in range(5)]
+    small = [posted(b"%d" % number, 2.5) for number in range(60)]
+    for message in (*large, *small):
+        fabric.pools[1].ask(m.Post(1, message.encoded()))
+    fabric.carry()
+    fabric.away = set()
+    fabric.pools[2].crash()
+    fabric.carry()
+    assert fabric.pools[2].ask(m.Info(1)).count == len(large) + len(small)
+    said = Counter(fabric.between())
+    assert said["CatchUp"] >= 3 and said["Bring"] == said["Want"] >= 10
+
+
+def test_what_does_not_come_is_looked_for_again_wherever_it_is_held() -> None:
+    fabric = Fabric({1: (2,), 2: (1, 3), 3: (2,)})
+    taker = fabric.pools[2]
+    # The third says that it holds the offer, and does not bring it; then the first has it as well.
+    taker.say(m.encode_message(b.Held((OFFER.own_id(),))), address(3))
+    fabric.away = {3}
+    post(fabric, 1, OFFER)
+    assert standing(taker, OFFER) is None, "it is asked for already"
+    fabric.pass_time(WANT_S)
+    fabric.pass_time(CATCH_UP_S)
+    assert standing(taker, OFFER) is Standing.RELAYED
+
+
+def test_peers_may_bring_only_what_a_neighbour_may() -> None:
+    fabric = Fabric({1: (2,), 2: (1,)})
+    taker = fabric.pools[2]
+    cases = (
+        (OFFER.encoded()[:-1], reasons.MALFORMED),
+        (posted(b"local", 1.5).encoded(), reasons.BELOW_LINE),
+        (posted(b"tomorrow", 9.0, BORN + 99).encoded(), reasons.FUTURE),
+        (CapdMessage(b"no work", BORN, 0x1E00FFFF, b"").encoded(), reasons.BAD_WORK),
+    )
+    for wire, _ in cases:
+        taker.say(m.encode_message(b.Bring(9, 0, (wire,))), address(1))
+    assert [one.reason for one in taker.events("capd_turned_away")] == [reason for _, reason in cases]
+    assert taker.ask(m.Info(1)).count == 0
+
+
+def test_only_peers_reconcile_and_each_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "UNITS_BURST", 10 * QUERY_UNITS)
+    monkeypatch.setattr(pools, "UNITS_PER_S", QUERY_UNITS)
+    fabric = Fabric({1: (2,), 2: (), 3: (2,)})
+    pool = fabric.pools[2]
+    for said in (b.CatchUp(0), b.Held(()), b.Want(1, ()), b.Bring(1, 0, (OFFER.encoded(),)), b.Secrets((SECRET,))):
+        [refused] = pool.say(m.encode_message(said), address(3))
+        assert isinstance(refused, c.Refuse) and refused.reason is reasons.NOT_A_PEER
+    fabric = Fabric({1: (), 2: (1,)})
+    pool, asked = fabric.pools[2], m.encode_message(b.CatchUp(0))
+    for _ in range(10):
+        assert all(isinstance(one, c.Send) for one in pool.say(asked, address(1)))
+    [refused] = pool.say(asked, address(1))
+    assert isinstance(refused, c.Refuse) and refused.reason is reasons.TOO_FAST and refused.reason.later
+    pool.pass_time(1.0)
+    assert isinstance(pool.say(asked, address(1))[0], c.Send), "its time has come"
+
+
+def test_a_peer_is_shown_and_named_once() -> None:
+    fabric = Fabric({1: (2, 1), 2: (1,)})
+    post(fabric, 1, OFFER)
+    [answer] = [one for one in fabric.pools[1].hear(c.Asked(1, "peers")) if isinstance(one, c.Answer)]
+    [shown] = (answer.value["pools"],)
+    assert [(one["address"], one["present"], one["sent"]) for one in shown] == [(key_text("addr", address(2)), True, 1)]
+    two = key_text("addr", address(2))
+    for peers, said in (
+        ((two, two), "named twice"),
+        (("addr1nonsense",), "router capd address"),
+        ((two,) * 17, "at most 16"),
+    ):
+        assert any(name == "peers" and said in text for name, text in Settings(peers=peers).problems()), said
+    [text] = Settings(peers=(two,)).warnings("capd", is_public=False)
+    assert "node.services_public" in text and not list(Settings(peers=(two,)).warnings("capd", is_public=True))
