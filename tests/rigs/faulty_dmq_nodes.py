@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -297,7 +296,7 @@ def two_items(payload: bytes) -> bytes:
 def shortest_period(message: SignedMessage) -> SignedMessage:
     """Return the message decoded and encoded again."""
     payload = array_of(encode(message.body), encode(message.kes_period), encode(message.expires_at))
-    return replace(message, wire=message.wire.replace(message.signed, payload))
+    return message._replace(wire=message.wire.replace(message.signed, payload))
 
 
 def is_long(message: SignedMessage) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from itertools import count
 
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -21,7 +22,9 @@ def address(number: int) -> PublicKey:
 class Fabric:
     """Pools by number; `peers`: whom each names. `away`: numbers of those that hear and say nothing."""
 
-    def __init__(self, peers: dict[int, tuple[int, ...]], settings: dict[int, dict[str, object]] | None = None) -> None:
+    def __init__(
+        self, peers: Mapping[int, tuple[int, ...]], settings: dict[int, dict[str, object]] | None = None
+    ) -> None:
         self.away: set[int] = set()
         self.carried: list[tuple[int, int, m.Message]] = []
         self._ids = count(1 << 20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from samples.dmq import NOW, POOLS
 
@@ -17,7 +19,7 @@ def mempool(count: int, size: int = 1088) -> Mempool:
     return of
 
 
-def numbers(rows: list[Row]) -> list[int]:
+def numbers(rows: Sequence[Row]) -> list[int]:
     return [row.number for row in rows]
 
 
