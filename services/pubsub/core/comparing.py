@@ -117,12 +117,12 @@ class Comparing:
         router = message.via
         topic = None if router is None else self._known.topic(router, said.t)
         if router is None or topic is None:
-            return [c.Refuse(reasons.NOT_SHARED)]
+            return [c.Refuse(reasons.MEET_FIRST)]
         if isinstance(said, Compare):
             return self._asked(message, said, router, topic.group, now)
         session = self._sessions.get((router, topic.group))
         if session is None or session.until_s == inf or message.source != session.service:
-            return [c.Refuse(reasons.NOT_SHARED, "nothing was asked to which this could be the answer")]
+            return [c.Refuse(reasons.MEET_FIRST, "nothing was asked to which this could be the answer")]
         return [*self._answered(session, said, now), *self._go_on(now)]
 
     def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> None:
@@ -311,7 +311,7 @@ class Comparing:
         if (plan := self._plans.get(session.group)) is not None:
             session.fetch.is_void = True
             limits = self._limits
-            plan.name(session.router, now.mono_s, limits.apart_s if reason is reasons.NOT_SHARED else limits.again_s)
+            plan.name(session.router, now.mono_s, limits.apart_s if reason is reasons.MEET_FIRST else limits.again_s)
 
     def _fetched(self, fetch: Fetch, now: c.Now) -> list[c.Deed]:
         """Report the result of a comparison if an app waits for it, or something was missing."""

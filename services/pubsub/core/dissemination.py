@@ -24,7 +24,7 @@ from services.pubsub.core.minute_notes import MinuteNotes
 from services.pubsub.core.others import Others
 from services.pubsub.core.own_rows import OwnRows
 from services.pubsub.core.untaken import Own
-from services.pubsub.reasons import GONE, LIMIT, NOT_SHARED, NOT_TAKEN, UNANSWERED
+from services.pubsub.reasons import GONE, LIMIT, MEET_FIRST, NOT_TAKEN, UNANSWERED
 
 MINUTE_S = 60.0
 WAKE_MIN_S = 0.01
@@ -78,7 +78,7 @@ class Dissemination:
         assert isinstance(said, Have)
         topic = self._announcing.topic_of(message, said)
         if topic is None or message.via is None:
-            return [c.Refuse(NOT_SHARED)]
+            return [c.Refuse(MEET_FIRST)]
         self.repair.named(said.ids, topic.group, message.via, r.Named.HAVE, now.mono_s)
         return self._wake(now)
 

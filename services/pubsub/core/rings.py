@@ -31,7 +31,7 @@ from services.pubsub.core.overlay import Ask, Deed, MeetWith, Overlay, Reply, Ri
 from services.pubsub.core.partners import Partners
 from services.pubsub.core.refusals import Refusals
 from services.pubsub.core.topic_ring import Told
-from services.pubsub.reasons import NOT_SHARED
+from services.pubsub.reasons import MEET_FIRST
 
 TTL_S = 30
 RENEW_S = 8 * 3600
@@ -96,8 +96,8 @@ class Rings:
         if overlay is None or router is None:
             return [c.Refuse(Reason.UNSUPPORTED, "this node keeps no rings")]
         if not self._known.shared_with(router):
-            self._refusals.count(router, NOT_SHARED)
-            return [c.Refuse(NOT_SHARED, "no group is shared; meet first")]
+            self._refusals.count(router, MEET_FIRST)
+            return [c.Refuse(MEET_FIRST, "no group is shared; meet first")]
         if isinstance(said, AskRings) and not self._may_ask(router, now):
             self._refusals.count(router, Reason.RATE_LIMITED)
             return [c.Refuse(Reason.RATE_LIMITED, "one question about rings a second is answered")]

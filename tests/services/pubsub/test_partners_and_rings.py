@@ -25,7 +25,7 @@ from services.pubsub.core.messages import (
     decode_message,
     encode_message,
 )
-from services.pubsub.reasons import NOT_SHARED
+from services.pubsub.reasons import MEET_FIRST
 
 GROUPS = [SigningKey(bytes((13, number)) * 16).public for number in range(3)]
 
@@ -207,7 +207,7 @@ def test_rings_of_strangers_and_of_topics_that_are_not_shared_do_not_count() -> 
     one, two, stranger = Side(1, GROUPS[:1]), Side(2, GROUPS[:1]), Side(3, GROUPS[1:2])
     met(one, two, stranger)
     asked = encode_message(AskRings((), (Ring(T, ()),)))
-    assert one.said(stranger, asked)[0] == c.Refuse(NOT_SHARED, "no group is shared; meet first")
+    assert one.said(stranger, asked)[0] == c.Refuse(MEET_FIRST, "no group is shared; meet first")
     one.take(c.Send)
     one.said(two, asked)
     assert not [each for each in one.take(c.Send) if isinstance(decode_message(each.body), TellRings)]

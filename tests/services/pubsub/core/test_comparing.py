@@ -111,7 +111,7 @@ def test_a_frame_that_is_refused_is_said_to_nobody_as_caught_up() -> None:
     left.on_ring = right.away = True
     right.hold(message(1))
     world = World(left, right)
-    world.hear(left, c.Passed("compared 1", MessageId(bytes(32)), right.me.router, "refused", reasons.NOT_SHARED))
+    world.hear(left, c.Passed("compared 1", MessageId(bytes(32)), right.me.router, "refused", reasons.MEET_FIRST))
     world.run()
     assert not left.told and left.known.topics[GROUP].neighbours
     right.away = False
@@ -256,7 +256,7 @@ def test_what_is_refused() -> None:
     world.read(left, right, Compared(T, 0, 1, b"\x61"))
     world.read(left, right, Compare(T, 0, 1, b"\x61\x05"))
     world.run()
-    assert [one.reason for one in left.refused] == [reasons.NOT_SHARED, reasons.NOT_SHARED, reasons.NOT_COMPARED]
+    assert [one.reason for one in left.refused] == [reasons.MEET_FIRST, reasons.MEET_FIRST, reasons.NOT_COMPARED]
     left.refused.clear()
     for _ in range(200):
         world.read(left, right, ask)

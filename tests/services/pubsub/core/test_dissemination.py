@@ -20,7 +20,7 @@ from services.pubsub.core.messages import Have, decode_message
 from services.pubsub.core.others import Others
 from services.pubsub.core.untaken import UntakenLimits
 from services.pubsub.events import EVENTS
-from services.pubsub.reasons import GONE, LIMIT, NOT_SHARED, NOT_TAKEN, UNANSWERED
+from services.pubsub.reasons import GONE, LIMIT, MEET_FIRST, NOT_TAKEN, UNANSWERED
 
 WALL_S, MEMBER, STRANGER = 1_800_000_000.0, key_of(11), key_of(99)
 GROUP_KEY = SigningKey(bytes(range(32)))
@@ -182,7 +182,7 @@ def test_a_large_message_is_announced_and_asked_for_where_it_is_missing() -> Non
 def test_ids_of_a_topic_that_is_not_shared_are_refused() -> None:
     part, _ = made()
     have = c.Message(message_of(50), b"", neighbour(11).service, None, MEMBER)
-    assert part.read(have, Have(b"x" * 16, (message_of(1),)), at(0)) == [c.Refuse(NOT_SHARED)]
+    assert part.read(have, Have(b"x" * 16, (message_of(1),)), at(0)) == [c.Refuse(MEET_FIRST)]
 
 
 def test_what_the_router_says_of_a_pull_is_heeded() -> None:
