@@ -37,8 +37,11 @@ class RawLink(AppLink):
     Messages are settled on arrival. `window`: how many messages the node may send without settlement.
     """
 
-    def __init__(self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096) -> None:
-        offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16))
+    def __init__(
+        self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096,
+        pubsub: PublicKey | None = None,
+    ) -> None:  # fmt: skip
+        offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16), pubsub=pubsub)
         super().__init__(key, offer, Outbox(1 << 20, 1 << 30))
         self.got: list[bytes] = []
         self.refused: dict[int, tuple[Reason, str]] = {}
@@ -179,10 +182,10 @@ def multicast(group: SigningKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: 
 @asynccontextmanager
 async def linked(
     node: NodeProcess, key: SigningKey, *, tls: bool = False, role: str = "app", durable: bool = False,
-    window: int = 4096,
+    window: int = 4096, pubsub: PublicKey | None = None,
 ) -> AsyncIterator[RawLink]:  # fmt: skip
     """Open a link to that node, over its owner's socket or over TLS."""
-    found = RawLink(key, role=role, durable=durable, window=window)
+    found = RawLink(key, role=role, durable=durable, window=window, pubsub=pubsub)
     url = node.url if tls else f"unix://{node.home.socket_path}"
     try:
         await found.connect(url, node.address)

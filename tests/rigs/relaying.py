@@ -35,4 +35,4 @@ class Relaying(PubSub):
         topic = self.known.topics[self._group]
         topic.t.update({one: bytes(16) for one in self._routers})
         neighbours = [Neighbour(one, one) for one in self._routers]
-        topic.after, topic.before, topic.others = tuple(neighbours[:1]), tuple(neighbours[1:2]), tuple(neighbours[2:])
+        topic.show(tuple(neighbours[:1]), tuple(neighbours[1:2]), tuple(neighbours[2:]))

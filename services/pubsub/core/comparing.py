@@ -36,7 +36,7 @@ from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Compare, Compared, encode_message
-from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, go_on
+from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, go_on, judge
 
 TTL_S = 30
 RETRY_S = 1.0
@@ -349,6 +349,10 @@ class Comparing:
             return self._answer(one, now)
         if len(self._waiting) >= self._limits.waiting_max:
             return [c.Refuse(reasons.LIMIT)]
+        try:
+            judge(said.m)  # while it can still be refused
+        except BadFrame as error:
+            return [c.Refuse(reasons.NOT_COMPARED, str(error))]
         self._waiting.append(one)
         return self._held.refresh(group)
 

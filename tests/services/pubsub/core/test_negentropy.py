@@ -23,6 +23,7 @@ from services.pubsub.core.negentropy import (
     answer,
     ask,
     go_on,
+    judge,
 )
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors/negentropy.json").read_text())["cases"]
@@ -194,6 +195,8 @@ def test_bad_frames(frame: bytes) -> None:
     keys = view([key_of(MINUTE, bytes(32))])
     with pytest.raises(BadFrame):
         answer(keys, frame)
+    with pytest.raises(BadFrame):
+        judge(frame)
     with pytest.raises(BadFrame):
         go_on(keys, frame, Differences())
 
