@@ -36,7 +36,7 @@ def demo(messages: int, kills: int, as_json: bool) -> None:
         now_s = time.time()
         script = written(messages, NETWORKS[NETWORK].kes_period_at(now_s), now_s)
         try:
-            counts = trio.run(_play, Path(base), script, kills, as_json)
+            counts = trio.run(play, Path(base), script, kills, as_json)
         except* RigFailed as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     checks = list(counts.checks())
@@ -45,8 +45,9 @@ def demo(messages: int, kills: int, as_json: bool) -> None:
         raise SystemExit(Exit.FAILED)
 
 
-async def _play(base: Path, script: Script, kills: int, as_json: bool) -> Counts:
-    async with staged(base, script) as stage:
+async def play(base: Path, script: Script, kills: int, as_json: bool, *, tied: bool = True) -> Counts:
+    """Play the demo in this directory, and return what was counted; `tied`: as in `staged`."""
+    async with staged(base, script, tied=tied) as stage:
         if not as_json:
             say(f"{SIGNERS} signers hand in {len(script.lines)} messages, two aggregators read")
         played = await stage.play(kills)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from rig import ROUTER
 from rigs.patience import HANG_S
+
+from services.dmq.core.chain_time import NETWORKS
+from services.dmq.demo.script import written
+from services.dmq.demo.stage import NETWORK
+from services.dmq.demo_command import play
 
 
 def played(*options: str) -> dict[str, object]:
@@ -25,7 +32,14 @@ def test_a_killed_node_loses_nothing_that_it_has_accepted() -> None:
     assert played("--messages", "6", "--kills", "1")["kills"] == 1
 
 
+async def test_twenty_kill_rounds(tmp_path: Path) -> None:
+    now_s = time.time()
+    script = written(2, NETWORKS[NETWORK].kes_period_at(now_s), now_s)
+    counts = await play(tmp_path, script, 20, as_json=True, tied=False)
+    assert counts.played.kills == 20
+    assert [one for one in counts.checks() if not one.holds] == []
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kills", (20, 100))
-def test_however_often_it_is_killed(kills: int) -> None:
-    assert played("--messages", "40", "--kills", str(kills))["kills"] == kills
+def test_a_hundred_kill_rounds() -> None:
+    assert played("--messages", "40", "--kills", "100")["kills"] == 100

@@ -41,7 +41,7 @@ class Played:
 class Stage:
     """The processes of one demo, in a directory of their own. `tie`: as in `Process`."""
 
-    def __init__(self, base: Path, script: Script, tie: int) -> None:
+    def __init__(self, base: Path, script: Script, tie: int | None = None) -> None:
         self.home = base / "home"
         self._base = base
         self._script = script
@@ -135,10 +135,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(base: Path, script: Script) -> AsyncIterator[Stage]:
-    """Yield a stage whose processes end with the block, and with this process however it ends."""
+async def staged(base: Path, script: Script, *, tied: bool = True) -> AsyncIterator[Stage]:
+    """Yield a stage whose processes end with the block, and if `tied` with this process however it ends."""
     reading, writing = os.pipe()
-    stage = Stage(base, script, reading)
+    stage = Stage(base, script, reading if tied else None)
     try:
         yield stage
     finally:
