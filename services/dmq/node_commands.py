@@ -31,6 +31,7 @@ def status(name: str, as_json: bool) -> None:
         ("mempool", f"{mempool['messages']} messages, {size_text(mempool['bytes'])}"),
         ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
         ("clients", f"{found['clients']['connected']}; {found['clients']['broken_off']} were closed by the node"),
+        *(("", f"{count}: {cause}") for cause, count in found["clients"]["causes"].items()),
     ])  # fmt: skip
     rows = [
         (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))

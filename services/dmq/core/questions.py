@@ -16,6 +16,8 @@ from .talks import Talks
 
 PAGE_MAX = 200
 """Most messages listed in one answer."""
+CAUSES_SHOWN = 5
+"""Most causes for which clients were closed that `status` names, the most frequent first."""
 STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
 _KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
 
@@ -75,7 +77,10 @@ class Questions:
                 "is_of_epoch": bool(stake and stake.is_of_epoch(now.wall_s, holdings.authentication.topic.chain)),
                 "problem": self._stake.problem,
             },
-            "clients": {"connected": len(self._talks), "broken_off": self._talks.broken_off},
+            "clients": {
+                "connected": len(self._talks), "broken_off": self._talks.broken_off,
+                "causes": dict(self._talks.broken_off_for.most_common(CAUSES_SHOWN)),
+            },
         }  # fmt: skip
 
     def _again(self, name: str, ids: list[str]) -> Generator[c.Deed, None, dict[str, Any]]:

@@ -3,6 +3,7 @@ closed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from router.service import contract as c
@@ -12,6 +13,8 @@ from .talk import Talk
 
 LOCAL = "local"
 _NAMED = "consumer "
+CAUSES_MAX = 50
+"""Most different causes that are counted by themselves since the start."""
 HELLOS_SHARE = 2
 """One in this many connections may be without a handshake."""
 
@@ -22,7 +25,8 @@ def door_of(consumer: str) -> str:
 
 
 class Talks:
-    """The open connections, by door and peer. `broken_off`: how many the node has closed."""
+    """The open connections, by door and peer. `broken_off`: how many the node has closed, and
+    `broken_off_for`: by cause."""
 
     def __init__(self, revision: Revision, clients_max: int) -> None:
         self._revision = revision
@@ -31,6 +35,7 @@ class Talks:
         self._strangers: set[Talk] = set()
         self._causes: list[str] = []
         self.broken_off = 0
+        self.broken_off_for: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Talks: {len(self)} of {self._most}, {len(self._strangers)} without a handshake>"
@@ -83,4 +88,6 @@ class Talks:
 
     def _count(self, cause: str) -> None:
         self.broken_off += 1
+        known = cause in self.broken_off_for or len(self.broken_off_for) < CAUSES_MAX
+        self.broken_off_for[cause if known else "other causes"] += 1
         self._causes.append(cause)

@@ -215,6 +215,7 @@ def test_hellos_have_a_share_and_a_time() -> None:
     node.pass_time(10)
     causes = {one.fields["cause"]: one.fields["count"] for one in node.events("dmq_broken_off")}
     assert sum(int(count) for count in causes.values()) == 4 == node.ask("status")["clients"]["broken_off"]
+    assert node.ask("status")["clients"]["causes"] == causes
 
 
 def test_wrong_bytes_close_their_connection_and_no_other() -> None:
