@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 def test_each_message_owed_has_one_state_at_each_recipient(spark: SparkSession) -> None:
     lines = [(1, at, START + at * SECOND, reason, ("signer", fields)) for at, (fields, reason) in enumerate(EVENTS, 1)]
     form = "router INT, seq BIGINT, t BIGINT, reason STRING, other STRUCT<signer: STRING, fields: MAP<STRING, STRING>>"
-    router = [(1, START + 5000 * SECOND, [])]
+    router: list[tuple[int, int, list[int]]] = [(1, START + 5000 * SECOND, [])]
     routers = spark.createDataFrame(router, "number INT, end_ns BIGINT, holes ARRAY<STRUCT<last_seq: BIGINT>>")
     found, span = service_unit.lines(spark.createDataFrame(lines, form)), Span(START + 10_000 * SECOND)
     rows = service_unit.units(found, routers, span).collect()
