@@ -31,6 +31,8 @@ SIZE_BITS = 16
 TIME_BITS = 64
 NAME_BYTES_MAX = 16
 _NS = 10**9
+_EXACT_FROM_S = 1 << 30
+"""Seconds from which a float has at most 22 bits behind the point, so that a billion times these is exact."""
 _USUAL = Struct(">3s32s2s28scHcQcQ")
 _USUAL_HEADS = b"\x85\x58\x20", b"\x58\x1c", b"\x19", b"\x1b", b"\x1b"
 """A row with an id of 32 bytes, and the heads of its items."""
@@ -193,5 +195,8 @@ def _numbers(reader: Reader) -> list[int]:
 
 def _ns(wall_s: float) -> int:
     """Return Unix seconds in nanoseconds, rounded so exactly that the nearest float is `wall_s` again."""
+    if wall_s >= _EXACT_FROM_S:
+        whole = int(wall_s)
+        return whole * _NS + int((wall_s - whole) * _NS + 0.5)
     above, below = wall_s.as_integer_ratio()
     return (2 * above * _NS + below) // (2 * below)
