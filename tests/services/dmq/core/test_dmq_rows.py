@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from random import Random
+
+import cbor2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,3 +98,11 @@ def test_no_list_is_longer_than_a_node_keeps() -> None:
     assert not cursor.give_again(0), "as many as may wait do"
     with pytest.raises(BadRow, match="holds more than 1000 items"):
         rows.read_cursor(rows.encode_cursor(cursor), encode([*longest, 1000]))
+
+
+def test_times_are_whole_nanoseconds_exactly() -> None:
+    chance = Random(16)
+    times = [0.0, 1.5, 2.0**30, 2.0**31 - 2.0**-22, *(chance.uniform(2.0**29, 2.0**33) for _ in range(1000))]
+    for wall_s in times:
+        row = cbor2.loads(rows.encode_row(Row(1, b"", POOLS[0].id, 90, wall_s, wall_s)))
+        assert row[3] == row[4] == math.floor(Fraction(wall_s) * 10**9 + Fraction(1, 2))
