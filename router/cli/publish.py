@@ -161,6 +161,7 @@ async def _publish(name: str, posting: Posting) -> None:
                 await hear_uplinks(first, posting.uplinks, tally)
         else:
             await _one_by_one(publish, posting, tally)
+    tally.nothing_read()
     tally.finish()
 
 
@@ -174,6 +175,7 @@ async def _send(to: PublicKey, posting: Posting) -> None:
             await hear_uplinks(last, posting.uplinks, tally)
         if posting.as_name is None and name.startswith(SERVICE):
             await _show_answers(node, to, name, tally.messages)
+    tally.nothing_read()
     tally.finish()
 
 

@@ -81,6 +81,13 @@ class Tally:
         note(str(error))
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
 
+    def nothing_read(self) -> None:
+        """Say that there was nothing to send, unless a message was handed in, or an error tells why none was."""
+        if not self._messages and self._failure is None and not self._unheard:
+            note(
+                "standard input was empty: nothing was read, so nothing was sent; give messages as BODY, or one a line"
+            )
+
     @property
     def messages(self) -> int:
         """Return how many messages were handed in so far."""

@@ -379,7 +379,7 @@ class Node:
             case link_items.Missed():
                 self.missed.tell(news)
                 self._readers.ordering.missed(news.group, has_journal=self._readers.journal is not None)
-                self._problem(missed_text(news.count, news.reason, "this app"))
+                self._problem(missed_text(news.count, news.reason, self._sign_on.whom))
             case Report():
                 self.reports.tell(news)
             case Answer():

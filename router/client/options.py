@@ -18,7 +18,7 @@ from router.client.link import PATIENCE_S, Dialling
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
-from router.core.wire.text import parse_key
+from router.core.wire.text import key_text, parse_key, short
 from router.disk import private_file
 from router.settings import keyring
 from router.settings.home import Home
@@ -94,6 +94,12 @@ class SignOn:
     def __repr__(self) -> str:
         kept = f'"{self.settings.as_name}" ' if self.settings.as_name else "" if self.durable else "throwaway "
         return f"<sign-on of the {kept}key {self.key.public.hex()[:12]}… at {self.url}>"
+
+    @property
+    def whom(self) -> str:
+        """Return words for this app in sentences: its name, or the start of its address."""
+        named = self.settings.as_name
+        return f'the app "{named}"' if named else f"the app {short(key_text('addr', self.key.public))}"
 
     def offer(self) -> Offer:
         settings = self.settings

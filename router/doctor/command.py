@@ -221,6 +221,8 @@ def _judged(
     yield home_checks.judge_limits(descriptors, config, len(listen))
     yield from network_checks.judge_guests(running)
     yield from network_checks.judge_neighbours(running, NEIGHBOURS_MAX)
+    if running is None:
+        yield from network_checks.judge_blocked_in_file(config)
 
 
 def _judged_listeners(config: Config, listen: Sequence[str], key: bytes, facts: Facts) -> Iterator[Finding]:

@@ -223,7 +223,8 @@ def judge_guests(running: Running | None) -> Iterator[Finding]:
 
 
 def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:
-    """Judge each neighbour by its last contact; if there are more than `most`, return only those with a problem."""
+    """Judge each neighbour by its last contact; if there are more than `most`, return only those with a problem and
+    those that are blocked."""
     if running is None:
         return
     rows = [one for one in running.peers if one["learned"] is not None]
@@ -231,7 +232,7 @@ def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:
         yield Finding("neighbour", None, "none is known", "`router peer add` adds one")
     for number, one in enumerate(rows):
         found = _neighbour(one)
-        if number < most or found.ok is False:
+        if number < most or found.ok is False or one["state"] == "blocked":
             yield found
     if len(rows) > most:
         yield Finding("neighbour", None, f"{len(rows)} are known", "`router peer list` shows them all")
@@ -240,7 +241,7 @@ def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:
 def _neighbour(one: Mapping[str, Any]) -> Finding:
     name, last_s = _called(one), one["last_contact_s"]
     if one["state"] == "blocked":
-        return Finding("neighbour", True, f"{name} is blocked")
+        return judge_blocked(name, one["name"] or address_text(one["address"]))
     if one["state"] == "connected":
         problem = one["problem"]
         rtt = "" if one["rtt_ms"] is None else f", round trip {one['rtt_ms']:.0f} ms"
@@ -254,6 +255,21 @@ def _neighbour(one: Mapping[str, Any]) -> Finding:
     if one["uplink"]:
         return Finding("neighbour", False, f"the uplink {name} is away, {since}{why}", remedy)
     return Finding("neighbour", None, f"{name} is away, {since}{why}", remedy)
+
+
+def judge_blocked(name: str, typed: str) -> Finding:
+    """Return the finding about a neighbour that this node has blocked: its owner's choice, and often a forgotten
+    one. `typed`: how commands take it."""
+    remedy = f"if that is not wanted any more: `router peer unblock {typed}`"
+    return Finding("neighbour", True, f"{name} is blocked on this node: nothing goes there or comes from there", remedy)
+
+
+def judge_blocked_in_file(config: Config) -> Iterator[Finding]:
+    """Name the neighbours that are blocked according to `router.toml`; for a node that does not run."""
+    for one in config.peers:
+        if one.blocked:
+            typed = one.name or key_text("addr", one.address)
+            yield judge_blocked(typed, typed)
 
 
 def _called(one: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from router.core.log.events import Counts
 from router.core.log.line import Line, encode_line, gap, rows
-from router.core.routing.directory import PUBSUB, Neighbour, Standing
+from router.core.routing.directory import PUBSUB, UNKNOWN, Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
 from router.core.wire.admin import HELD, REPORT, WHENCE, Inquiry
@@ -175,16 +175,18 @@ class Inquiries:
             link = asked.router.links.get(number)
             if link is None:
                 continue
-            measured = asked.measured.get(number)
+            measured, formerly = asked.measured.get(number), ("", "")
+            if link.standing in UNKNOWN:
+                formerly = asked.router.guests.formerly(link.key)
             found[link.key] = {
-                "address": link.key.hex(), "name": directory.name_of(link.key), "state": "connected",
+                "address": link.key.hex(), "name": directory.name_of(link.key) or formerly[0], "state": "connected",
                 "standing": link.standing.value, "where": link_writer.where, "in_flight": link.outgoing.in_flight,
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
                 **_entry(directory.neighbours.get(link.key)),
                 "last_contact_s": 0.0, "shared": self._shared(asked, link.key, link.uplink),
                 "problem": (
-                    invited.get(link.key.hex()) or link_writer.problem
+                    formerly[1] or invited.get(link.key.hex()) or link_writer.problem
                     or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
                 ),
             }  # fmt: skip

@@ -147,8 +147,9 @@ class Service(TrioActor):
     async def _serve(self) -> None:
         place = self.place
         async with connect(
-            url=place.url, key=place.key, home=place.home, when_down="queue", outcomes=self.hears_outcomes
-        ) as self.node:
+            url=place.url, key=place.key, home=place.home, when_down="queue", outcomes=self.hears_outcomes,
+            on_problem=lambda said: log.warning("%s: %s", self, said),
+        ) as self.node:  # fmt: skip
             if place.state_path.exists():
                 self.state  # noqa: B018  # what was handled before does not come again
             await self.live()

@@ -29,6 +29,7 @@ from router.core.wire.reasons import (
     Reason,
 )
 from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
+from router.core.wire.text import key_text
 
 from .book import Book
 from .directory import Directory, Neighbour, Standing
@@ -315,6 +316,20 @@ class Guests:
         unwritten, owed = sum(1 for _ in self._invitations.to_write()), sum(1 for _ in self._invitations.owed())
         full = self._most if len(self._held()) >= self._most else None
         return {"unwritten": unwritten, "problem": self.problem, "beside": owed - unwritten, "full": full}
+
+    def formerly(self, key: bytes) -> tuple[str, str]:
+        """Return the name of a guest that has no entry any more, "" if it has one or was none, and a sentence on it."""
+        found = None if key in self._directory.neighbours else self._invitations.let_in(PublicKey(key))
+        if found is None:
+            return "", ""
+        guest, one = found
+        name = guest.name or key_text("addr", key)
+        said = f"it was let in by the invitation {one.id.hex()[:8]} and has no entry here any more, so no rights"
+        if self._directory.is_met(key):
+            why = "it is still connected as a router that was met, because it has the link of a group that is read here"
+        else:
+            why = "it is still connected as a stranger, who may only redeem an invitation"
+        return name, f"{said}; {why}; `router peer block {key_text('addr', key)}` shuts it out"
 
     # -- what happens by itself --------------------------------------------------------------------------------
 

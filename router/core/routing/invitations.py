@@ -209,6 +209,11 @@ class Invitations:
         """Yield each grant that is to be written into the file."""
         return (each for each in self.owed() if each[1].state != LEFT)
 
+    def let_in(self, key: PublicKey) -> tuple[Guest, Invitation] | None:
+        """Return the invitation that let a key in, the latest if there are several; None if none did."""
+        found = (one for one in reversed(self._all.values()) if key in one.guests)
+        return next(((one.guests[key], one) for one in found), None)
+
     def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Load the rows of the store."""
         for key, value in rows:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from . import shape
 from .codec import CutShort, Malformed, decode, first_of, head
+from .link_beginning import is_beginning
 from .text import BadText
 
 SCHEME = "upsycle:"
@@ -27,7 +28,7 @@ _BOTH_CASES_FROM = 40
 _FOUND_MAX = 16
 _LINE_ENDS = re.compile(r"=?\r?\n[>|\s]*")
 _SCHEME = re.compile(SCHEME, re.IGNORECASE)
-_CHANGED = "letters of it are changed"
+_CHANGED = "it is damaged, letters of it are changed"
 _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
 
@@ -126,7 +127,7 @@ def read_link(text: str, *wanted: int) -> tuple[int, Any]:
         kind, fields = shape.array(decode(raw, LINK_ITEMS_MAX), "it", 2, 2)
         kind = shape.uint(kind, "its type")
     except CutShort:
-        raise bad_link(nouns, "it is cut short") from None
+        raise bad_link(nouns, "it is cut short" if is_beginning(raw) else _CHANGED) from None
     except Malformed:
         raise bad_link(nouns, _CHANGED) from None
     if _stray_bits(text[len(SCHEME) :], raw):

@@ -121,8 +121,8 @@ def reason_from(number: int) -> Reason:
 
 
 def missed_text(count: int, number: int, whom: str) -> str:
-    """Return the sentence that tells a recipient (`whom`: this app, this node) which messages it was not sent, and
-    why."""
+    """Return the sentence that tells a recipient (`whom`: an app by its name, or this node) which messages it
+    was not sent, and why."""
     reason = reason_from(number)
     remedy = "; the operator of that router can grant `store`" if reason is Reason.NOT_KEPT else ""
     are = "message" if count == 1 else "messages"

@@ -338,5 +338,5 @@ def test_an_invitation_of_another_key_than_it_says_is_no_invitation(router: Run)
                     "exp": GIVEN.expiry_min, "gr": 1, "sig": CORE.sign(b"")}])
     ).rstrip(b"=").decode()  # fmt: skip
     assert refused(router("peer", "add", forged, "--yes")) == (
-        f"This is not an invitation: letters of it are changed (its signature does not fit). {AGAIN}"
+        f"This is not an invitation: it is damaged, letters of it are changed (its signature does not fit). {AGAIN}"
     )

@@ -78,7 +78,8 @@ WRONG: dict[str, tuple[tuple[str, ...], str | None, str]] = {
     "a mail without one": (("peer", "add", "-"), "Dear all,\n", f"{NEITHER}: it does not begin with upsycle:. {AGAIN}"),
     "cut in a mail": (("peer", "add", "-"), f"Hi {TEXT[:90]} Ann", f"{NEITHER}: it is cut short. {AGAIN}"),
     "changed in a mail": (
-        ("peer", "add", "-"), f"Hi\n{TEXT[:40]}~{TEXT[41:]}\nAnn", f"{NEITHER}: letters of it are changed. {AGAIN}",
+        ("peer", "add", "-"), f"Hi\n{TEXT[:40]}~{TEXT[41:]}\nAnn",
+        f"{NEITHER}: it is damaged, letters of it are changed. {AGAIN}",
     ),
     "two in a mail": (
         ("peer", "add", "-"), f"{TEXT}\nor\n{OTHER}",

@@ -20,6 +20,7 @@ from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Multicast, message_id, open_message
 from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
 
 
 @pytest.fixture
@@ -150,7 +151,8 @@ async def test_reports_and_what_was_missed(end: RouterEnd) -> None:
         end.link_to(node.key).say(missed)
         assert await anext(node.reports) == report
         assert await anext(node.missed) == missed
-        assert "3 messages" in await anext(node.problems)
+        told = f"3 messages for the app {short(key_text('addr', node.key))} were not delivered: "
+        assert (await anext(node.problems)).startswith(told)
         await wait_all_tasks_blocked()
         assert settled(end, node) == 2  # the report counts and is settled like a message
 

@@ -10,11 +10,14 @@ import pytest
 from msgspec.structs import replace as with_settings
 
 from router.core.wire.address import parse_address
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
 from router.doctor import home_checks as of_home
 from router.doctor import network_checks as of_network
 from router.doctor.finding import Advertised, Descriptors, Dial, DialledBack, Disk, Finding, Interface, Lan, Running
 from router.doctor.network_probe import is_on_loopback
 from router.settings.config import Config, by_role
+from router.settings.config_peers import Peer
 
 GIB = 1 << 30
 KEY, OTHER = bytes(32), b"\1" * 32
@@ -110,7 +113,8 @@ def test_clock(found: Running, ok: bool | None, said: str) -> None:
         ({"state": "away", "last_contact_s": 7200.0}, None, "bob is away, heard 2 h 0 min ago"),
         ({"state": "away", "last_contact_s": None, "uplink": True, "problem": "refused; is it up?"}, False,
          "the uplink bob is away, not heard since this node started: refused; is it up?"),
-        ({"state": "blocked"}, True, "bob is blocked"),
+        ({"state": "blocked"}, True, "bob is blocked on this node: nothing goes there or comes from there; if that is "
+         "not wanted any more: `router peer unblock bob`"),
     ],
 )  # fmt: skip
 def test_neighbours(peer: dict[str, Any], ok: bool | None, said: str) -> None:
@@ -123,6 +127,16 @@ def test_many_neighbours_are_counted_and_only_the_bad_ones_named() -> None:
     many = replace(running(), peers=(*[row] * 5, {**row, "state": "away", "uplink": True}))
     found = list(of_network.judge_neighbours(many, 2))
     assert [one.ok for one in found] == [True, True, False, None] and "6 are known" in found[-1].found
+
+
+def test_a_blocked_neighbour_is_named_among_many_and_while_no_node_runs() -> None:
+    row = with_peer().peers[0]
+    many = replace(running(), peers=(*[row] * 5, {**row, "name": "eve", "state": "blocked"}))
+    assert [one.found[:14] for one in of_network.judge_neighbours(many, 2)][2] == "eve is blocked"
+    eve, bob = (SigningKey(one * 32).public for one in (b"e", b"b"))
+    config = Config(peers=(Peer(address=eve, blocked=True), Peer(address=bob)))
+    [found] = of_network.judge_blocked_in_file(config)
+    assert found.found.startswith(f"{key_text('addr', eve)} is blocked on this node")
 
 
 def advertised(text: str = URL, ip: str = "203.0.113.9", **more: Any) -> Advertised:

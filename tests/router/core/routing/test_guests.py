@@ -26,6 +26,7 @@ from router.core.wire.reasons import (
     Reason,
 )
 from router.core.wire.redemption import Redeem, Redeemed, encode_redemption
+from router.core.wire.text import key_text
 
 
 def test_a_stranger_that_redeems_is_a_client_and_signs_on_again() -> None:
@@ -67,6 +68,23 @@ def test_use_grant_and_event_are_one_transaction_before_the_answer() -> None:
     restarted.guest(ANNA)
     assert restarted.standing(ANNA) is Standing.CLIENT
     assert restarted.redeem(restarted.guest(BERTA), BERTA) == [no(INVITE_USED_UP)]
+
+
+def test_a_guest_whose_entry_is_gone_keeps_its_name_and_the_reason_why_it_is_connected() -> None:
+    one = House()
+    one.invite()
+    assert one.redeem(one.guest(ANNA), ANNA, name="laptop") == [yes("join", "store")]
+    guests, key = one.router.guests, ANNA.public
+    assert guests.formerly(key) == guests.formerly(BERTA.public) == ("", ""), "it has its rights, or was never let in"
+    assert one.order("expel", key.hex())["rights"]
+    address = key_text("addr", key)
+    assert guests.formerly(key) == (
+        "laptop",
+        f"it was let in by the invitation {ID[:8]} and has no entry here any more, so no rights; it is still connected "
+        f"as a stranger, who may only redeem an invitation; `router peer block {address}` shuts it out",
+    )
+    one.router.directory.agreements.agree(b"s" * 32, key, [GROUP.public], WALL_S + HOUR_S, WALL_S)
+    assert "as a router that was met, because it has the link of a group that is read here" in guests.formerly(key)[1]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_errors(value: Any, cause: str) -> None:
         parse_link(text)
     said = str(caught.value)
     assert said == (
-        f"This is not a group link: letters of it are changed ({cause}). "
+        f"This is not a group link: it is damaged, letters of it are changed ({cause}). "
         "Copy the whole link again, from upsycle: to its last letter."
     )
     assert CONTENT_KEY.hex() not in said and (len(text) < 40 or text[20:40] not in said)

@@ -123,7 +123,7 @@ def test_what_is_no_invitation(fields: dict[str, Any], cause: str) -> None:
     with pytest.raises(BadText) as caught:
         parse_peer_link(link_of(fields))
     assert str(caught.value) == (
-        f"This is not an invitation: letters of it are changed ({cause}). "
+        f"This is not an invitation: it is damaged, letters of it are changed ({cause}). "
         "Copy the whole link again, from upsycle: to its last letter."
     )
     assert (b"i" * 16).hex() not in str(caught.value) and CONTENT_KEY.hex() not in str(caught.value)
@@ -156,6 +156,7 @@ def test_the_link_of_a_node_is_verified_too() -> None:
     fields = value_of(ours.wire) | {"id": bytes(BOB.public)}
     text = "upsycle:" + urlsafe_b64encode(encode([1, fields])).rstrip(b"=").decode()
     with pytest.raises(
-        BadText, match=r"not the link of a node: letters of it are changed \(its signature does not fit\)"
+        BadText,
+        match=r"not the link of a node: it is damaged, letters of it are changed \(its signature does not fit\)",
     ):
         parse_peer_link(text)

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples.core import ADVERTISEMENTS, INVITATIONS, LINKS
 
-from router.core.wire.codec import encode
+from router.core.wire.codec import encode, head
 from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import GroupLink, parse_link
 from router.core.wire.invitation import Invitation, parse_peer_link
+from router.core.wire.link_beginning import BYTES_OF
 from router.core.wire.link_text import (
     ADVERTISEMENT,
     GROUP,
@@ -119,15 +120,15 @@ def test_a_group_link_with_any_letter_changed_is_refused_or_opens_another_group_
         ("https://example.org", (INVITATION,), f"This is not an invitation: it does not begin with upsycle:. {AGAIN}"),
         (TEXTS[GROUP][8:], (GROUP,), f"This is not a group link: it does not begin with upsycle:. {AGAIN}"),
         ("upsycle:", (GROUP,), f"This is not a group link: it is cut short. {AGAIN}"),
-        ("upsycle:nothing", (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
-        (TEXTS[GROUP] + "A", (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
-        (TEXTS[GROUP] + "=", (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
-        (TEXTS[GROUP] * 2, (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
+        ("upsycle:nothing", (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
+        (TEXTS[GROUP] + "A", (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
+        (TEXTS[GROUP] + "=", (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
+        (TEXTS[GROUP] * 2, (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
         (SCHEME + "A" * 505, (GROUP,), f"This is not a group link: it has 513 characters; 512 are the most. {AGAIN}"),
         (SCHEME + "A" * 5000, (GROUP,), f"This is not a group link: it has 5008 characters; 512 are the most. {AGAIN}"),
-        (link_of([True, {}]), (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
-        (link_of([2]), (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
-        (link_of({}), (GROUP,), f"This is not a group link: letters of it are changed. {AGAIN}"),
+        (link_of([True, {}]), (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
+        (link_of([2]), (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
+        (link_of({}), (GROUP,), f"This is not a group link: it is damaged, letters of it are changed. {AGAIN}"),
         (
             link_of([4, {"x": [1.5]}]),
             (INVITATION, ADVERTISEMENT),
@@ -192,3 +193,17 @@ def test_no_secret_in_what_is_shown() -> None:
     for one in (invitation, invitation.group, *LINKS):
         for secret in (invitation.secret, invitation.group.content_key, invitation.group.seed or b""):
             assert secret.hex() not in repr(one) and repr(secret)[2:-1] not in repr(one)
+
+
+@pytest.mark.parametrize(("kind", "text"), ALL)
+def test_a_changed_letter_in_a_length_is_called_damage_and_not_a_cut(kind: int, text: str) -> None:
+    raw = urlsafe_b64decode(text[len(SCHEME) :] + "==")
+    for name, size in BYTES_OF.items():
+        at = raw.find(bytes((0x60 | len(name),)) + name.encode() + head(size))
+        if at < 0:
+            continue
+        at += 1 + len(name) + len(head(size)) - 1
+        for other in {raw[at] | 0x41, raw[at] | 0x80, raw[at] + 1}:
+            changed = raw[:at] + bytes((other,)) + raw[at + 1 :]
+            letters = urlsafe_b64encode(changed).rstrip(b"=").decode()
+            assert "it is damaged, letters of it are changed" in said_of(SCHEME + letters, kind), name
