@@ -96,7 +96,7 @@ $(UV):
 
 # A stamp is the lock file that was installed: only a changed lock fetches anything. dev.txt contains run.txt, same versions.
 .venv/run.stamp: requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@cmp -s $< $@ || { echo "installing $< into .venv: some 70 MB fetched, 195 MB kept"; rm -f .venv/dev.stamp;\
+	@cmp -s $< $@ || { echo "installing $< into .venv: some 60 MB fetched, 220 MB kept"; rm -f .venv/dev.stamp;\
 	 $(SYNC) $< --python $(VENV)/python $< || $(OFFLINE); }
 	@$(INSTALL) --python $(VENV)/python -e .
 	@cp $< $@

@@ -193,7 +193,7 @@ def remove(address: str, as_json: bool) -> None:
     received.withdraw(home, key)
     ended = _expel(home, key)
     if ended and not _is_in_file(home, key):
-        _tell(f"{_shown(known)} is no neighbour any more", known, True, as_json)
+        _tell_removed(known, True, as_json)
         return
     try:
         running = _change(RemovePeer(key))
@@ -201,7 +201,13 @@ def remove(address: str, as_json: bool) -> None:
         if not ended:
             raise
         raise Failure(Exit.FAILED, f"{_ended(key, ended)} its entry stays: {error}") from None
+    _tell_removed(known, running, as_json)
+
+
+def _tell_removed(known: Peer, running: bool, as_json: bool) -> None:
     _tell(f"{_shown(known)} is no neighbour any more", known, running, as_json)
+    address = key_text("addr", known.address)
+    note(f"like any stranger it may still connect; `router peer block {address}` shuts it out")
 
 
 @peer.command("list", cls=Command)

@@ -92,13 +92,6 @@ def test_standard_input_is_one_message_a_line(at_node: Run, party: Party) -> Non
     assert printed.stdout.splitlines() == lines
 
 
-def test_empty_standard_input_sends_nothing_and_says_so(at_node: Run, party: Party) -> None:
-    published = at_node("pub", party.group, stdin="")
-    assert (published.exit_code, published.stdout) == (0, "")
-    said = "standard input was empty: nothing was read, so nothing was sent; give messages as BODY, or one a line\n"
-    assert published.stderr == said
-
-
 def test_raw_is_all_of_standard_input_as_it_is(at_node: Run, party: Party) -> None:
     assert at_node("pub", party.group, "--raw", stdin="two\nlines\n").exit_code == 0
     printed = at_node("sub", party.group, "--raw", "--as", party.bob, "--count", "1", *WAITING, "--json")

@@ -70,3 +70,13 @@ def test_the_own_pubsub_service_is_shown_only_if_it_is_the_only_recipient(
         tally.followed(ID, [RecipientOutcome(one, "delivered") for one in (*readers, service)], complete=True)
         [line] = capsys.readouterr().out.splitlines()
         assert any(text in line for text in (key_text("addr", shown), short_text("addr", shown)))
+
+
+def test_empty_standard_input_is_said_unless_something_was_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    Tally(as_json=False).nothing_read()
+    said = "standard input was empty: nothing was read, so nothing was sent; give messages as BODY, or one a line\n"
+    assert capsys.readouterr().err == said
+    one = Tally(as_json=True)
+    one.taken(ID)
+    one.nothing_read()
+    assert capsys.readouterr().err == ""
