@@ -59,8 +59,10 @@ from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
 from services.capd.core.messages import decode_message as decode_capd
+from services.capd.core.nexa.commands import READERS
 from services.capd.core.nexa.envelope import Packet
-from services.capd.core.nexa.packets import PAYLOADS, read_packet
+from services.capd.core.nexa.own_commands import OWN_READERS
+from services.capd.core.nexa.packets import read_packet
 from services.discovery.core.messages import decode_message, encode_message
 from services.dmq.core import handshake, submission
 
@@ -99,7 +101,7 @@ def all_messages(data: bytes) -> object:
 def any_command(data: bytes) -> object:
     """Read the bytes as a payload of each command."""
     found: list[object] = []
-    for name in PAYLOADS:
+    for name in (*READERS, *OWN_READERS):
         try:
             found.append(read_packet(Packet(name, data)))
         except Malformed as error:
@@ -136,7 +138,7 @@ COSTS = {
     "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
     "submission.decode_item": Cost(submission.decode_item, 3000, 200),
     "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids
-    "commands.decode_command": Cost(any_command, 20_000, 120, 64),  # all 17 of them, message by message
+    "commands.decode_command": Cost(any_command, 15_000, 90, 64),  # all 12 of them, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),

@@ -36,7 +36,7 @@ from .commands import (
 )
 from .envelope import last_of
 from .fetching import Fetching
-from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNREADABLE_UNITS, NexaLimits
+from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNIT_ROWS, UNREADABLE_UNITS, NexaLimits
 from .neighbour import Neighbour
 from .own_commands import SECRETS_MAX, GetHeld, Held, MaskedQuery, Rescind
 from .packets import Ping, Pong, Reject
@@ -123,7 +123,8 @@ class Exchange:
                     self._serving.asked(neighbour, heard)
                     yield from self._serving.serve(neighbour, now)
             case Query() | MaskedQuery() | GetHeld():
-                if neighbour.pay(QUERY_UNITS, mono_s):
+                rows = 0 if isinstance(message, Query) else len(self._holdings.pool)
+                if neighbour.pay(QUERY_UNITS + rows // UNIT_ROWS, mono_s):
                     self._serving.asked(neighbour, heard)
                     yield from self._serving.serve(neighbour, now)
                     if isinstance(message, GetHeld) and not message.after:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 UNIT_BYTES, UNIT_IDS = 4_096, 8
-QUERY_UNITS, SECRET_UNITS, UNREADABLE_UNITS = 20, 10, 100
+QUERY_UNITS, SECRET_UNITS, UNREADABLE_UNITS = 20, 40, 100
+UNIT_ROWS = 5_000
+"""Rows of the pool that are looked through for one unit, where nothing but looking finds what matches."""
 
 
 @dataclass(frozen=True, slots=True)
