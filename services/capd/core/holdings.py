@@ -47,10 +47,8 @@ class Holdings:
         self.watches = Watches()
         self._told: dict[bytes, int] = {}
         """Until when a message could come again of which somebody was told; also those that were displaced since."""
-        self._fresh: list[tuple[Row, CapdMessage]] = []
         self._unkept: dict[int, CapdMessage] = {}
         """Messages that were taken since `begin`, by their numbers: what keeps them is not carried out yet."""
-        self._secrets: dict[bytes, bytes] = {}
         self._recent: dict[bytes, tuple[bytes, int]] = {}
         self._followers: list[Changes] = []
 
@@ -95,16 +93,10 @@ class Holdings:
         deeds: list[c.Deed] = [c.Keep(rows.message_key(one.row.number), None) for one in verdict.lost]
         deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
         deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
-        self._fresh.append((verdict.row, message))
         self._unkept[verdict.row.number] = message
         for one in self._followers:
             one.taken.append(verdict.row)
         return verdict, deeds
-
-    def fresh(self) -> list[tuple[Row, CapdMessage]]:
-        """Return what was taken since this was asked last, whoever brought it."""
-        found, self._fresh = self._fresh, []
-        return found
 
     def follow(self) -> Changes:
         """Return a list of changes, into which all that come from now on are put."""
@@ -124,7 +116,6 @@ class Holdings:
 
     def _remember(self, secret: bytes, until_s: int) -> Iterator[c.Deed]:
         own_hash = rescind_hash_of(secret)
-        self._secrets[own_hash] = secret
         for one in self._followers:
             one.secrets.append(secret)
         self._recent[own_hash] = secret, until_s
@@ -133,11 +124,6 @@ class Holdings:
             oldest = next(iter(self._recent))
             del self._recent[oldest]
             yield c.Keep(rows.SECRET + oldest, None)
-
-    def secrets(self) -> dict[bytes, bytes]:
-        """Return the secrets that have ended messages since this was asked last, by their hashes."""
-        found, self._secrets = self._secrets, {}
-        return found
 
     def recent_secrets(self) -> list[bytes]:
         """Return the secrets of messages that others may still hold live, as far as they are remembered."""

@@ -26,7 +26,7 @@ SECRET = b"secret"
 LIMITS = NexaLimits(
     units_burst=400, units_per_s=50, subscriptions=4, masked=2, subscriptions_of_address=6, waiting_ids=12,
     waiting_requests=6, wanted_ids=8, outstanding_ids=3, unread_bytes=2_000, announce_bytes=1_500, ping_bytes=800,
-    told_max=3, asked_max=4, secrets_max=2, of_address=3, neighbours_max=4, addresses_max=3,
+    told_max=3, asked_max=4, of_address=3, neighbours_max=4, addresses_max=3,
 )  # fmt: skip
 STORED = [
     *(posted(b"TK%d" % number + bytes(300), 2.2 + number / 4) for number in range(8)),

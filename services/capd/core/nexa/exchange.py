@@ -46,6 +46,10 @@ from .session import Heard, Unreadable
 from .told_line import GRACE_S
 
 BELOW_POINTS, TOO_MANY_POINTS = 1, 20
+SECRETS_KNOWN_MAX = 10_000
+"""Secrets that have ended messages, remembered so that they cost little when they come again."""
+SECRETS_TOLD_MAX = 256
+"""Secrets that a new neighbour is told, the latest: it pays for those that end nothing there."""
 PARSING = "error parsing message"
 
 
@@ -61,6 +65,8 @@ class Exchange:
         self._turned_away = turned_away
         self._addresses = addresses
         self._neighbours = neighbours
+        self._changes = holdings.follow()
+        self._secrets: dict[bytes, None] = {}
         self._is_strict = profile is Profile.STRICT
         self._limits = limits
         self._passing_on = PassingOn(holdings.pool, profile)
@@ -128,7 +134,7 @@ class Exchange:
                     self._serving.asked(neighbour, heard)
                     yield from self._serving.serve(neighbour, now)
                     if isinstance(message, GetHeld) and not message.after:
-                        _say_secrets([neighbour], self._holdings.recent_secrets())
+                        _say_secrets([neighbour], self._holdings.recent_secrets()[-SECRETS_TOLD_MAX:])
             case Remove(cookie):
                 self._serving.unsubscribe(neighbour, cookie)
             case Msg(messages):
@@ -138,8 +144,7 @@ class Exchange:
             case IdsReply(_, _, ids):
                 neighbour.pay(len(ids) // UNIT_IDS, mono_s)
             case Rescind(secrets):
-                if neighbour.pay(SECRET_UNITS * len(secrets), mono_s):
-                    yield from self._rescind(neighbour, secrets, now)
+                yield from self._rescind(neighbour, secrets, now)
 
     def _relay_line(self, now: c.Now) -> float:
         return self._holdings.pool.relay_line(int(now.wall_s))
@@ -212,9 +217,17 @@ class Exchange:
     # -- rescinding ----------------------------------------------------------------------------------------
 
     def _rescind(self, neighbour: Neighbour, secrets: Iterable[bytes], now: c.Now) -> Iterator[c.Deed]:
+        """End what the secrets end. One that has ended something before comes from all neighbours: it costs little."""
         for secret in secrets:
+            is_known = secret in self._secrets
+            if not neighbour.pay(1 if is_known else SECRET_UNITS, now.mono_s):
+                break
+            if is_known:
+                continue
             ended, deeds = self._holdings.rescind(secret)
             yield from deeds
+            if ended:
+                neighbour.refund(SECRET_UNITS, now.mono_s)
             yield from notes.rescinded(ended, neighbour.name, reasons.RESCINDED)
             neighbour.counts["rescinded"] += len(ended)
         self.announce(now)
@@ -226,10 +239,11 @@ class Exchange:
         open_ones = [one for one in self._neighbours if one.is_open]
         now_s = int(now.wall_s)
         announced = []
-        for row, message in self._holdings.fresh():
+        taken, secrets = self._changes.take()
+        for row in taken:
             if self._holdings.pool.get(row.id) is None or not self._holdings.pool.standing(row, now_s).is_served:
                 continue
-            self._serving.tell(row, message)
+            self._serving.tell(row)
             if self._passing_on.is_announced(row, now_s):
                 announced.append(row)
         for neighbour in open_ones if announced else ():
@@ -240,7 +254,11 @@ class Exchange:
             for at in range(0, len(ids), INV_IDS_MAX):
                 neighbour.say(Inv(ids[at : at + INV_IDS_MAX]))
             neighbour.counts["announced"] += len(ids)
-        _say_secrets(open_ones, list(self._holdings.secrets().values()))
+        for secret in secrets:
+            self._secrets[secret] = None
+            if len(self._secrets) > SECRETS_KNOWN_MAX:
+                del self._secrets[next(iter(self._secrets))]
+        _say_secrets(open_ones, secrets)
 
 
 def _say_secrets(neighbours: Iterable[Neighbour], secrets: list[bytes]) -> None:

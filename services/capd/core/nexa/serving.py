@@ -174,9 +174,11 @@ class Serving:
         """End a neighbour's standing queries of this cookie, or all."""
         neighbour.may_subscribe(-self.subscriptions.remove(neighbour, cookie))
 
-    def tell(self, row: Row, message: CapdMessage) -> list[Neighbour]:
-        """Tell those with a standing query of a message that was taken, each once; return them."""
-        told: list[Neighbour] = []
+    def tell(self, row: Row) -> None:
+        """Tell those with a standing query of a message that was taken, each once."""
+        if not len(self.subscriptions):
+            return
+        message = self._holdings.message(row)
         for neighbour, one in self.subscriptions.matching(message.data):
             if not neighbour.has_room or not self._remember(neighbour, one.cookie, row.id):
                 continue
@@ -185,8 +187,6 @@ class Serving:
             else:
                 neighbour.say(MessagesReply(one.cookie, 1, (message,)))
             neighbour.counts["told"] += 1
-            told.append(neighbour)
-        return told
 
     def _remember(self, neighbour: Neighbour, cookie: int, own_id: bytes) -> bool:
         """Remember that a neighbour was told of a message; return whether this is new."""
