@@ -18,13 +18,13 @@ from router.core.wire.text import parse_key
 from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import messages as m
+from services.capd.core import notes
 from services.capd.core.answers import PoolAnswers
 from services.capd.core.between_pools import BetweenPools
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
-from services.capd.core.notes import note_id
 from services.capd.core.pools import Pools
 from services.capd.core.turned_away import TurnedAway
 from services.capd.settings import Settings
@@ -113,8 +113,7 @@ class CapdPool:
 
     def _tick(self, now: c.Now) -> Iterator[c.Deed]:
         now_s = int(now.wall_s)
-        for row in self._holdings.pool.expire(now_s):
-            yield c.Note("capd_expired", note_id(row.id), reasons.EXPIRED)
+        yield from notes.expired(self._holdings.pool.expire(now_s), reasons.EXPIRED)
         yield from self._holdings.expire(now_s)
         yield from self._turned_away.due(now)
         yield from self._neighbours.tick(now)

@@ -103,8 +103,7 @@ class PoolAnswers:
     def _rescind(self, n: int, secret: bytes, asker: PublicKey) -> _Deciding[m.Rescinded]:
         ended, deeds = self._holdings.rescind(secret)
         yield from deeds
-        for row in ended:
-            yield c.Note("capd_rescinded", note_id(row.id), reasons.RESCINDED, {"by": asker.hex()})
+        yield from notes.rescinded(ended, asker.hex(), reasons.RESCINDED)
         return m.Rescinded(n, tuple(row.id for row in ended[: m.PAGE_IDS_MAX]))
 
     # -- queries -------------------------------------------------------------------------------------------

@@ -58,6 +58,12 @@ def rescinded(rows: Sequence[Row], by: str, reason: Reason) -> Iterator[c.Note]:
         yield _note("capd_rescinded", some, reason, {"by": by}, {})
 
 
+def expired(rows: Sequence[Row], reason: Reason) -> Iterator[c.Note]:
+    """Yield the events of messages whose own expiration has come."""
+    for some in _parts(rows):
+        yield _note("capd_expired", some, reason, {}, {})
+
+
 def _note(
     event: str, rows: Sequence[Row], reason: Reason | None, fields: dict[str, str],
     each: dict[str, Sequence[str | int]],

@@ -195,3 +195,15 @@ def test_a_pool_tells_its_address() -> None:
     assert host.hear(c.Asked(1, "address")) == [c.Answer(1, {"address": host.rules._key.hex()})]
     [answer] = host.hear(c.Asked(2, "nonsense"))
     assert isinstance(answer, c.Answer) and "has no answer to nonsense" in answer.value["error"]
+
+
+def test_many_that_end_at_once_are_few_events() -> None:
+    """A log takes 200 events a second of one service: who lets all messages of a pool end at once must not stop it."""
+    host = Host()
+    for number in range(70):
+        post(host, posted(b"%d" % number, expiration=20))
+        post(host, posted(b"rescindable %d" % number, secret_hash=rescind_hash_of(SECRET)))
+    host.ask(m.Rescind(1, SECRET))
+    host.pass_time(20)
+    for event in ("capd_expired", "capd_rescinded"):
+        assert [len(note.messages) for note in host.events(event)] == [64, 6]

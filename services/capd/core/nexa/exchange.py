@@ -157,7 +157,7 @@ class Exchange:
         return neighbour.pay(count // UNIT_IDS, now.mono_s)
 
     def _charge(self, neighbour: Neighbour, points: int, text: str, now: c.Now) -> None:
-        neighbour.counts["points"] += points
+        neighbour.counts["points_given"] += points
         if self._addresses.charge(neighbour.host, points, now.mono_s):
             neighbour.stop(reasons.MISBEHAVED, text)
 
