@@ -29,6 +29,12 @@ def peers(name: str, as_json: bool) -> None:
     ]  # fmt: skip
     heads = ("ADDRESS", "DIRECTION", "AGENT", "SINCE", "LINE", "POINTS", "BROUGHT", "GOT", "TURNED AWAY")
     columns(heads, rows, "no neighbours are connected")
+    pools = [
+        (one["address"], "yes" if one["present"] else "no", span_text(one["heard"]), str(one.get("taken", 0)))
+        for one in found["pools"]
+    ]
+    if pools:
+        columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT"), pools, "")
     for one in found["unconnected"]:
         note(f"{one['target']}: {one['problem']}")
     for word, count in found["refused"].items():
