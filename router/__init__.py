@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from router.client.journal import JournalError
     from router.client.node import Node, connect
     from router.client.outcomes import Outcomes
+    from router.client.prekeys import Prekeys, SealedError
     from router.client.received import Received
     from router.core.wire.crypto import MessageId, PublicKey, SigningKey
     from router.core.wire.errors import RouterError
@@ -44,12 +45,14 @@ __all__ = [
     "NodeUnavailable",
     "NotAnswered",
     "Outcomes",
+    "Prekeys",
     "PublicKey",
     "Publisher",
     "Reason",
     "Received",
     "Refused",
     "RouterError",
+    "SealedError",
     "SigningKey",
     "UnknownName",
     "connect",
@@ -73,6 +76,7 @@ _PLACES = {
     "router.settings.keyring": "KeyringError",
     "router.settings.names": "UnknownName",
     "router.client.outcomes": "Outcomes",
+    "router.client.prekeys": "Prekeys SealedError",
     "router.client.received": "Received",
 }
 

@@ -104,10 +104,17 @@ class PoolClient:
 @asynccontextmanager
 async def pool_client(service: str, as_name: str | None = None) -> AsyncIterator[PoolClient]:
     """Connect to the pool of that name on the node of the chosen home. Raise `Failure` if there is none."""
-    async with connect(home=invocation().home, as_name=as_name) as node, trio.open_nursery() as nursery:
-        found = json.loads(await node.ask("service", f"{service} address"))
-        if "address" not in found:
-            raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
+    async with connect(home=invocation().home, as_name=as_name) as node, pool_of(node, service) as client:
+        yield client
+
+
+@asynccontextmanager
+async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClient]:
+    """Use the pool of that name over an app's connection; this reads its unicasts. Raise `Failure` without one."""
+    found = json.loads(await node.ask("service", f"{service} address"))
+    if "address" not in found:
+        raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
+    async with trio.open_nursery() as nursery:
         client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])))
         nursery.start_soon(client.read)
         yield client

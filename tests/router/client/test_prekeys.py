@@ -1,0 +1,62 @@
+"""Prekeys of apps: what is sealed to one is opened by its owner alone, also after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from router.client.prekeys import KEPT_MAX, Prekeys, Sealed, SealedError
+from router.settings import keyring
+from router.settings.home import Home
+
+
+def homes(base: Path) -> tuple[Path, Path]:
+    found = base / "alice", base / "bob"
+    for one in found:
+        Home(one).create()
+    return found
+
+
+def test_what_is_sealed_to_a_prekey_is_opened_by_its_owner_after_a_restart(tmp_path: Path) -> None:
+    alice, bob = homes(tmp_path)
+    prekey = Prekeys("wallet", home=alice).current()
+    assert Prekeys("wallet", home=alice).current() == prekey and len(prekey) < 150
+    bodies = [Prekeys("wallet", home=bob).seal(prekey, b"link %d" % number) for number in range(2)]
+    sender = keyring.load_or_create(Home(bob), "wallet").public
+    again = Prekeys("wallet", home=alice)
+    assert [again.open(one) for one in bodies] == [Sealed(sender, b"link 0"), Sealed(sender, b"link 1")]
+    assert b"link" not in bodies[0] and "link" not in repr(again.open(bodies[0]))
+    assert (alice / "apps" / "wallet.prekeys").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_newest_prekeys_can_be_opened_and_no_others(tmp_path: Path) -> None:
+    alice, bob = homes(tmp_path)
+    mine, others = Prekeys("a", home=alice), Prekeys("b", home=bob)
+    bodies = [others.seal(mine.renew(), b"x") for _ in range(KEPT_MAX + 1)]
+    for body in bodies[1:]:
+        assert mine.open(body).content == b"x"
+    with pytest.raises(SealedError, match="not ours, or no longer"):
+        mine.open(bodies[0])
+    with pytest.raises(SealedError, match="not ours, or no longer"):
+        others.open(bodies[1])
+
+
+def test_what_was_changed_or_is_nothing_of_the_kind_is_not_taken(tmp_path: Path) -> None:
+    alice, bob = homes(tmp_path)
+    mine, others = Prekeys("a", home=alice), Prekeys("b", home=bob)
+    prekey = mine.current()
+    for wrong in (b"", prekey[:-1], prekey[:-1] + bytes([prekey[-1] ^ 1])):
+        with pytest.raises(SealedError, match="nothing can be sealed to this"):
+            others.seal(wrong, b"x")
+    body = others.seal(prekey, b"x")
+    for wrong in (b"", body[:-1], body[:-1] + bytes([body[-1] ^ 1])):
+        with pytest.raises(SealedError, match="cannot be opened"):
+            mine.open(wrong)
+    path = alice / "apps" / "a.prekeys"
+    path.write_bytes(b"short")
+    with pytest.raises(SealedError, match="is damaged"):
+        mine.current()
+    path.chmod(0o644)
+    with pytest.raises(SealedError, match="chmod 600"):
+        mine.open(body)
