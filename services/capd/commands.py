@@ -9,7 +9,7 @@ from services.capd.conform_command import conform
 from services.capd.decode_command import decode
 from services.capd.demo_command import demo
 from services.capd.file_commands import export_, import_
-from services.capd.peers_command import peers
+from services.capd.peers_command import address, peers
 from services.capd.post_commands import post, reply, rescind, solve
 from services.capd.query_commands import get, info, query, watch
 
@@ -23,5 +23,5 @@ def capd() -> None:
     """Post and find messages that are paid for by work (Counterparty and Protocol Discovery, CAPD)."""
 
 
-for _command in (post, reply, rescind, query, watch, get, info, solve, export_, import_, decode, peers, conform, demo):
+for _command in (post, reply, rescind, query, watch, get, info, solve, export_, import_, decode, peers, address, conform, demo):
     capd.add_command(_command)

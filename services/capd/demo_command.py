@@ -56,9 +56,7 @@ def demo(as_json: bool) -> None:
 
 
 async def _play(base: Path, as_json: bool) -> Played:
-    async with staged(base) as stage:
-        if not as_json:
-            say("one and two are joined by the protocol between Nexa nodes, two and three by routers")
+    async with staged(base, (lambda text: None) if as_json else say) as stage:
         return await stage.play()
 
 

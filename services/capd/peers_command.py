@@ -1,12 +1,13 @@
-"""`router capd peers`: the neighbours of a running pool, by the protocol between Nexa nodes."""
+"""`router capd peers` and `address`: the neighbours of a running pool, and what those of other nodes name it by."""
 
 from __future__ import annotations
 
 import click
 
 from router.cli.command import Command, invocation, json_option
-from router.cli.output import columns, note, say_json, span_text
+from router.cli.output import columns, note, say, say_json, span_text
 from router.cli.services import ask_service
+from router.core.wire.text import key_text, short
 from services.capd.command_input import name_option
 
 
@@ -14,7 +15,10 @@ from services.capd.command_input import name_option
 @name_option
 @json_option
 def peers(name: str, as_json: bool) -> None:
-    """List the Nexa nodes and other pools that are connected: their lines, their points, and what was exchanged."""
+    """List the Nexa nodes and other pools that are connected, and the pools that reconcile over routers.
+
+    With their lines, their points, and what was exchanged.
+    """
     found = ask_service(invocation().home, name, "peers")
     if as_json:
         say_json(found)
@@ -30,12 +34,30 @@ def peers(name: str, as_json: bool) -> None:
     heads = ("ADDRESS", "DIRECTION", "AGENT", "SINCE", "LINE", "POINTS", "BROUGHT", "GOT", "TURNED AWAY")
     columns(heads, rows, "no neighbours are connected")
     pools = [
-        (one["address"], "yes" if one["present"] else "no", span_text(one["heard"]), str(one.get("taken", 0)))
+        (
+            short(one["address"]), "yes" if one["present"] else "no",
+            "-" if one["heard"] is None else span_text(one["heard"]), str(one.get("taken", 0)),
+            str(one.get("sent", 0)), str(one.get("turned_away", 0)),
+        )
         for one in found["pools"]
-    ]
+    ]  # fmt: skip
     if pools:
-        columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT"), pools, "")
+        say("")
+        columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT", "GOT", "TURNED AWAY"), pools, "")
     for one in found["unconnected"]:
         note(f"{one['target']}: {one['problem']}")
     for word, count in found["refused"].items():
         note(f"{count} connections were refused or ended: {word}")
+
+
+@click.command(cls=Command)
+@name_option
+@json_option
+def address(name: str, as_json: bool) -> None:
+    """Print the pool's address, by which the settings of other nodes name it in `peers`."""
+    found = ask_service(invocation().home, name, "address")
+    text = key_text("addr", bytes.fromhex(found["address"]))
+    if as_json:
+        say_json({"address": text})
+    else:
+        say(text)

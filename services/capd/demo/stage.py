@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,12 +72,13 @@ class Played:
 class Stage:
     """Three nodes in a directory: one and two are joined by the protocol between Nexa nodes, two and three by routers.
 
-    `tie`: as in `Process`.
+    `tie`: as in `Process`; `say` hears what has happened.
     """
 
-    def __init__(self, base: Path, tie: int) -> None:
+    def __init__(self, base: Path, tie: int, say: Callable[[str], None]) -> None:
         self._base = base
         self._tie = tie
+        self._say = say
         nexa_one, nexa_two, tls = free_ports(3)
         self.places = {"one": f"127.0.0.1:{nexa_one}", "two": f"127.0.0.1:{nexa_two}"}
         self.url = f"tls://127.0.0.1:{tls}"
@@ -195,7 +196,9 @@ class Stage:
         """Play it to the end."""
         began_s, played = trio.current_time(), Played()
         await self.start()
+        self._say("Nodes one and two are joined by the protocol between Nexa nodes, two and three by routers.")
         bob = (await self.played("watch", "three"))["address"]
+        self._say("Bob has left a standing query with a mask at node three, and his process has ended.")
         async with nexa_client(self.places["two"], NETWORK) as watcher:
             played.offer = await self.played("offer", "one", "5 for 7")
             own_id = bytes.fromhex(played.offer["id"])[::-1]
@@ -203,13 +206,17 @@ class Stage:
             played.wire["served"] = await served(watcher, own_id)
             played.held = await self.until_all(own_id, Standing.RELAYED)
             played.waited = await self._waiting(bob)
+            self._say("Alice has posted an offer at node one; it has crossed both links, and waits in Bob's queue.")
             await self.nodes["one"].kill()
             await self.nodes["one"].start()
             await until("node one's pool is back", self._is_back)
             played.after_kill = await self.standing("one", own_id)
+            self._say("Node one has got kill -9, and is back with its pool. Bob comes back, then Alice.")
             await self._agree(played)
+            self._say("They have spoken in a group that came sealed in Bob's reply, and Alice has rescinded the offer.")
             played.wire["rescinded"] = await rescinded(watcher, bytes.fromhex(played.offer["secret"]))
             played.ended = await self.until_all(own_id, Standing.RESCINDED)
+        self._say("No pool holds the offer live any more.")
         await self._look_again(played, own_id)
         await until("the logs tell of the end", lambda: self._is_told(played))
         for name in NAMES:
@@ -295,10 +302,10 @@ async def rescinded(client: NexaClient, secret: bytes) -> int:
 
 
 @asynccontextmanager
-async def staged(base: Path) -> AsyncIterator[Stage]:
+async def staged(base: Path, say: Callable[[str], None]) -> AsyncIterator[Stage]:
     """Yield a stage whose processes end with the block, and with this process however it ends."""
     reading, writing = os.pipe()
-    stage = Stage(base, reading)
+    stage = Stage(base, reading, say)
     try:
         yield stage
     finally:
