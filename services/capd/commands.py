@@ -23,5 +23,21 @@ def capd() -> None:
     """Post and find messages that are paid for by work (Counterparty and Protocol Discovery, CAPD)."""
 
 
-for _command in (post, reply, rescind, query, watch, get, info, solve, export_, import_, decode, peers, address, conform, demo):
+for _command in (
+    post,
+    reply,
+    rescind,
+    query,
+    watch,
+    get,
+    info,
+    solve,
+    export_,
+    import_,
+    decode,
+    peers,
+    address,
+    conform,
+    demo,
+):
     capd.add_command(_command)

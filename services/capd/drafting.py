@@ -28,7 +28,7 @@ RELAY_S = 300
 LOCAL_S = 10
 """A local message is above the line for so long at least, for its way to the pool."""
 SECRET_BYTES = 32
-SAID_S = 0.5
+SAID_S = 1.0
 """Work that takes longer is announced."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])

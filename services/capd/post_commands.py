@@ -11,6 +11,7 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
+from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
 from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, pool_client
@@ -22,6 +23,8 @@ from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
 ANEW_S, ANEW_SHARE = 15, 4
 """An offer that is kept alive is posted anew so long before its relay life ends, or a fourth of that, besides what its
 work takes."""
+AGAIN_S = 3.0
+"""How long an offer that could not be posted anew waits until that is tried again."""
 LOCAL_LIFE_S = 500
 """So long a local offer that is kept alive stands before it is posted anew."""
 _WORDS = {int(one): one for one in vars(reasons).values() if isinstance(one, Reason)}
@@ -38,7 +41,9 @@ def post(data: str | None, hex_text: str | None, keep: int | None, name: str, as
 
     Prints id, priority, until when nodes pass it on (Unix seconds), and the secret that rescinds it.
     It is on disk when the command returns. With --keep it is posted anew before nodes cease to pass it on,
-    and the message before is rescinded; Ctrl-C ends that.
+    and the message before is rescinded, as long as the command runs; it waits for a node that is away. When it
+    ends, the last one stays until its life is over: `router capd rescind ID` ends it before. Begun again, the
+    command knows nothing of those before.
     """
     trio.run(_post_all, _wish(data_of(data, hex_text), wishes, keep), keep, name, as_json)
 
@@ -117,16 +122,26 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
     end_s = time.monotonic() + (keep_s or 0)
     async with pool_client(name) as pool:
         last: Solved | None = None
+        is_late = False
         while True:
-            info: m.PoolInfo = await pool.ask(m.Info)
             began_s = time.monotonic()
-            found = await made(wish, info.relay, info.least)
-            took_s = time.monotonic() - began_s
-            await _post(pool, found)
+            try:
+                info: m.PoolInfo = await pool.ask(m.Info)
+                found = await made(wish, info.relay, info.least)
+                took_s = time.monotonic() - began_s
+                await _post(pool, found)
+                if last is not None:
+                    await pool.ask(m.Rescind, last.secret)
+            except (Failure, RouterError) as error:
+                if last is None or time.monotonic() > end_s:
+                    raise
+                if not is_late:
+                    note(f"not posted anew; that is tried again until it is: {error}")
+                is_late = True
+                await trio.sleep(AGAIN_S)
+                continue
             _show(found, info, as_json)
-            if last is not None:
-                await pool.ask(m.Rescind, last.secret)
-            last = found
+            last, is_late = found, False
             life_s = LOCAL_LIFE_S if wish.relay_s is None else wish.relay_s
             pause_s = max(1.0, life_s - min(ANEW_S, life_s / ANEW_SHARE) - 2 * took_s)
             if time.monotonic() + pause_s > end_s:
