@@ -23,7 +23,8 @@ PURE = _PURE.split()
 NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
 _SERVICES = (  # the wire, its tables, the contract, the client, the command line's kit, private files, the rig; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
-    r"|cli(\.(ask|command|exits|output|services))?|disk\.private_file|rig\.process|bench\.report))?|services\.OWN(\..*)?"
+    r"|cli(\.(ask|command|exits|output|services))?|disk\.private_file|rig\.(node|process)|bench\.report))?"
+    r"|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),

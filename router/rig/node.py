@@ -11,7 +11,9 @@ import trio
 
 import router
 from router.actors.process import program
+from router.core.wire.crypto import PublicKey
 from router.rig.process import HANG_S, Finished, Process, RigFailed, pause, run_command, waiting_for
+from router.settings import keyring
 from router.settings.home import Home
 
 
@@ -60,6 +62,11 @@ class NodeProcess(Process):
                 await pause(began)
             return
         raise RigFailed(f"{self.name}: {what} did not happen within {HANG_S:g} s; it answers {answer}")
+
+
+def address_of(home: Home) -> PublicKey:
+    """Return the address of a home's node, whose key is made if there is none yet."""
+    return keyring.load_or_create(home, keyring.NODE).public
 
 
 def _toml(value: object) -> str:

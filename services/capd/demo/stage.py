@@ -13,21 +13,19 @@ from typing import Any
 
 import trio
 
-from router.actors.process import program
+import router
 from router.client.node import connect
 from router.core.wire.text import key_text
-from router.rig.node import NodeProcess
+from router.rig.node import NodeProcess, address_of
 from router.rig.process import Process, RigFailed, run_command, until
 from router.service.running import key_of
-from router.settings import keyring
-from router.settings.home import Home
 from services.capd.client import PoolClient, pool_of
 from services.capd.core import messages as m
 from services.capd.core.limits import Standing
 from services.capd.core.nexa.commands import GetMsg, Inv, MessagesReply, Msg, Query
 from services.capd.core.nexa.own_commands import Rescind
 from services.capd.core.pattern import Pattern
-from services.capd.demo.wallet import OFFER, OFFERS
+from services.capd.demo.wallet import OFFER, OFFERS, program
 from services.capd.nexa_client import NexaClient, nexa_client
 
 NETWORK = "regtest"
@@ -82,7 +80,7 @@ class Stage:
         nexa_one, nexa_two, tls = free_ports(3)
         self.places = {"one": f"127.0.0.1:{nexa_one}", "two": f"127.0.0.1:{nexa_two}"}
         self.url = f"tls://127.0.0.1:{tls}"
-        self.homes = {name: Home(base / name) for name in NAMES}
+        self.homes = {name: router.Home(base / name) for name in NAMES}
         for name, home in self.homes.items():
             home.create("core" if name == "three" else "edge")
         self.nodes = {
@@ -92,10 +90,7 @@ class Stage:
         self._configure()
 
     def _configure(self) -> None:
-        address = {
-            name: key_text("addr", keyring.load_or_create(home, keyring.NODE).public)
-            for name, home in self.homes.items()
-        }
+        address = {name: key_text("addr", address_of(home)) for name, home in self.homes.items()}
         pool = {name: key_text("addr", key_of(home, "capd").public) for name, home in self.homes.items()}
         head = '[node]\nservices = ["services.capd"]\n'
         public = head + 'services_public = ["capd"]\n'
