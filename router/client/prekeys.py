@@ -60,7 +60,7 @@ class Prekeys:
         return f"<prekeys of {self._key.public.hex()[:12]}…, kept in {self._path}>"
 
     def current(self) -> bytes:
-        """Return the newest prekey, some 140 bytes that all may see; the first call makes one."""
+        """Return the newest prekey, 146 bytes that all may see; the first call makes one."""
         seeds = self._seeds()
         return encode_prekey(make_prekey(self._key, seeds[-1])) if seeds else self.renew()
 
