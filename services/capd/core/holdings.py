@@ -9,17 +9,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from router.service import contract as c
+from services.capd import reasons
 
 from . import rows
 from .columns import Row
 from .limits import PoolLimits, Profile
 from .message import CapdMessage, rescind_hash_of
+from .messages import MESSAGE_BYTES_MAX
 from .pool import Known, Pool, Rejected, Taken
 from .priority import LIFE_S
 from .watches import Watch, Watches
 
 TOLD_MAX = 100_000
 """So many messages that somebody was told of are remembered; beyond that, the one that came first is forgotten."""
+BYTES_MAX = MESSAGE_BYTES_MAX - 128
+"""Bytes of data and nonce at most, also under `compat`: a larger message could not be told of in a unicast."""
 SECRETS_MAX = 10_000
 """So many secrets that have ended messages are remembered; beyond that, the one that came first is forgotten."""
 
@@ -86,6 +90,8 @@ class Holdings:
 
     def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> tuple[Taken | Known | Rejected, list[c.Deed]]:
         """Judge a message, and take it if nothing speaks against it; return the verdict, and what keeps it."""
+        if (size := len(message.data) + len(message.nonce)) > BYTES_MAX:
+            return Rejected(reasons.TOO_LARGE, f"{size} bytes; at most {BYTES_MAX}"), []
         verdict = self.pool.add(message, own_id, now_s)
         if not isinstance(verdict, Taken):
             return verdict, []

@@ -15,10 +15,12 @@ from services.capd import reasons
 from services.capd.core import between_pools as b
 from services.capd.core import messages as m
 from services.capd.core import pools
+from services.capd.core.holdings import BYTES_MAX
 from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.nexa.limits import QUERY_UNITS
 from services.capd.core.pattern import Pattern
+from services.capd.core.pool import Rejected
 from services.capd.core.pools import CATCH_UP_S, PRESENT_S, WANT_S
 from services.capd.settings import Settings
 
@@ -145,6 +147,17 @@ def test_peers_may_bring_only_what_a_neighbour_may() -> None:
         taker.say(m.encode_message(b.Bring(9, 0, (wire,))), address(1))
     assert [one.reason for one in taker.events("capd_turned_away")] == [reason for _, reason in cases]
     assert taker.ask(m.Info(1)).count == 0
+
+
+def test_what_no_unicast_could_carry_is_not_taken_under_compat_either() -> None:
+    host = Host(Settings(profile="compat"))
+    large = CapdMessage(bytes(BYTES_MAX), BORN, 0x1E00FFFF, b"n")
+    verdict, deeds = host.rules._holdings.add(large, large.own_id(), BORN)
+    assert isinstance(verdict, Rejected) and verdict.reason is reasons.TOO_LARGE and not deeds
+    fitting = CapdMessage(bytes(BYTES_MAX - 1), BORN, 0x1E00FFFF, b"n", 0xFFFF, bytes(20))
+    verdict, _ = host.rules._holdings.add(fitting, fitting.own_id(), BORN)
+    assert isinstance(verdict, Rejected) and verdict.reason is reasons.BAD_WORK
+    m.encode_message(m.Match(Standing.LOCAL, fitting.encoded()))
 
 
 def test_only_peers_reconcile_and_each_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
