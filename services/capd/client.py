@@ -12,6 +12,7 @@ import trio
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
+from router.cli.output import note
 from router.client.node import ANSWER_S, Node, connect
 from router.client.received import Received
 from router.core.wire.codec import Malformed
@@ -104,7 +105,8 @@ class PoolClient:
 @asynccontextmanager
 async def pool_client(service: str, as_name: str | None = None) -> AsyncIterator[PoolClient]:
     """Connect to the pool of that name on the node of the chosen home. Raise `Failure` if there is none."""
-    async with connect(home=invocation().home, as_name=as_name) as node, pool_of(node, service) as client:
+    home = invocation().home
+    async with connect(home=home, as_name=as_name, on_away=note) as node, pool_of(node, service) as client:
         yield client
 
 
@@ -119,3 +121,13 @@ async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClien
         nursery.start_soon(client.read)
         yield client
         nursery.cancel_scope.cancel()
+
+
+async def held_id(service: str, own_id: bytes) -> bytes | None:
+    """Return the id of a message of the pool as it is sent, given in either order of its bytes; None: it holds none."""
+    async with pool_client(service) as client:
+        for one in (own_id, own_id[::-1]):
+            found: m.Found = await client.ask(m.Get, one)
+            if found.messages:
+                return one
+    return None

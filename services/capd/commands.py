@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from router.cli.command import Group
+from services.capd.bench_command import bench
 from services.capd.conform_command import conform
 from services.capd.decode_command import decode
 from services.capd.demo_command import demo
@@ -24,20 +25,7 @@ def capd() -> None:
 
 
 for _command in (
-    post,
-    reply,
-    rescind,
-    query,
-    watch,
-    get,
-    info,
-    solve,
-    export_,
-    import_,
-    decode,
-    peers,
-    address,
-    conform,
-    demo,
+    *(post, reply, rescind, query, watch, get, info, solve),
+    *(export_, import_, decode, peers, address, conform, bench, demo),
 ):
     capd.add_command(_command)

@@ -12,7 +12,7 @@ import trio
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import facts, say_json
+from router.cli.output import facts, note, say_json
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 from router.disk import private_file
@@ -34,16 +34,18 @@ _WORDS = {int(one): one.word for one in vars(reasons).values() if isinstance(one
 def export_(file: Path, name: str, as_json: bool) -> None:
     """Write the messages that the pool serves to FILE, a msgpool.dat, in ascending priority.
 
-    What has expired or was rescinded is left out: another pool would serve it.
+    What has expired or was rescinded is left out, and counted: another pool would serve it.
     """
-    found = trio.run(_all, name)
+    found, left_out = trio.run(_all, name)
     now_s = int(time.time())
     found.sort(key=lambda message: message.priority(now_s))
     try:
         private_file.replace(file, encode_pool(found))
     except OSError as error:
         raise Failure(Exit.FAILED, f"cannot write {file}: {error.strerror}; name another place") from None
-    _say({"exported": len(found)}, as_json)
+    _say({"exported": len(found), "left_out": left_out}, as_json)
+    if left_out:
+        note(f"{left_out} messages of the pool are not in {file}: they have expired, or were rescinded")
 
 
 @click.command("import", cls=Command)
@@ -81,9 +83,12 @@ def _given(file: Path | None, messages: tuple[str, ...]) -> Iterator[CapdMessage
         yield read_message(hex_of(text, "--hex"))
 
 
-async def _all(name: str) -> list[CapdMessage]:
+async def _all(name: str) -> tuple[list[CapdMessage], int]:
+    """Return what the pool serves, and how many messages it holds beside that."""
     async with pool_client(name) as pool:
-        return [read_message(wire) async for _, wire in pool.messages(Pattern.prefix(b""))]
+        info: m.PoolInfo = await pool.ask(m.Info)
+        found = [read_message(wire) async for _, wire in pool.messages(Pattern.prefix(b""))]
+        return found, max(0, info.count - len(found))
 
 
 async def _hand_in(name: str, messages: Iterator[CapdMessage], counts: Counter[str]) -> None:

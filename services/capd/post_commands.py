@@ -14,7 +14,7 @@ from router.cli.output import facts, note, say, say_json
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
 from services.capd import reasons, secrets_file
-from services.capd.client import PoolClient, pool_client
+from services.capd.client import PoolClient, held_id, pool_client
 from services.capd.command_input import data_of, hex_of, id_of, name_option
 from services.capd.core import messages as m
 from services.capd.core.message import reply_prefix, shown_id
@@ -57,9 +57,14 @@ def post(data: str | None, hex_text: str | None, keep: int | None, name: str, as
 def reply(id: str, data: str | None, hex_text: str | None, name: str, as_json: bool, **wishes: Any) -> None:
     """Post a reply to the message with this ID.
 
-    Its data begins with 16 bytes of that id, for which the other can watch.
+    Its data begins with 16 bytes of that id, for which the other can watch. The message may be one that this pool does
+    not hold; then the command says so.
     """
-    whole = reply_prefix(id_of(id)) + data_of(data, hex_text)
+    own_id, rest = id_of(id), data_of(data, hex_text)
+    held = trio.run(held_id, name, own_id)
+    if held is None:
+        note(f"the pool does not hold {id}: look whether that is the id; the reply is posted all the same")
+    whole = reply_prefix(held or own_id) + rest
     trio.run(_post_all, _wish(whole, wishes, None), None, name, as_json)
 
 

@@ -113,7 +113,9 @@ class CapdPool:
 
     def _tick(self, now: c.Now) -> Iterator[c.Deed]:
         now_s = int(now.wall_s)
-        yield from notes.expired(self._holdings.pool.expire(now_s), reasons.EXPIRED)
+        ended, deeds = self._holdings.expire_messages(now_s)
+        yield from deeds
+        yield from notes.expired(ended, reasons.EXPIRED)
         yield from self._holdings.expire(now_s)
         yield from self._turned_away.due(now)
         yield from self._neighbours.tick(now)

@@ -76,7 +76,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         assert info["count"] == 3 and info["relayPriority"] == 2.0
         # What the pool exports, another takes; this one knows it all.
         exported = tmp_path / "msgpool.dat"
-        assert await wallet.one("export", exported) == {"exported": 2}
+        assert await wallet.one("export", exported) == {"exported": 2, "left_out": 1}
         assert {one["id"] for one in await wallet.run("decode", "--dat", exported)} == {other["id"], reply["id"]}
         assert await wallet.one("import", exported) == {"taken": 2}
         result = await node.run("why", offer["id"], "--json")

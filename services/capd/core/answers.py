@@ -15,7 +15,7 @@ from . import notes
 from .columns import Row
 from .holdings import Holdings
 from .limits import Standing
-from .message import CapdMessage, read_message
+from .message import CapdMessage, read_with_id
 from .notes import note_id
 from .pool import Known, Rejected, Taken
 from .turned_away import TurnedAway
@@ -62,12 +62,11 @@ class PoolAnswers:
 
     def _post(self, n: int, wire: bytes, asker: PublicKey, now: c.Now) -> _Deciding[m.PostAnswer]:
         try:
-            message = read_message(wire)
+            message, own_id = read_with_id(wire)
         except Malformed as error:
             rejected = Rejected(reasons.MALFORMED, str(error))
             yield from self._turned_away.rejected(asker.hex(), b"", rejected, now)
             return m.PostAnswer(n, int(rejected.reason), b"", rejected.sentence)
-        own_id = message.own_id()
         verdict, deeds = self._holdings.add(message, own_id, int(now.wall_s))
         yield from deeds
         match verdict:

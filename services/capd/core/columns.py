@@ -1,7 +1,8 @@
 """The messages of a pool as columns of numbers, a row a message: a million are judged or searched in milliseconds.
 
-The messages themselves lie elsewhere under their numbers. A row keeps its place until it is removed; then the place is
-given to the next. Searches go block by block, so that what they compute stays in the processor's cache.
+The messages themselves lie elsewhere under their numbers. Rows stand in the order in which they were taken, so of their
+numbers; one that is removed is dead until all are packed. What is computed goes block by block, with buffers that are
+kept: a block stays in the processor's cache, and no page of memory is fetched anew.
 """
 
 from __future__ import annotations
@@ -12,14 +13,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .lives import Life
 from .message import CapdMessage
 from .pattern import KEY_BYTES, Pattern
+from .prefix_index import PrefixIndex
 from .priority import LIFE_S
 
 BLOCK_ROWS = 32_768
 PLACES_MIN = 1_024
+GROWTH_SHARE = 8
+"""Columns grow by this part; if as many of their rows are dead, they are packed instead."""
+FEW_SHARE = 16
+"""If no more than this part of rows is left to be looked at, they are looked at one by one."""
 NEVER_S = (1 << 64) - 1
 _HALF = KEY_BYTES // 2
+Places = NDArray[np.intp]
+_WRAP = float(1 << 64)
+_COLUMNS = ("numbers", "initials", "created", "expiries", "sizes", "lives", "first", "second", "lengths", "_ids")
+_FADED = -1e100
+"""What has faded is ranked by its age times this, below any priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,124 +44,235 @@ class Row:
     create_time: int
     counted_bytes: int
     expires_at: int
-    rescinded: bool = False
+    life: Life = Life.HELD
 
     @classmethod
-    def of(cls, number: int, own_id: bytes, message: CapdMessage, *, rescinded: bool = False) -> Row:
+    def of(cls, number: int, own_id: bytes, message: CapdMessage, life: Life = Life.HELD) -> Row:
         expires_at = message.expires_at
         return cls(
             number, own_id, message.initial_priority, message.create_time, message.counted_bytes,
-            NEVER_S if expires_at is None else expires_at, rescinded,
+            NEVER_S if expires_at is None else expires_at, life,
         )  # fmt: skip
 
 
 class Columns:
-    """Rows in columns; `len` counts those that are taken."""
+    """Rows in columns; `len` counts those that are not dead. Creation times are doubles, exact below 2^53."""
 
     def __init__(self) -> None:
-        self._used = 0  # places below this have been taken once
-        self._free: list[int] = []
-        self.numbers: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)  # 0: the place is free
-        self.initials: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)
-        self.created: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
+        self._used = 0
+        self._dead = 0
+        self._index = PrefixIndex()
+        self.numbers: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
+        self.initials: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)  # not a number: the row is dead
+        self.created: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)
         self.expiries: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
         self.sizes: NDArray[np.uint32] = np.zeros(PLACES_MIN, np.uint32)
-        self.rescinded: NDArray[np.bool_] = np.zeros(PLACES_MIN, np.bool_)
+        self.lives: NDArray[np.uint8] = np.zeros(PLACES_MIN, np.uint8)
         self.first: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
         self.second: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
         self.lengths: NDArray[np.uint8] = np.zeros(PLACES_MIN, np.uint8)
         self._ids: NDArray[np.uint8] = np.zeros((PLACES_MIN, 32), np.uint8)
-        self._words = [np.empty(BLOCK_ROWS, np.uint64) for _ in range(2)]
+        self._found: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)
+        self._ages = np.empty(BLOCK_ROWS, np.float64)
+        self._words = np.empty(BLOCK_ROWS, np.uint64)
+        self._flags = [np.empty(BLOCK_ROWS, np.bool_) for _ in range(2)]
 
     def __len__(self) -> int:
-        return self._used - len(self._free)
+        return self._used - self._dead
 
     def __repr__(self) -> str:
-        return f"<Columns of {len(self)} rows, {len(self.numbers)} places>"
+        return f"<Columns of {len(self)} rows, {self._dead} of {self._used} are dead, {len(self.numbers)} places>"
 
-    def add(self, row: Row, data: bytes) -> int:
-        """Take a row, with the beginning of its message's data; return its place."""
-        if self._free:
-            place = self._free.pop()
-        else:
-            place = self._used
-            if place == len(self.numbers):
-                self._grow()
-            self._used += 1
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def add(self, row: Row, data: bytes) -> None:
+        """Take a row of the greatest number so far, with the beginning of its message's data."""
+        if self._used == len(self.numbers):
+            self._make_room()
+        place = self._used
+        self._used += 1
         key = data[:KEY_BYTES].ljust(KEY_BYTES, b"\0")
         self.numbers[place] = row.number
         self.initials[place] = row.initial
         self.created[place] = row.create_time
         self.expiries[place] = row.expires_at
         self.sizes[place] = row.counted_bytes
-        self.rescinded[place] = row.rescinded
+        self.lives[place] = row.life
         self.first[place] = int.from_bytes(key[:_HALF])
         self.second[place] = int.from_bytes(key[_HALF:])
         self.lengths[place] = min(len(data), KEY_BYTES)
         self._ids[place] = np.frombuffer(row.id, np.uint8)
-        return place
 
     def remove(self, place: int) -> None:
-        """Free a place."""
-        self.numbers[place] = 0
+        """Remove the row at a place."""
+        self.lives[place] = Life.GONE
         self.initials[place] = np.nan
-        self._free.append(place)
+        self._dead += 1
+
+    def place(self, number: int) -> int | None:
+        """Return the place of the row of this number, which holds until the next row is added; None: it is gone."""
+        place = int(np.searchsorted(self.numbers[: self._used], np.uint64(number)))
+        is_there = place < self._used and self.lives[place] != Life.GONE and int(self.numbers[place]) == number
+        return place if is_there else None
 
     def row(self, place: int) -> Row:
-        """Return the row at a place that is taken."""
+        """Return the row at a place that is not dead."""
         return Row(
-            int(self.numbers[place]), self._ids[place].tobytes(), float(self.initials[place]),
-            int(self.created[place]), int(self.sizes[place]), int(self.expiries[place]), bool(self.rescinded[place]),
+            int(self.numbers[place]), self.id(place), float(self.initials[place]), int(self.created[place]),
+            int(self.sizes[place]), int(self.expiries[place]), Life(self.lives[place]),
         )  # fmt: skip
 
-    def _grow(self) -> None:
-        for name, column in vars(self).items():
-            if isinstance(column, np.ndarray):
-                more = np.zeros((2 * len(column), *column.shape[1:]), column.dtype)
-                more[: len(column)] = column
-                setattr(self, name, more)
+    def id(self, place: int) -> bytes:
+        """Return the id of the row at a place."""
+        return bytes(self._ids[place])
 
-    def _blocks(self) -> Iterator[slice]:
-        return (slice(at, min(at + BLOCK_ROWS, self._used)) for at in range(0, self._used, BLOCK_ROWS))
+    def live(self) -> Places:
+        """Return the places of all rows that are not dead, in the order of their numbers."""
+        return np.flatnonzero(self.lives[: self._used])
 
-    def priorities(self, now_s: int) -> NDArray[np.float64]:
-        """Return the priorities of all rows that are taken, at a Unix second, in no order."""
-        found = np.empty(self._used, np.float64)
-        now = np.uint64(now_s & NEVER_S)
-        words = self._words[0]
+    def after(self, number: int, most: int) -> Places:
+        """Return the places of the lowest numbers above this one, at most so many, in the order of their numbers."""
+        least = np.uint64(min(number, NEVER_S))
+        start = int(np.searchsorted(self.numbers[: self._used], least, side="right"))
+        found = start + np.flatnonzero(self.lives[start : min(self._used, start + most)])
+        if len(found) < most and start + most < self._used:  # some of them are dead
+            found = start + np.flatnonzero(self.lives[start : self._used])[:most]
+        return found
+
+    def _make_room(self) -> None:
+        """Pack all columns if many rows are dead, else let them grow."""
+        if self._dead * GROWTH_SHARE >= self._used:
+            self._pack()
+            return
+        size = self._used + max(PLACES_MIN, self._used // GROWTH_SHARE)
+        self._found = np.zeros(size, np.float64)
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            more = np.zeros((size, *column.shape[1:]), column.dtype)
+            more[: self._used] = column[: self._used]
+            setattr(self, name, more)
+
+    def _pack(self) -> None:
+        stays = self.lives[: self._used] != Life.GONE
+        self._index.packed(stays)
+        count = len(self)
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            column[:count] = column[: self._used][stays]
+        self._used, self._dead = count, 0
+
+    # -- priorities ----------------------------------------------------------------------------------------
+
+    def _blocks(self, start: int = 0) -> Iterator[slice]:
+        return (slice(at, min(at + BLOCK_ROWS, self._used)) for at in range(start, self._used, BLOCK_ROWS))
+
+    def priorities(self, now_s: int, *, faded_last: bool = False) -> NDArray[np.float64]:
+        """Return the priorities of all rows at a Unix second, not a number for dead ones, in a buffer that the next
+        call overwrites. With `faded_last`, what has faded is below all that has not, and the oldest is the lowest."""
+        found = self._found[: self._used]
         for block in self._blocks():
             initials, out = self.initials[block], found[block]
-            ages = np.subtract(now, self.created[block], out=words[: len(out)])
-            np.multiply(np.divide(initials, LIFE_S, out=out), ages, out=out)
+            ages = np.subtract(float(now_s), self.created[block], out=self._ages[: len(out)])
+            if faded_last:
+                faded = np.greater_equal(ages, LIFE_S, out=self._flags[0][: len(out)])
+            if ages.min() < 0:
+                ages[ages < 0] += _WRAP  # of the clock that was set back: the age is an unsigned number
+            np.divide(initials, float(LIFE_S), out=out)
+            np.multiply(out, ages, out=out)
             np.subtract(initials, out, out=out)
-        return found[~np.isnan(found)] if self._free else found
+            if faded_last and faded.any():
+                np.copyto(out, np.where(np.isnan(initials), np.nan, ages * _FADED), where=faded)
+        return found
 
-    def find(self, pattern: Pattern) -> NDArray[np.intp]:
-        """Return the places of all messages whose data matches, in the order of their numbers."""
-        value = [np.uint64(int.from_bytes(half)) for half in (pattern.value[:_HALF], pattern.value[_HALF:])]
-        mask = [np.uint64(int.from_bytes(half)) for half in (pattern.mask[:_HALF], pattern.mask[_HALF:])]
-        found = [block.start + self._matching(block, value, mask) for block in self._blocks()]
-        places = np.concatenate(found) if found else np.empty(0, np.intp)
-        fits = (self.lengths[places] >= pattern.bytes_needed) & (self.numbers[places] != 0)
-        places = places[fits]
-        ordered: NDArray[np.intp] = places[np.argsort(self.numbers[places])]
-        return ordered
+    def weakest(self, count: int, now_s: int) -> list[tuple[float, float, int, int]]:
+        """Return those that a full pool loses first, at most so many: in this order, each with what it is ranked by:
+        priority, initial priority, number; and its creation time."""
+        ranks = self.priorities(now_s, faded_last=True)
+        if count >= len(self):
+            chosen = self.live()
+        else:
+            bound = np.partition(ranks, count - 1)[count - 1]
+            chosen, rest = np.flatnonzero(ranks < bound), np.flatnonzero(ranks == bound)
+            for column in (self.initials, self.numbers):  # equals of one are told apart by the next
+                lacking = count - len(chosen)
+                if len(rest) > lacking:
+                    values = column[rest]
+                    bound = np.partition(values, lacking - 1)[lacking - 1]
+                    chosen, rest = np.concatenate((chosen, rest[values < bound])), rest[values == bound]
+            chosen = np.concatenate((chosen, rest))
+        columns = [column[chosen].tolist() for column in (ranks, self.initials, self.numbers, self.created)]
+        return sorted((rank, initial, number, int(time)) for rank, initial, number, time in zip(*columns, strict=True))
 
-    def after(self, number: int, most: int) -> NDArray[np.intp]:
-        """Return the places of the lowest numbers above this one, at most so many, in the order of their numbers."""
-        numbers = self.numbers[: self._used]
-        places = np.flatnonzero(numbers > np.uint64(min(number, NEVER_S)))
-        if len(places) > most:
-            places = places[np.argpartition(numbers[places], most)[:most]]
-        ordered: NDArray[np.intp] = places[np.argsort(numbers[places])]
-        return ordered
+    def middle_and_highest(self, now_s: int) -> tuple[float, float]:
+        """Return the priority that half of the rows are below, and the highest; there must be a row."""
+        found = self.priorities(now_s)
+        highest = float(np.fmax.reduce(found))
+        middle = len(self) // 2
+        found.partition(middle)  # what is not a number goes to the end
+        return float(found[middle]), highest
 
-    def _matching(self, block: slice, value: list[np.uint64], mask: list[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows of a block that match, from its start."""
+    # -- queries -------------------------------------------------------------------------------------------
+
+    def find(self, pattern: Pattern) -> Places:
+        """Return the places of all messages whose data matches, in the order of their numbers, and of dead ones."""
+        places = self._by_prefix(pattern) if pattern.prefix_bytes else None
+        if places is None:
+            places = self._scan(pattern)
+        if not (needed := pattern.bytes_needed):
+            return places
+        found: Places = places[self.lengths[places] >= needed]
+        return found
+
+    def _by_prefix(self, pattern: Pattern) -> Places | None:
+        """Find what begins with the pattern's whole bytes by the index; None if a scan is faster, for it is so much."""
+        if self._index.lacks_many(self._used):
+            self._index.merge(self.first[: self._used], self.second[: self._used])
+        size = pattern.prefix_bytes
+        found = self._index.find(pattern.value[:size])
+        if len(found) * FEW_SHARE > self._used:
+            return None
+        places = np.sort(found).astype(np.intp)
+        if size < pattern.bytes_needed:
+            places = self._those_of(places, pattern)
+        if self._index.upto == self._used:
+            return places
+        return np.concatenate((places, self._scan(pattern, self._index.upto)))
+
+    def _those_of(self, places: Places, pattern: Pattern) -> Places:
+        value, mask = _halves(pattern.value), _halves(pattern.mask)
+        places = places[self.first[places] & mask[0] == value[0]]
+        found: Places = places[self.second[places] & mask[1] == value[1]]
+        return found
+
+    def _scan(self, pattern: Pattern, start: int = 0) -> Places:
+        """Look at each row from this place on."""
+        value, mask = _halves(pattern.value), _halves(pattern.mask)
+        halves = [
+            (column, one, other)
+            for column, one, other in zip((self.first, self.second), value, mask, strict=True)
+            if other
+        ]
+        if not halves:
+            return np.arange(start, self._used)
+        found = [block.start + self._matching(block, halves) for block in self._blocks(start)]
+        return np.concatenate(found) if found else np.empty(0, np.intp)
+
+    def _matching(self, block: slice, halves: list[tuple[NDArray[np.uint64], np.uint64, np.uint64]]) -> Places:
+        """Return the rows of a block that match, from its start; the second half only of those whose first does."""
         count = block.stop - block.start
-        one, other = (words[:count] for words in self._words)
-        np.bitwise_and(np.bitwise_xor(self.first[block], value[0], out=one), mask[0], out=one)
-        if mask[1]:
-            np.bitwise_and(np.bitwise_xor(self.second[block], value[1], out=other), mask[1], out=other)
-            np.bitwise_or(one, other, out=one)
-        return np.flatnonzero(one == 0)
+        words, flags, others = self._words[:count], self._flags[0][:count], self._flags[1][:count]
+        column, value, mask = halves[0]
+        np.equal(np.bitwise_and(column[block], mask, out=words), value, out=flags)
+        if len(halves) == 1:
+            return np.flatnonzero(flags)
+        column, value, mask = halves[1]
+        if np.count_nonzero(flags) * FEW_SHARE < count:
+            hits = np.flatnonzero(flags)
+            found: Places = hits[column[block][hits] & mask == value]
+            return found
+        np.equal(np.bitwise_and(column[block], mask, out=words), value, out=others)
+        return np.flatnonzero(np.logical_and(flags, others, out=flags))
+
+
+def _halves(key: bytes) -> tuple[np.uint64, np.uint64]:
+    return np.uint64(int.from_bytes(key[:_HALF])), np.uint64(int.from_bytes(key[_HALF:]))

@@ -5,17 +5,28 @@ The sign bit is masked, and what an exponent shifts beyond 256 bits is lost; nei
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+TARGETS_MAX = 4_096
+"""So many targets are remembered: pools meet the same bits again and again."""
 _MANTISSA = 0x007F_FFFF
 _SIGN = 0x0080_0000
 _TARGET = (1 << 256) - 1
 
 
+@lru_cache(TARGETS_MAX)
 def target_of(bits: int) -> int:
     """Return the target that these bits stand for."""
     exponent, mantissa = bits >> 24, bits & _MANTISSA
     if exponent <= 3:
         return mantissa >> 8 * (3 - exponent)
     return (mantissa << 8 * (exponent - 3)) & _TARGET
+
+
+@lru_cache(TARGETS_MAX)
+def target_bytes(bits: int) -> bytes:
+    """Return the target as 32 bytes, the greatest first."""
+    return target_of(bits).to_bytes(32)
 
 
 def bits_of(target: int) -> int:

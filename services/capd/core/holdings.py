@@ -67,9 +67,8 @@ class Holdings:
             self.pool.last = rows.read_state(state)
         for key in sorted(self._kept):
             if key.startswith(rows.MESSAGE):
-                own_id, rescinded, message = rows.read_kept(self._kept[key])
-                row = Row.of(rows.number_of(key), own_id, message, rescinded=rescinded)
-                self.pool.restore(row, message, now_s)
+                own_id, life, message = rows.read_kept(self._kept[key])
+                self.pool.restore(Row.of(rows.number_of(key), own_id, message, life), message, now_s)
             elif key.startswith(rows.WATCH):
                 self.watches.put(rows.watch_of(key), rows.read_until(self._kept[key]))
             elif key.startswith(rows.TOLD):
@@ -95,7 +94,7 @@ class Holdings:
         verdict = self.pool.add(message, own_id, now_s)
         if not isinstance(verdict, Taken):
             return verdict, []
-        kept = rows.encode_kept(rows.Kept(own_id, False, message))
+        kept = rows.encode_kept(rows.Kept(own_id, verdict.row.life, message))
         deeds: list[c.Deed] = [c.Keep(rows.message_key(one.row.number), None) for one in verdict.lost]
         deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
         deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
@@ -112,13 +111,21 @@ class Holdings:
     def rescind(self, secret: bytes) -> tuple[list[Row], list[c.Deed]]:
         """End the messages that the secret rescinds; return them, and what keeps that."""
         ended = self.pool.rescind(rescind_hash_of(secret))
-        deeds: list[c.Deed] = []
-        for row in ended:
-            kept = rows.Kept(row.id, True, self.message(row))
-            deeds.append(c.Keep(rows.message_key(row.number), rows.encode_kept(kept)))
+        deeds = self._ends(ended)
         if ended:
             deeds += self._remember(secret, max(row.create_time for row in ended) + LIFE_S)
         return ended, deeds
+
+    def expire_messages(self, now_s: int) -> tuple[list[Row], list[c.Deed]]:
+        """End the messages whose own expiration has come; return them, and what keeps that."""
+        ended = self.pool.expire(now_s)
+        return ended, self._ends(ended)
+
+    def _ends(self, ended: list[Row]) -> list[c.Deed]:
+        return [
+            c.Keep(rows.message_key(row.number), rows.encode_kept(rows.Kept(row.id, row.life, self.message(row))))
+            for row in ended
+        ]
 
     def _remember(self, secret: bytes, until_s: int) -> Iterator[c.Deed]:
         own_hash = rescind_hash_of(secret)

@@ -14,16 +14,17 @@ number, is below the target, strictly.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from struct import Struct
+from hashlib import sha256
+from struct import Struct as Layout
+
+from msgspec import Struct
 
 from router.core.wire.codec import Malformed
 
-from .compact_bits import target_of
+from .compact_bits import target_bytes, target_of
 from .priority import LIFE_S, aged, initial_priority
 from .ripemd160 import ripemd160
-from .serialisation import Reader, vector
+from .serialisation import LONG, Reader, vector
 
 ID_BYTES, HASH_BYTES, REPLY_BYTES = 32, 20, 16
 NEVER = 0xFFFF
@@ -32,13 +33,15 @@ COUNTED_BYTES = 128
 """So many bytes the reference counts for a message beside its data."""
 SECRET_BYTES_MAX = 520
 _EXPIRES, _RESCINDABLE = 1, 2
-_HEAD, _U16 = Struct("<BQI"), Struct("<H")
-_TAIL = Struct("<Q20sHI")
+_HEAD, _U16, _START = Layout("<BQI"), Layout("<H"), Layout("<BQIB")
+_TAIL = Layout("<Q20sHI")
+_NEITHER = NO_HASH + _U16.pack(NEVER)
 
 
-@dataclass(frozen=True, slots=True)
-class CapdMessage:
-    """A message of the pool. `expiration`: seconds after `create_time`, `NEVER` if it does not expire."""
+class CapdMessage(Struct, frozen=True, gc=False):
+    """A message of the pool. `expiration`: seconds after `create_time`, `NEVER` if it does not expire.
+
+    A struct, since one is made in a tenth of the time that a frozen dataclass takes."""
 
     data: bytes
     create_time: int
@@ -58,11 +61,11 @@ class CapdMessage:
     def stage1(self) -> bytes:
         """Return the 32 bytes to which the nonce is appended."""
         tail = _TAIL.pack(self.create_time, self.rescind_hash, self.expiration, self.difficulty_bits)
-        return hashlib.sha256(vector(self.data) + tail).digest()
+        return sha256(vector(self.data) + tail).digest()
 
     def own_id(self) -> bytes:
         """Return its id as it is sent; people see the bytes reversed."""
-        return hashlib.sha256(hashlib.sha256(self.stage1() + self.nonce).digest()).digest()
+        return sha256(sha256(self.stage1() + self.nonce).digest()).digest()
 
     @property
     def target(self) -> int:
@@ -79,7 +82,7 @@ class CapdMessage:
 
     def priority(self, now_s: int) -> float:
         """Return its priority at a Unix second."""
-        return aged(self.initial_priority, self.create_time, now_s)
+        return aged(initial_priority(self.difficulty_bits, len(self.data)), self.create_time, now_s)
 
     @property
     def expires_at(self) -> int | None:
@@ -102,12 +105,28 @@ class CapdMessage:
 
 def is_met(own_id: bytes, difficulty_bits: int) -> bool:
     """Whether an id is below the target: strictly, so a target of 0 is never met."""
-    return int.from_bytes(own_id, "little") < target_of(difficulty_bits)
+    return own_id[::-1] < target_bytes(difficulty_bits)
 
 
 def read_message(data: bytes) -> CapdMessage:
     """Return the message that the data begins with, whatever follows, as the reference does; else raise `Malformed`."""
-    return next_message(Reader(data))
+    return read_with_id(data)[0]
+
+
+def read_with_id(data: bytes) -> tuple[CapdMessage, bytes]:
+    """Return the message that the data begins with and its id, or raise `Malformed`.
+
+    Nearly all messages have short lengths and neither expiration nor rescind hash: those are read in one pass, and what
+    is hashed is put together from their own bytes."""
+    if len(data) > _START.size:
+        fields, create_time, bits, size = _START.unpack_from(data)
+        body = data[_START.size + size :]
+        if not fields & (_EXPIRES | _RESCINDABLE) and size < LONG and body and len(body) == body[0] + 1 <= LONG:
+            nonce = data[_START.size : _START.size + size]
+            stage1 = sha256(body + data[1:9] + _NEITHER + data[9:13]).digest()
+            return CapdMessage(body[1:], create_time, bits, nonce), sha256(sha256(stage1 + nonce).digest()).digest()
+    message = next_message(Reader(data))
+    return message, message.own_id()
 
 
 def next_message(reader: Reader) -> CapdMessage:
@@ -125,7 +144,7 @@ def rescind_hash_of(secret: bytes) -> bytes:
     """Return the hash that a secret is the preimage of: RIPEMD160(SHA256(secret))."""
     if len(secret) > SECRET_BYTES_MAX:
         raise Malformed(f"a rescind secret has {len(secret)} bytes; the limit is {SECRET_BYTES_MAX}")
-    return ripemd160(hashlib.sha256(secret).digest())
+    return ripemd160(sha256(secret).digest())
 
 
 def reply_prefix(own_id: bytes) -> bytes:

@@ -22,6 +22,7 @@ from router.core.wire.text import TEXT_BYTES_MAX, clean
 from .between_pools import FORMS as BETWEEN_FORMS
 from .between_pools import BetweenPools, encoded
 from .limits import Standing
+from .lives import QUERY_S_MAX
 from .message import ID_BYTES, SECRET_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
 
@@ -30,7 +31,7 @@ MESSAGE_BYTES_MAX = 1_000_000
 PAGE_MESSAGES_MAX, PAGE_IDS_MAX = 256, 8192
 PAGE_BYTES = 1 << 18
 """Messages of so many bytes are a page, and one that is longer is a page by itself."""
-LIFE_S_MAX = 30 * 86_400
+LIFE_S_MAX = QUERY_S_MAX
 _SMALL_BYTES_MAX = 1024
 _NUMBER_MAX = (1 << 32) - 1
 _STANDINGS = tuple(Standing)

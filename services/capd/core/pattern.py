@@ -46,6 +46,11 @@ class Pattern:
         """How long data must be at least, so that no byte under the mask lies beyond its end."""
         return len(self.mask.rstrip(b"\0"))
 
+    @property
+    def prefix_bytes(self) -> int:
+        """How many whole bytes at the beginning are looked for."""
+        return len(self.mask) - len(self.mask.lstrip(b"\xff"))
+
     def matches(self, data: bytes) -> bool:
         """Whether the data matches."""
         if len(data) < self.bytes_needed:
@@ -54,5 +59,4 @@ class Pattern:
 
     def wire_prefix(self) -> bytes:
         """Return the longest prefix that a node of the reference can look for, of 16, 8, 4 or 2 bytes; b"": none."""
-        whole = len(self.mask) - len(self.mask.lstrip(b"\xff"))
-        return self.value[: next((size for size in (16, 8, 4, 2) if size <= whole), 0)]
+        return self.value[: next((size for size in (16, 8, 4, 2) if size <= self.prefix_bytes), 0)]

@@ -23,10 +23,11 @@ from services.capd import reasons
 
 from .columns import NEVER_S, Columns, Row
 from .limits import NONCE_BYTES_MAX, PoolLimits, Profile, Standing
+from .lives import Displace, Expire, Life, Rescind, after
 from .message import NO_HASH, CapdMessage, is_met
+from .numbers_by import NumbersBy
 from .pattern import Pattern
-from .places import PlacesBy
-from .priority import LIFE_S, LOCAL_PRIORITY, RELAY_PRIORITY
+from .priority import LIFE_S, LOCAL_PRIORITY, RELAY_PRIORITY, aged
 from .ranking import FixedRanking, Order, Ranked, Ranking
 
 EVERYTHING = 1 << 62
@@ -54,7 +55,7 @@ class Rejected:
 
 
 class Lost(NamedTuple):
-    """A message that was displaced; `reason`: None if it had ended before, by expiration or by rescinding."""
+    """A message that was displaced; `reason`: None if its end, by expiration or by rescinding, was told before."""
 
     row: Row
     reason: Reason | None
@@ -81,15 +82,15 @@ class Pool:
         self._columns = Columns()
         self._is_strict = profile is Profile.STRICT
         self._order: Order = Ranking(self._columns) if self._is_strict else FixedRanking()
-        self._places: dict[bytes, int] = {}
-        self._rescindable: PlacesBy[bytes] = PlacesBy()
-        self._expiring: PlacesBy[int] = PlacesBy()
+        self._numbers: dict[int, int | tuple[int, ...]] = {}  # by a part of the id's hash, which is smaller than an id
+        self._rescindable: NumbersBy[bytes] = NumbersBy()
+        self._expiring: NumbersBy[int] = NumbersBy()
         self.bytes = 0
         self.last = 0
         """The number that was given last; none is given twice."""
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._columns)
 
     def __repr__(self) -> str:
         return f"<Pool of {len(self)} messages, {self.bytes} bytes of {self._limits.bytes_max}>"
@@ -98,66 +99,88 @@ class Pool:
 
     def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> Taken | Known | Rejected:
         """Judge a message that comes at a Unix second, and take it if nothing speaks against it."""
-        if (place := self._places.get(own_id)) is not None:
-            return Known(self._columns.row(place))
-        if (rejected := self._judged(message, own_id, now_s)) is not None:
-            return rejected
+        if (known := self.get(own_id)) is not None:
+            return Known(known)
         own = Row.of(self.last + 1, own_id, message)
+        if (rejected := self._judged(message, own, now_s)) is not None:
+            return rejected
         lost = self._make_room(own, now_s)
         if isinstance(lost, Rejected):
             return lost
         self._take(own, message, now_s)
         return Taken(own, lost)
 
-    def _judged(self, message: CapdMessage, own_id: bytes, now_s: int) -> Rejected | None:
+    def _judged(self, message: CapdMessage, own: Row, now_s: int) -> Rejected | None:
         if self._is_strict and len(message.nonce) > NONCE_BYTES_MAX:
             return Rejected(reasons.MALFORMED, f"a nonce of {len(message.nonce)} bytes; at most {NONCE_BYTES_MAX}")
         if self._is_strict and len(message.data) > self._limits.of_one:
             return Rejected(reasons.TOO_LARGE, f"{len(message.data)} bytes; at most {self._limits.of_one}")
-        if not is_met(own_id, message.difficulty_bits):
+        if not is_met(own.id, message.difficulty_bits):
             return Rejected(reasons.BAD_WORK)
         if message.create_time > now_s:
             return Rejected(reasons.FUTURE, f"by {message.create_time - now_s} s")
-        priority, line = message.priority(now_s), self.local_line(now_s)
+        priority, line = aged(own.initial, own.create_time, now_s), self.local_line(now_s)
         if not priority >= line:
             return Rejected(reasons.BELOW_LINE, f"{priority:.4g}; it takes {line:.4g}")
         return None
 
     def _make_room(self, own: Row, now_s: int) -> list[Lost] | Rejected:
-        """Take out what the newcomer displaces; if it must beat more than it can, put all back and reject it."""
-        out: list[Ranked] = []
-        freed, priority = 0, Ranked(own.initial, own.number, 0, own.create_time).priority(now_s)
-        while self.bytes - freed + own.counted_bytes > self._limits.bytes_max and len(self._order):
-            out.append(weakest := self._order.pop(now_s))
-            freed += int(self._columns.sizes[weakest.place])
+        """Take out what the newcomer displaces; reject it, and take out nothing, if it must beat more than it can."""
+        out: list[tuple[Ranked, Row]] = []
+        freed, priority = 0, aged(own.initial, own.create_time, now_s)
+        while self.bytes - freed + own.counted_bytes > self._limits.bytes_max:
+            weakest = self._order.weakest(len(out), now_s)
+            if weakest is None:
+                break
             if self._is_strict and not weakest.has_faded(now_s) and weakest.priority(now_s) >= priority:
-                for one in out:
-                    self._order.put(one, now_s)
                 said = f"{priority:.4g}; it would displace one of {weakest.priority(now_s):.4g}"
                 return Rejected(reasons.BELOW_LINE, said)
-        return [self._lose(one, now_s) for one in out]
+            row = self._row(weakest.number)
+            assert row is not None, "an order holds what the pool does"
+            out.append((weakest, row))
+            freed += row.counted_bytes
+        self._order.drop(len(out))
+        return [self._lose(*one, now_s) for one in out]
 
     def _take(self, own: Row, message: CapdMessage, now_s: int) -> None:
-        place = self._columns.add(own, message.data)
-        self._places[own.id] = place
-        self._order.put(Ranked(own.initial, own.number, place, own.create_time), now_s)
+        self._columns.add(own, message.data)
+        self._put_number(own.id, (*self._numbers_of(own.id), own.number))
+        self._order.put(own, now_s)
         self.bytes += own.counted_bytes
         self.last = max(self.last, own.number)
-        if message.rescind_hash != NO_HASH and not own.rescinded:
-            self._rescindable.add(message.rescind_hash, place)
-        if self._is_strict and own.expires_at != NEVER_S:
-            self._expiring.add(own.expires_at, place)
+        if message.rescind_hash != NO_HASH and own.life is Life.HELD:
+            self._rescindable.add(message.rescind_hash, own.number)
+        if self._is_strict and own.expires_at != NEVER_S and own.life is Life.HELD:
+            self._expiring.add(own.expires_at, own.number)
 
-    def _lose(self, own: Ranked, now_s: int) -> Lost:
-        row = self._columns.row(own.place)
-        ended = row.rescinded or self._has_expired(row, now_s)
-        reason = reasons.FADED if own.has_faded(now_s) else reasons.DISPLACED
-        self._columns.remove(own.place)
-        del self._places[row.id]
+    def _lose(self, own: Ranked, row: Row, now_s: int) -> Lost:
+        assert after(row.life, Displace) is Life.GONE
+        place = self._columns.place(row.number)
+        assert place is not None
+        self._columns.remove(place)
+        self._put_number(row.id, tuple(one for one in self._numbers_of(row.id) if one != row.number))
         self.bytes -= row.counted_bytes
-        self._expiring.discard(own.place)
-        self._rescindable.discard(own.place)
-        return Lost(row, None if ended else reason)
+        self._expiring.discard(row.number)
+        self._rescindable.discard(row.number)
+        if row.life is not Life.HELD:
+            return Lost(row, None)
+        faded = reasons.FADED if own.has_faded(now_s) else reasons.DISPLACED
+        return Lost(row, reasons.EXPIRED if self._has_expired(row, now_s) else faded)
+
+    def _numbers_of(self, own_id: bytes) -> tuple[int, ...]:
+        """Return the numbers of messages whose ids have this one's short hash: hardly ever more than one."""
+        found = self._numbers.get(_short(own_id), ())
+        return found if isinstance(found, tuple) else (found,)
+
+    def _put_number(self, own_id: bytes, numbers: tuple[int, ...]) -> None:
+        if numbers:
+            self._numbers[_short(own_id)] = numbers if len(numbers) > 1 else numbers[0]
+        else:
+            del self._numbers[_short(own_id)]
+
+    def _row(self, number: int) -> Row | None:
+        place = self._columns.place(number)
+        return None if place is None else self._columns.row(place)
 
     # -- after a restart -----------------------------------------------------------------------------------
 
@@ -169,58 +192,71 @@ class Pool:
 
     def rescind(self, rescind_hash: bytes) -> list[Row]:
         """End all messages that this hash rescinds, and return their rows."""
-        places = self._rescindable.pop(rescind_hash)
-        for place in places:
-            self._columns.rescinded[place] = True
-        return self._sorted(places)
+        return self._ended(self._rescindable.pop(rescind_hash), Rescind)
 
     def expire(self, now_s: int) -> list[Row]:
-        """Return the rows of messages whose own expiration has come since this was asked last, unless rescinded."""
+        """End the messages whose own expiration has come, and return their rows."""
         due = [second for second in self._expiring if second <= now_s]
-        rows = self._sorted(place for second in due for place in self._expiring.pop(second))
-        return [row for row in rows if not row.rescinded]
+        return self._ended((number for second in due for number in self._expiring.pop(second)), Expire)
+
+    def _ended(self, numbers: Iterable[int], event: type) -> list[Row]:
+        """End those that have not ended before."""
+        found: list[Row] = []
+        for number in sorted(numbers):
+            place = self._columns.place(number)
+            if place is not None and (row := self._columns.row(place)).life is Life.HELD:
+                self._columns.lives[place] = after(row.life, event)
+                found.append(self._columns.row(place))
+        return found
 
     # -- what stands in it ---------------------------------------------------------------------------------
 
     def get(self, own_id: bytes) -> Row | None:
         """Return the row of a message, however it stands."""
-        place = self._places.get(own_id)
-        return None if place is None else self._columns.row(place)
+        for number in self._numbers_of(own_id):
+            place = self._columns.place(number)
+            if place is not None and self._columns.id(place) == own_id:
+                return self._columns.row(place)
+        return None
 
     def rows(self) -> list[Row]:
         """Return all rows, in the order in which the messages were taken."""
-        return self._sorted(self._places.values())
-
-    def _sorted(self, places: Iterable[int]) -> list[Row]:
-        return sorted(map(self._columns.row, places), key=lambda row: row.number)
-
-    def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
-        """Return how many messages match and are served, and their rows in the order in which they were taken: those
-        after the first `start`, at most `most`."""
-        places = self._columns.find(pattern)
-        is_served = ~self._columns.rescinded[places]
-        if self._is_strict:
-            is_served &= self._columns.expiries[places] > now_s
-        places = places[is_served]
-        return len(places), [self._columns.row(int(place)) for place in places[start : start + most]]
+        return [self._columns.row(int(place)) for place in self._columns.live()]
 
     def after(self, number: int, most: int) -> list[Row]:
         """Return the rows that were taken after this number, in that order, at most so many."""
         return [self._columns.row(int(place)) for place in self._columns.after(number, most)]
 
+    def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
+        """Return how many messages match and are served, and their rows in the order in which they were taken: those
+        after the first `start`, at most `most`."""
+        places = self._columns.find(pattern)
+        is_served = self._columns.lives[places] == Life.HELD
+        if self._is_strict:
+            is_served &= self._columns.expiries[places] > now_s
+        places = places[is_served]
+        return len(places), [self._columns.row(int(place)) for place in places[start : start + most]]
+
     def standing(self, row: Row, now_s: int) -> Standing:
         """Return how a message stands at a Unix second."""
-        if row.rescinded:
+        if row.life is Life.RESCINDED:
             return Standing.RESCINDED
-        if self._has_expired(row, now_s):
+        if row.life is Life.EXPIRED or self._has_expired(row, now_s):
             return Standing.EXPIRED
         if now_s - row.create_time >= LIFE_S:
             return Standing.FADED
-        priority = Ranked(row.initial, row.number, 0, row.create_time).priority(now_s)
+        priority = aged(row.initial, row.create_time, now_s)
         return Standing.RELAYED if priority >= self.relay_line(now_s) else Standing.LOCAL
 
     def _has_expired(self, row: Row, now_s: int) -> bool:
         return self._is_strict and row.expires_at <= now_s
+
+    # -- what a bench compares with ------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> Columns:
+        """Return the columns; whoever takes them looks, and changes nothing."""
+        return self._columns
 
     # -- the lines -----------------------------------------------------------------------------------------
 
@@ -230,7 +266,7 @@ class Pool:
 
     def local_line(self, now_s: int) -> float:
         """Return the priority below which nothing is taken: 1, until four fifths are full."""
-        weakest = self._order.first(now_s) if self._is_tight else None
+        weakest = self._order.weakest(0, now_s) if self._is_tight else None
         return LOCAL_PRIORITY if weakest is None else max(LOCAL_PRIORITY, weakest.priority(now_s))
 
     def relay_line(self, now_s: int) -> float:
@@ -241,3 +277,8 @@ class Pool:
         """Return all lines at a Unix second."""
         highest = max(RELAY_PRIORITY, self._order.highest(now_s)) if len(self) else RELAY_PRIORITY
         return Lines(self.relay_line(now_s), self.local_line(now_s), highest)
+
+
+def _short(own_id: bytes) -> int:
+    """Return 60 bits that nobody outside can foresee: a number of half the size."""
+    return hash(own_id) >> 4

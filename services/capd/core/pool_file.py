@@ -12,6 +12,8 @@ from .serialisation import Reader
 
 VERSION = 1
 _HEAD = Struct("<QQ")
+VERSIONS_MAX = 255
+"""A greater number at the beginning is no version, but the beginning of something else."""
 _MESSAGE_BYTES_MIN = 15
 
 
@@ -23,8 +25,13 @@ def encode_pool(messages: Iterable[CapdMessage]) -> bytes:
 
 def messages_in(data: bytes) -> Iterator[CapdMessage]:
     """Yield the file's messages, unjudged; raise `Malformed` where the file is not what it says."""
+    if len(data) < _HEAD.size:
+        raise Malformed(f"it is no msgpool.dat: it has {len(data)} bytes, and one has {_HEAD.size} at least")
     reader = Reader(data)
     version, count = reader.uint(8, "the version"), reader.uint(8, "the count")
+    if not 0 < version <= VERSIONS_MAX:
+        begins = f"it begins with {data[:8].hex()}, and one with {VERSION.to_bytes(8, 'little').hex()}"
+        raise Malformed(f"it is no msgpool.dat: {begins}; a message in hex is handed in with --hex")
     if version != VERSION:
         raise Malformed(f"it is of version {version}, and this program knows version {VERSION}")
     if count * _MESSAGE_BYTES_MIN > reader.rest:

@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from .compact_bits import bits_of, target_of
+from functools import lru_cache
+
+from .compact_bits import TARGETS_MAX, bits_of, target_of
 
 LOCAL_TARGET = (1 << 248) - 1
 """The target of priority 1."""
@@ -23,9 +25,14 @@ _AGE = (1 << 64) - 1
 
 def initial_priority(bits: int, length: int) -> float:
     """Return the priority at age 0 of a message with `length` bytes of data; infinite if its target is 0."""
-    target = target_of(bits)
-    found = _ONE / float(target) if target else float("inf")
+    found = _of_bits(bits)
     return found / length * NOMINAL_BYTES if length > NOMINAL_BYTES else found
+
+
+@lru_cache(TARGETS_MAX)
+def _of_bits(bits: int) -> float:
+    target = target_of(bits)
+    return _ONE / float(target) if target else float("inf")
 
 
 def aged(initial: float, create_time: int, now_s: int) -> float:

@@ -1,33 +1,30 @@
 """Which messages a full pool loses first, in the order of either profile.
 
-Priorities are straight lines whose slopes differ, so two messages may change places as they age. Those of one second of
-creation never do: `Ranking` keeps a heap for each such second, and compares the weakest of each. At most 600 of them
-are live, however many messages there are. What has faded, at 600 s, comes before all that is live, the oldest first.
+Priorities are straight lines whose slopes differ, so messages change places as they age, and no order of all can be
+kept. `Ranking` looks at the columns anew each second in which it is asked, and keeps only the weakest of them in order;
+a newcomer takes its place among those. What has faded, at 600 s, comes before all that is live, the oldest first.
 
 `FixedRanking` has the reference's order: that of the priorities at the moment in which each message came, never mended.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from heapq import heapify, heappop, heappush
+from bisect import bisect_right, insort
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from .columns import Columns
+from .columns import Columns, Row
 from .priority import LIFE_S, aged
 
-FRONTS_PER_SECOND = 8
+WEAKEST_MIN, WEAKEST_SHARE = 512, 64
+"""So many of the weakest are kept in order, or this part of all."""
 STALE_SHARE = 64
 
 
 class Ranked(NamedTuple):
-    """A message in an order: of those of one second the weakest is the least, and of equals the one that came first."""
+    """A message in an order."""
 
     initial: float
     number: int
-    place: int
     create_time: int
 
     def priority(self, now_s: int) -> float:
@@ -42,16 +39,14 @@ class Ranked(NamedTuple):
 class Order(Protocol):
     """An order in which messages are lost."""
 
-    def __len__(self) -> int: ...
+    def put(self, row: Row, now_s: int) -> None:
+        """Hear that a row was taken."""
 
-    def put(self, own: Ranked, now_s: int) -> None:
-        """Take a message in, or back."""
+    def weakest(self, at: int, now_s: int) -> Ranked | None:
+        """Return what is lost first, or after so many others; None: there are no more."""
 
-    def first(self, now_s: int) -> Ranked | None:
-        """Return the message that is lost first."""
-
-    def pop(self, now_s: int) -> Ranked:
-        """Take out the message that is lost first."""
+    def drop(self, count: int) -> None:
+        """Hear that so many of the weakest, of those that were returned last, are removed."""
 
     def middle(self, now_s: int) -> float:
         """Return the priority that half of the messages are below; there must be one."""
@@ -68,52 +63,35 @@ class Ranking:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._count = 0
-        self._seconds: dict[int, list[Ranked]] = {}  # a heap for each second of creation
-        self._oldest: list[int] = []  # a heap of the seconds, each once, some of which may be empty by now
-        self._listed: set[int] = set()
-        self._fronts: list[tuple[float, Ranked]] = []  # a heap of the seconds' weakest, and of former ones
-        self._fronts_at: int | None = None
+        self._weakest: list[tuple[float, float, int, int]] = []
+        self._gone = 0  # of the weakest, so many have been removed
+        self._at_s: int | None = None
         self._reckoned: tuple[int, float, float] | None = None
         self._changes = 0
 
-    def __len__(self) -> int:
-        return self._count
-
     def __repr__(self) -> str:
-        return f"<Ranking of {self._count} messages of {len(self._seconds)} seconds>"
+        return f"<Ranking of {len(self._columns)} messages, the {len(self._weakest) - self._gone} weakest in order>"
 
-    def put(self, own: Ranked, now_s: int) -> None:
-        heap = self._seconds.setdefault(own.create_time, [])
-        if own.create_time not in self._listed:
-            self._listed.add(own.create_time)
-            heappush(self._oldest, own.create_time)
-        heappush(heap, own)
-        self._count += 1
+    def put(self, row: Row, now_s: int) -> None:
         self._changes += 1
-        if heap[0] is own:
-            self._lead(own)
+        if now_s != self._at_s or now_s - row.create_time >= LIFE_S:
+            self._at_s = None
+            return
+        own = aged(row.initial, row.create_time, now_s), row.initial, row.number, row.create_time
+        if self._weakest and own < self._weakest[-1]:
+            insort(self._weakest, own, lo=self._gone)
 
-    def first(self, now_s: int) -> Ranked | None:
-        while self._oldest and self._oldest[0] not in self._seconds:
-            self._listed.discard(heappop(self._oldest))
-        if not self._oldest:
+    def weakest(self, at: int, now_s: int) -> Ranked | None:
+        if at >= len(self._columns):
             return None
-        oldest = self._seconds[self._oldest[0]][0]
-        return oldest if oldest.has_faded(now_s) else self._first_live(now_s)
+        if now_s != self._at_s or self._gone + at >= len(self._weakest):
+            count = max(WEAKEST_MIN, len(self._columns) // WEAKEST_SHARE, 2 * at)
+            self._weakest, self._gone, self._at_s = self._columns.weakest(count, now_s), 0, now_s
+        return Ranked(*self._weakest[self._gone + at][1:])
 
-    def pop(self, now_s: int) -> Ranked:
-        own = self.first(now_s)
-        assert own is not None, "nothing is left to be taken out"
-        heap = self._seconds[own.create_time]
-        heappop(heap)
-        self._count -= 1
-        self._changes += 1
-        if heap:
-            self._lead(heap[0])
-        else:
-            del self._seconds[own.create_time]
-        return own
+    def drop(self, count: int) -> None:
+        self._gone += count
+        self._changes += count
 
     def middle(self, now_s: int) -> float:
         return self._reckon(now_s)[1]
@@ -121,30 +99,10 @@ class Ranking:
     def highest(self, now_s: int) -> float:
         return self._reckon(now_s)[2]
 
-    def _lead(self, own: Ranked) -> None:
-        """Hear that a message is the weakest of its second now."""
-        if self._fronts_at is not None:
-            heappush(self._fronts, (own.priority(self._fronts_at), own))
-
-    def _first_live(self, now_s: int) -> Ranked:
-        if now_s != self._fronts_at or len(self._fronts) > FRONTS_PER_SECOND * (len(self._seconds) + 8):
-            self._fronts_at = now_s
-            self._fronts = [(heap[0].priority(now_s), heap[0]) for heap in self._seconds.values()]
-            heapify(self._fronts)
-        while True:
-            own = self._fronts[0][1]
-            heap = self._seconds.get(own.create_time)
-            if heap is not None and heap[0] is own:
-                return own
-            heappop(self._fronts)
-
     def _reckon(self, now_s: int) -> tuple[int, float, float]:
         found = self._reckoned
-        if found is None or found[0] != now_s or self._changes > self._count // STALE_SHARE:
-            priorities = self._columns.priorities(now_s)
-            middle = len(priorities) // 2
-            highest = float(priorities.max())
-            found = self._reckoned = now_s, float(np.partition(priorities, middle)[middle]), highest
+        if found is None or found[0] != now_s or self._changes > len(self._columns) // STALE_SHARE:
+            found = self._reckoned = now_s, *self._columns.middle_and_highest(now_s)
             self._changes = 0
         return found
 
@@ -155,21 +113,19 @@ class FixedRanking:
     def __init__(self) -> None:
         self._order: list[Ranked] = []
 
-    def __len__(self) -> int:
-        return len(self._order)
-
     def __repr__(self) -> str:
-        return f"<FixedRanking of {len(self)} messages>"
+        return f"<FixedRanking of {len(self._order)} messages>"
 
-    def put(self, own: Ranked, now_s: int) -> None:
+    def put(self, row: Row, now_s: int) -> None:
+        own = Ranked(row.initial, row.number, row.create_time)
         at = bisect_right(self._order, own.priority(now_s), key=lambda one: one.priority(now_s))
         self._order.insert(at, own)
 
-    def first(self, now_s: int) -> Ranked | None:
-        return self._order[0] if self._order else None
+    def weakest(self, at: int, now_s: int) -> Ranked | None:
+        return self._order[at] if at < len(self._order) else None
 
-    def pop(self, now_s: int) -> Ranked:
-        return self._order.pop(0)
+    def drop(self, count: int) -> None:
+        del self._order[:count]
 
     def middle(self, now_s: int) -> float:
         return self._order[len(self._order) // 2].priority(now_s)

@@ -9,13 +9,14 @@ from router.core.wire import shape
 from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.crypto import PublicKey
 
+from .lives import KEPT, Life
 from .message import ID_BYTES, SECRET_BYTES_MAX, CapdMessage, read_message
 from .messages import MESSAGE_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
 from .watches import Watch
 
 T = TypeVar("T")
-VERSION = 1
+VERSION = 2
 STATE = b"state"
 MESSAGE, WATCH, TOLD, SECRET = b"m ", b"q ", b"t ", b"s "
 NUMBER_BYTES = 8
@@ -27,10 +28,10 @@ class BadRow(ValueError):
 
 
 class Kept(NamedTuple):
-    """A message as it is kept: its id, whether it was rescinded, and itself in canonical form."""
+    """A message as it is kept: its id, how far its life has come, and itself in canonical form."""
 
     id: bytes
-    rescinded: bool
+    life: Life
     message: CapdMessage
 
 
@@ -83,18 +84,20 @@ def read_state(data: bytes) -> int:
 
 def encode_kept(kept: Kept) -> bytes:
     """Return the row of a message; its number is in the key."""
-    return encode([kept.id, kept.rescinded, kept.message.encoded()])
+    return encode([kept.id, KEPT.index(kept.life), kept.message.encoded()])
 
 
 def read_kept(data: bytes) -> Kept:
     """Return a message as it was kept."""
 
     def read(value: Any) -> Kept:
-        own_id, rescinded, wire = shape.array(value, "it", 3, 3)
+        own_id, life, wire = shape.array(value, "it", 3, 3)
         message = read_message(shape.octets(wire, "the message", 0, 2 * MESSAGE_BYTES_MAX))
         if message.encoded() != wire:
             raise Malformed("the message is not in canonical form")
-        return Kept(shape.octets(own_id, "the id", ID_BYTES), shape.boolean(rescinded, "whether rescinded"), message)
+        return Kept(
+            shape.octets(own_id, "the id", ID_BYTES), KEPT[shape.uint(life, "its life", len(KEPT) - 1)], message
+        )
 
     return _read(data, "the row of a message", read)
 

@@ -8,14 +8,17 @@ from router.core.wire.codec import CutShort, Malformed, TooLarge
 
 SIZE_MAX = 0x1000_0000
 """A length beyond this is refused, as the reference does, before anything is read."""
+LONG = 0xFD
+"""A length from here on is written in more bytes than one."""
+_SHORT = tuple(bytes((length,)) for length in range(LONG))
 _WIDTHS = {0xFD: (2, 0xFD), 0xFE: (4, 1 << 16), 0xFF: (8, 1 << 32)}
 _U16, _U32 = Struct("<H"), Struct("<I")
 
 
 def size_head(length: int) -> bytes:
     """Return the compact size of a length."""
-    if length < 0xFD:
-        return bytes((length,))
+    if length < LONG:
+        return _SHORT[length]
     if length < 1 << 16:
         return b"\xfd" + _U16.pack(length)
     return b"\xfe" + _U32.pack(length)
@@ -23,7 +26,8 @@ def size_head(length: int) -> bytes:
 
 def vector(data: bytes) -> bytes:
     """Return a byte vector: its length, and its bytes."""
-    return size_head(len(data)) + data
+    length = len(data)
+    return (_SHORT[length] if length < LONG else size_head(length)) + data
 
 
 class Reader:

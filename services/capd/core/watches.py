@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from router.core.wire.crypto import PublicKey
 
+from .lives import Asking, Expire, Take, Withdraw, after
 from .pattern import KEY_BYTES, Pattern
 
 WATCHES_MAX = 10_000
@@ -37,6 +38,7 @@ class Watches:
         self._of_one: Counter[PublicKey] = Counter()
         self._columns: NDArray[np.uint64] = np.zeros((4, _PLACES_MIN), np.uint64)
         self._needed: NDArray[np.uint8] = np.zeros(_PLACES_MIN, np.uint8)
+        self._words, self._flags = np.empty(_PLACES_MIN, np.uint64), np.empty(_PLACES_MIN, np.bool_)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -50,6 +52,7 @@ class Watches:
 
     def put(self, watch: Watch, until_s: int) -> None:
         """Take a standing query until a Unix second, or give one that is there this end."""
+        after(Asking.STANDS if watch in self._places else Asking.ASKED, Take)
         self._until[watch] = until_s
         if watch in self._places:
             return
@@ -61,11 +64,12 @@ class Watches:
             self._columns[column, place] = half
         self._needed[place] = pattern.bytes_needed
 
-    def remove(self, watch: Watch) -> bool:
+    def remove(self, watch: Watch, event: type = Withdraw) -> bool:
         """Remove a standing query; return whether it was there."""
         place = self._places.pop(watch, None)
         if place is None:
             return False
+        after(Asking.STANDS, event)
         del self._until[watch]
         self._at[place] = None
         self._needed[place] = KEY_BYTES + 1  # nothing is so long
@@ -79,16 +83,19 @@ class Watches:
         """Remove what is over, and return it."""
         over = [watch for watch, until_s in self._until.items() if until_s <= now_s]
         for watch in over:
-            self.remove(watch)
+            self.remove(watch, Expire)
         return over
 
     def askers(self, data: bytes) -> Iterator[PublicKey]:
         """Yield each who has a standing query that the data of a message matches, once."""
-        used = len(self._at)
+        used, columns = len(self._at), self._columns
         first, second = _halves(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0"))
-        values, masks = self._columns[:2, :used], self._columns[2:, :used]
-        differ = ((values[0] ^ first) & masks[0]) | ((values[1] ^ second) & masks[1])
-        places = np.flatnonzero((differ == 0) & (self._needed[:used] <= min(len(data), KEY_BYTES)))
+        words, flags = self._words[:used], self._flags[:used]
+        np.equal(np.bitwise_and(columns[2, :used], first, out=words), columns[0, :used], out=flags)
+        places = np.flatnonzero(flags)
+        if len(places):
+            places = places[columns[3, places] & second == columns[1, places]]
+            places = places[self._needed[places] <= min(len(data), KEY_BYTES)]
         found = (self._at[place] for place in places)
         yield from dict.fromkeys(watch.asker for watch in found if watch is not None)
 
@@ -98,6 +105,7 @@ class Watches:
         if place == len(self._needed):
             self._columns = np.concatenate((self._columns, np.zeros_like(self._columns)), axis=1)
             self._needed = np.concatenate((self._needed, np.zeros_like(self._needed)))
+            self._words, self._flags = np.empty(2 * place, np.uint64), np.empty(2 * place, np.bool_)
         return place
 
 

@@ -70,8 +70,13 @@ def test_a_file_of_the_reference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     (
-        (b"", "the data ends within the version"),
-        (bytes(16), "it is of version 0, and this program knows version 1"),
+        (b"", "it is no msgpool.dat: it has 0 bytes, and one has 16 at least"),
+        (
+            b"PK\3\4 an archive of files",
+            "it is no msgpool.dat: it begins with 504b0304.*, and one with 01",
+        ),
+        (bytes(16), "it is no msgpool.dat: it begins with 0000000000000000"),
+        (b"\2".ljust(16, b"\0"), "it is of version 2, and this program knows version 1"),
         (b"\1".ljust(8, b"\0") + b"\xff" * 8, r"its count is 18446744073709551615, and 0 bytes hold no more than 0"),
         (encode_pool([]) + b"?", "1 bytes follow the 0 messages"),
     ),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import msgspec
 import pytest
+from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS, Host
 
@@ -15,6 +13,7 @@ from services.capd import reasons
 from services.capd.core import messages as m
 from services.capd.core import rows
 from services.capd.core.limits import Standing
+from services.capd.core.lives import Life
 from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.pattern import Pattern
 from services.capd.core.watches import WATCHES_OF_ONE_MAX
@@ -80,6 +79,57 @@ def test_each_end_has_its_event() -> None:
     assert len(kept) == host.ask(m.Info(1)).count == 31
 
 
+def test_a_message_ends_once_also_over_a_crash() -> None:
+    host = Host()
+    short, long = (posted(b"short %d" % s, 2.5, expiration=s, secret_hash=rescind_hash_of(SECRET)) for s in (20, 40))
+    for message in (short, long):
+        post(host, message)
+    host.pass_time(20)
+    host.crash()
+    host.pass_time(1)
+    assert [one.message for one in host.events("capd_expired")] == [short.own_id()[::-1]], "it is told of once"
+    assert host.ask(m.Rescind(1, SECRET)) == m.Rescinded(1, (long.own_id(),)), "the other has ended before"
+    host.crash()
+    host.pass_time(100)
+    assert len(host.events("capd_expired")) == 1 == len(host.events("capd_rescinded"))
+    states = [host.ask(m.Get(1, one.own_id())).messages[0][0] for one in (short, long)]
+    assert states == [Standing.EXPIRED, Standing.RESCINDED]
+
+
+def test_what_has_expired_and_is_displaced_before_that_was_told_has_expired() -> None:
+    host = Host(Settings(pool_bytes=4096))
+    short = posted(b"short", 1.5, expiration=20)
+    post(host, short)
+    host.now = c.Now(BORN + 30.0, 1030.0)
+    for number in range(40):
+        post(host, posted(b"%d" % number, 9.0, BORN + 30))
+    [note] = [one for one in host.events("capd_evicted") if one.message == short.own_id()[::-1]]
+    assert note.reason == reasons.EXPIRED
+
+
+def test_a_clock_that_jumps() -> None:
+    host = Host(Settings(pool_bytes=8192))
+    held = [posted(b"%d" % number, 3.0 + number) for number in range(55)]
+    for message in held:
+        post(host, message)
+    host.pass_time(86_400)
+    assert [one for one, _ in query(host)] == [Standing.FADED] * 55
+    assert host.ask(m.Info(1)).least == 1.0, "nothing of the old stands in the way"
+    later = posted(b"later", 2.5, BORN + 86_400)
+    assert post(host, later).result == 0
+    host.now = c.Now(BORN - 3_600.0, host.now.mono_s + 1)
+    host.hear(c.Tick())
+    found = host.ask(m.Post(1, posted(b"of today", 2.5, BORN).encoded()))
+    assert found.result == reasons.FUTURE and found.text == (
+        "The message says that it is from the future: set the clock, or date it back a few seconds (by 3600 s)."
+    )
+    assert post(host, posted(b"by the clock set back", 2.5, BORN - 3_600)).result == 0
+    assert post(host, later).result == 0, "it is known"
+    assert len(query(host)) == 57 == host.ask(m.Info(1)).count
+    host.crash()
+    assert len(query(host)) == 57
+
+
 def test_what_is_turned_away_has_its_reason_and_is_logged_once_a_second() -> None:
     host = Host()
     cases = [
@@ -115,7 +165,7 @@ def test_a_standing_query_is_told_of_each_match_once_also_after_a_crash() -> Non
     assert host.ask(m.Get(1, OFFER.own_id())).count == 0, "it was displaced"
     host.crash()
     host.pass_time(1)
-    host.settings = msgspec.structs.replace(host.settings, pool_bytes=1 << 20)
+    host.settings = replace(host.settings, pool_bytes=1 << 20)
     host.crash()
     assert post(host, OFFER).result == 0 and host.ask(m.Get(1, OFFER.own_id())).count == 1
     assert len(host.matches) == 2, "nobody is told again"
@@ -177,7 +227,7 @@ def test_what_is_no_request_is_refused(body: bytes, reason: Reason) -> None:
 
 def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
     for key, value, said in (
-        (rows.STATE, b"\x82\x02\x00", "version 2 of the CAPD pool's store, and this program knows version 1"),
+        (rows.STATE, b"\x82\x01\x00", "version 1 of the CAPD pool's store, and this program knows version 2"),
         (rows.message_key(1), b"\x83", "the row of a message cannot be read"),
         (rows.MESSAGE, b"", "the key of a message has 2 bytes"),
         (rows.WATCH + bytes(70), b"\x01", "the key of a standing query cannot be read"),
@@ -185,7 +235,7 @@ def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
         host = Host()
         host.kept[key] = value
         if key == rows.MESSAGE:
-            host.kept[key] = rows.encode_kept(rows.Kept(bytes(32), False, OFFER))
+            host.kept[key] = rows.encode_kept(rows.Kept(bytes(32), Life.HELD, OFFER))
         with pytest.raises(rows.BadRow, match=said):
             host.crash()
 

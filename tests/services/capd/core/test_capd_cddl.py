@@ -19,6 +19,7 @@ from router.core.wire.codec import Malformed, encode
 from services.capd.core import messages as m
 from services.capd.core import rows
 from services.capd.core.limits import Standing
+from services.capd.core.lives import Life
 from services.capd.core.pattern import Pattern
 
 CDDL = Path(__file__).parents[4] / "cddl"
@@ -42,7 +43,7 @@ MESSAGES: tuple[m.Message, ...] = (
     m.Match(Standing.RELAYED, OFFER.encoded()),
 )
 CORRUPTED = (m.Query, m.FoundIds)  # the others have the same parts
-KEPT = rows.encode_kept(rows.Kept(ID, True, OFFER))
+KEPT = rows.encode_kept(rows.Kept(ID, Life.RESCINDED, OFFER))
 NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
     ("capd", "message", m.decode_message, tuple(m.encode_message(one) for one in MESSAGES if type(one) in CORRUPTED)),
     ("capd-store", "state", rows.read_state, (rows.encode_state(9),)),
@@ -82,10 +83,10 @@ def test_we_write_what_is_valid_and_take_nothing_else(
 
 def test_a_message_is_kept_as_the_cddl_says_and_only_in_canonical_form() -> None:
     assert validator("capd-store").validate(KEPT, "kept").valid
-    assert rows.read_kept(KEPT) == rows.Kept(ID, True, OFFER)
+    assert rows.read_kept(KEPT) == rows.Kept(ID, Life.RESCINDED, OFFER)
     for wire, said in ((OFFER.encoded() + b"?", "canonical"), (b"", "the data ends")):
         with pytest.raises(rows.BadRow, match=said):
-            rows.read_kept(encode([ID, False, wire]))
+            rows.read_kept(encode([ID, 0, wire]))
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)

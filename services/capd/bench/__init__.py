@@ -1,0 +1,1 @@
+"""What `router capd bench` measures, and with what it compares."""

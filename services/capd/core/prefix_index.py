@@ -1,0 +1,69 @@
+"""The places of messages in the order of their data's first 16 bytes, so that a prefix is found by bisection.
+
+Rows that came since the index was made are left to the caller, who looks at them one by one while they are few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .pattern import KEY_BYTES
+
+UNMERGED_MIN, UNMERGED_SHARE = 4_096, 256
+"""So many rows, or this part of all, are looked at one by one before they are merged in."""
+_KEY = np.dtype(f"S{KEY_BYTES}")  # compared byte by byte; zeros at its end count as zeros
+
+
+class PrefixIndex:
+    """The index of the rows at places below `upto`."""
+
+    def __init__(self) -> None:
+        self._keys: NDArray[np.bytes_] = np.empty(0, _KEY)
+        self._places: NDArray[np.uint32] = np.empty(0, np.uint32)
+        self.upto = 0
+
+    def __repr__(self) -> str:
+        return f"<PrefixIndex of {len(self._places)} places>"
+
+    def lacks_many(self, used: int) -> bool:
+        """Whether of `used` rows so many are not in it that they should be merged in."""
+        return used - self.upto > max(UNMERGED_MIN, used // UNMERGED_SHARE)
+
+    def merge(self, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> None:
+        """Take in the rows from `upto` on; the arguments are both halves of all keys, as big-endian numbers."""
+        new_first, new_second = first[self.upto :], second[self.upto :]
+        order = np.lexsort((new_second, new_first))
+        halves = np.stack((new_first[order], new_second[order]), axis=1).astype(">u8")
+        keys = halves.view(_KEY).reshape(-1)
+        places = (order + self.upto).astype(np.uint32)
+        if self.upto:
+            at = np.searchsorted(self._keys, keys, side="right")
+            self._keys, self._places = np.insert(self._keys, at, keys), np.insert(self._places, at, places)
+        else:
+            self._keys, self._places = keys, places
+        self.upto = len(first)
+
+    def find(self, prefix: bytes) -> NDArray[np.uint32]:
+        """Return the places of rows whose key begins so, in no order."""
+        start = int(np.searchsorted(self._keys, _key(prefix)))
+        after = _after(prefix)
+        end = len(self._keys) if after is None else int(np.searchsorted(self._keys, _key(after)))
+        return self._places[start:end]
+
+    def packed(self, stays: NDArray[np.bool_]) -> None:
+        """Hear that of all rows only these stay, each at a place that is lower by those before it that do not."""
+        now_at = (np.cumsum(stays, dtype=np.uint32) - 1).astype(np.uint32)
+        kept = stays[self._places]
+        self._keys, self._places = self._keys[kept], now_at[self._places[kept]]
+        self.upto = int(np.count_nonzero(stays[: self.upto]))
+
+
+def _key(prefix: bytes) -> NDArray[np.bytes_]:
+    return np.array(prefix, _KEY)
+
+
+def _after(prefix: bytes) -> bytes | None:
+    """Return the least key that is above all that begin so; None if nothing is."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None

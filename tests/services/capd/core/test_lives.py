@@ -1,0 +1,58 @@
+"""The lives of messages and standing queries: every state against every event."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.core.link.machine import Agency, LocalProtocolError, Table
+from services.capd.core.lives import (
+    KEPT,
+    MESSAGE,
+    QUERY,
+    Asking,
+    Displace,
+    Expire,
+    Life,
+    Rescind,
+    Take,
+    TurnAway,
+    Withdraw,
+    after,
+)
+
+STEPS: dict[tuple[Life | Asking, type], Life | Asking] = {
+    (Life.COMING, Take): Life.HELD,
+    (Life.COMING, TurnAway): Life.TURNED_AWAY,
+    (Life.HELD, Expire): Life.EXPIRED,
+    (Life.HELD, Rescind): Life.RESCINDED,
+    (Life.HELD, Displace): Life.GONE,
+    (Life.EXPIRED, Displace): Life.GONE,
+    (Life.RESCINDED, Displace): Life.GONE,
+    (Asking.ASKED, Take): Asking.STANDS,
+    (Asking.ASKED, TurnAway): Asking.REFUSED,
+    (Asking.STANDS, Take): Asking.STANDS,
+    (Asking.STANDS, Withdraw): Asking.ENDED,
+    (Asking.STANDS, Expire): Asking.OVER,
+}
+
+
+@pytest.mark.parametrize("event", (Take, TurnAway, Expire, Rescind, Displace, Withdraw), ids=lambda one: one.__name__)
+@pytest.mark.parametrize("state", (*Life, *Asking), ids=lambda one: one.name)
+def test_every_step(state: Life | Asking, event: type) -> None:
+    if (state, event) in STEPS:
+        assert after(state, event) is STEPS[state, event]
+    else:
+        with pytest.raises(LocalProtocolError, match=f"{event.__name__} has no place in the state {state.name}"):
+            after(state, event)
+
+
+@pytest.mark.parametrize(("table", "states"), ((MESSAGE, Life), (QUERY, Asking)))
+def test_every_state_is_reached_and_an_end_is_one(table: Table, states: type[Life] | type[Asking]) -> None:
+    reached = {next(iter(table))} | {to for (_, _), to in STEPS.items() if isinstance(to, states)}
+    assert reached == set(states) == set(table)
+    for state, row in table.items():
+        assert (row.agency is Agency.NOBODY) is not any(at is state for at, _ in STEPS)
+
+
+def test_what_is_kept_on_disk() -> None:
+    assert [state for state in Life if Displace in MESSAGE[state].on] == list(KEPT)
