@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.pattern import Pattern
