@@ -3,7 +3,7 @@
 EVENTS = {
     "capd_accepted": "A message was taken into the pool: it is on disk, and its sender has been told so.",
     "capd_turned_away": "A message was not taken.",
-    "capd_turned_away_many": "Messages were not taken, so many of one reason, beyond those that are logged one by one.",
+    "capd_refused": "Messages were not taken, so many of one sender and reason, also those that are logged singly.",
     "capd_evicted": "A message was displaced by others.",
     "capd_expired": "A message's own expiration has come; it is neither served nor matched any more.",
     "capd_rescinded": "A message was rescinded; it is neither served nor matched any more.",

@@ -16,7 +16,6 @@ from router.core.wire.forms import UnknownMessage
 from router.core.wire.reasons import Reason
 from router.core.wire.text import parse_key
 from router.service import contract as c
-from services.capd import reasons
 from services.capd.core import messages as m
 from services.capd.core import notes
 from services.capd.core.answers import PoolAnswers
@@ -115,7 +114,7 @@ class CapdPool:
         now_s = int(now.wall_s)
         ended, deeds = self._holdings.expire_messages(now_s)
         yield from deeds
-        yield from notes.expired(ended, reasons.EXPIRED)
+        yield from notes.expired(ended)
         yield from self._holdings.expire(now_s)
         yield from self._turned_away.due(now)
         yield from self._neighbours.tick(now)

@@ -1,15 +1,18 @@
 """What goes to the log of messages: an event tells of up to 64.
 
-An id stands there as people see it, so that `why` finds it.
+An id stands there as people see it, so that `why` finds it. The audit balances them (`cddl/segment.cddl`, "handover"):
+a message is owed to the pool itself from when it was taken until its end: displaced, faded, expired or rescinded. It may
+stay for ever in a pool that nothing displaces, so no time is named until which it is due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from services.capd import reasons
 
 from .columns import Row
 from .pool import Taken
@@ -18,6 +21,10 @@ from .priority import RELAY_PRIORITY, aged, last_second
 T = TypeVar("T")
 MESSAGES_MAX = 64
 """How many messages one event tells of."""
+POOL = "pool"
+"""The recipient of what a pool accepts, in its log."""
+OWED = {"handover": "owed", "recipients": POOL}
+ENDED = {"handover": "ended", "recipient": POOL}
 
 
 def note_id(own_id: bytes) -> c.MessageId | None:
@@ -34,7 +41,7 @@ def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.Note]:
             "bytes": [row.counted_bytes for row in some],
             "relay_until": [last_second(row.initial, row.create_time, RELAY_PRIORITY) for row in some],
         }
-        yield _note("capd_accepted", some, None, {"by": by}, each)
+        yield _note("capd_accepted", some, None, {"by": by, **OWED}, each)
 
 
 def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
@@ -43,7 +50,7 @@ def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
     for reason in dict.fromkeys(one.reason for one, _ in lost if one.reason is not None):
         found = [(one.row, by) for one, by in lost if one.reason is reason]
         for some in _parts(found):
-            yield _note("capd_evicted", [row for row, _ in some], reason, {}, {"by": [by for _, by in some]})
+            yield _note("capd_evicted", [row for row, _ in some], reason, ENDED, {"by": [by for _, by in some]})
 
 
 def sent(rows: Sequence[Row], to: str) -> Iterator[c.Note]:
@@ -55,7 +62,13 @@ def sent(rows: Sequence[Row], to: str) -> Iterator[c.Note]:
 def rescinded(rows: Sequence[Row], by: str, reason: Reason) -> Iterator[c.Note]:
     """Yield the events of messages that a secret has ended."""
     for some in _parts(rows):
-        yield _note("capd_rescinded", some, reason, {"by": by}, {})
+        yield _note("capd_rescinded", some, reason, {"by": by, **ENDED}, {})
+
+
+def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
+    """Yield the events of messages whose own expiration has come."""
+    for some in _parts(rows):
+        yield _note("capd_expired", some, reasons.EXPIRED, ENDED, {})
 
 
 def expired(rows: Sequence[Row], reason: Reason) -> Iterator[c.Note]:
@@ -65,16 +78,16 @@ def expired(rows: Sequence[Row], reason: Reason) -> Iterator[c.Note]:
 
 
 def _note(
-    event: str, rows: Sequence[Row], reason: Reason | None, fields: dict[str, str],
-    each: dict[str, Sequence[str | int]],
+    event: str, rows: Sequence[Row], reason: Reason | None, fields: Mapping[str, str],
+    each: Mapping[str, Sequence[str | int]],
 ) -> c.Note:  # fmt: skip
     """Return an event; what differs stands by itself if it is about one message alone."""
-    if len(rows) == 1:
-        return c.Note(
-            event, note_id(rows[0].id), reason, {**fields, **{name: value[0] for name, value in each.items()}}
-        )
+    numbers = {"number": [row.number for row in rows]} if "handover" in fields else {}
     ids = [c.MessageId(row.id[::-1]) for row in rows]
-    return c.Note(event, None, reason, fields, ids, each)
+    if len(rows) == 1:
+        said = {**fields, **{name: value[0] for name, value in each.items()}}
+        return c.Note(event, ids[0], reason, said, (), numbers)
+    return c.Note(event, None, reason, fields, ids, {**each, **numbers})
 
 
 def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:

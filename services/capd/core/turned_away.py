@@ -1,13 +1,13 @@
-"""What of rejections goes to the log: one event a second for each asker and reason, and the rest as sums.
+"""What of rejections goes to the log: one event a second for each asker and reason, and all as sums.
 
 So nobody can push the evidence out of the log by what is turned away.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
 from router.core.link.allowance import Allowance
+from router.core.service.refusals import Refusals
+from router.core.wire.crypto import KEY_BYTES
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
@@ -27,17 +27,19 @@ class TurnedAway:
     def __init__(self) -> None:
         self._allowance = Allowance(PER_S, BURST)
         self._last: dict[tuple[str, Reason], float] = {}
-        self._reasons: Counter[Reason] = Counter()
+        self._refusals = Refusals()
         self._next_s = 0.0
 
     def __repr__(self) -> str:
-        return f"<TurnedAway: {self._reasons.total()} rejections to be summed>"
+        return f"<TurnedAway: {self._refusals!r} to be summed>"
 
-    def rejected(self, asker: str, own_id: bytes, rejected: Rejected, now: c.Now) -> list[c.Deed]:
-        """Return the note of a rejection, or count it; `asker`: an address, or a neighbour's name."""
+    def rejected(self, asker: str, own_id: bytes, rejected: Rejected, now: c.Now, network: str = "") -> list[c.Deed]:
+        """Count a rejection, and return its note unless there were too many; `asker`: an address of the router, or a
+        neighbour's name, with its network."""
+        is_key = not network and len(asker) == 2 * KEY_BYTES
+        self._refusals.count(rejected.reason, by=bytes.fromhex(asker) if is_key else b"", prefix=network)
         pair = asker, rejected.reason
         if now.mono_s - self._last.get(pair, -PAUSE_S) < PAUSE_S or not self._allowance.take(1, now.mono_s):
-            self._reasons[rejected.reason] += 1
             return []
         self._last.pop(pair, None)
         self._last[pair] = now.mono_s
@@ -47,9 +49,8 @@ class TurnedAway:
         return [c.Note("capd_turned_away", note_id(own_id), rejected.reason, fields)]
 
     def due(self, now: c.Now) -> list[c.Deed]:
-        """Return the sums, if it is time for them."""
+        """Return the sums of rejections by who sent them, which the audit counts as abuse, if it is time for them."""
         if now.mono_s < self._next_s:
             return []
         self._next_s = now.mono_s + SUM_S
-        reasons, self._reasons = self._reasons, Counter()
-        return [c.Note("capd_turned_away_many", None, reason, {"count": count}) for reason, count in reasons.items()]
+        return [c.Note("capd_refused", None, reason, fields) for reason, fields in self._refusals.take()]

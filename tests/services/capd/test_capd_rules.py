@@ -130,6 +130,31 @@ def test_a_clock_that_jumps() -> None:
     assert len(query(host)) == 57
 
 
+def test_the_audit_is_told_what_a_pool_owes_and_how_that_ended() -> None:
+    host = Host(Settings(pool_bytes=4096))
+    for number in range(32):
+        post(host, posted(b"%d" % number, 3.0, expiration=20 + number, secret_hash=rescind_hash_of(b"%d" % number)))
+    host.ask(m.Rescind(1, b"7"))
+    host.pass_time(24)
+    for number in range(6):
+        post(host, posted(b"new %d" % number, 9.0, BORN + 24))
+    open_ones: set[int] = set()
+    for note in host.notes:
+        numbers = [int(one) for one in note.each.get("number", ())]
+        if note.fields.get("handover") == "owed":
+            assert note.fields["recipients"] == "pool" and open_ones.isdisjoint(numbers)
+            open_ones |= set(numbers)
+        elif note.fields.get("handover") == "ended":
+            assert note.reason is not None and open_ones.issuperset(numbers), "each ends once"
+            open_ones -= set(numbers)
+    ends = [note.reason for note in host.notes if note.fields.get("handover") == "ended"]
+    assert {reasons.RESCINDED, reasons.EXPIRED, reasons.DISPLACED} == set(ends)
+    served = [
+        key for key in host.kept if key.startswith(rows.MESSAGE) and rows.read_kept(host.kept[key]).life is Life.HELD
+    ]
+    assert open_ones == {rows.number_of(key) for key in served} != set()
+
+
 def test_what_is_turned_away_has_its_reason_and_is_logged_once_a_second() -> None:
     host = Host()
     cases = [
@@ -143,8 +168,8 @@ def test_what_is_turned_away_has_its_reason_and_is_logged_once_a_second() -> Non
         assert found.result == reason and found.text.startswith(reason.sentence.rstrip(".")[:40])
     assert [one.reason for one in host.events("capd_turned_away")] == [reason for _, reason in cases]
     host.pass_time(11)
-    assert {one.reason: one.fields["count"] for one in host.events("capd_turned_away_many")} == {
-        reason: 2 for _, reason in cases
+    assert {one.reason: one.fields for one in host.events("capd_refused")} == {
+        reason: {"router": ASKERS[0].hex(), "times": 3} for _, reason in cases
     }
     assert host.ask(m.Info(1)).count == 0
 

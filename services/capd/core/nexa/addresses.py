@@ -126,6 +126,14 @@ def host_of(address: str) -> str:
     return str(found.ipv4_mapped or ip_network((int(found), 64), strict=False))
 
 
+def network_of(host: str) -> str:
+    """Return the network of what `host_of` returns, as 192.0.2.1/32; of one without an address, the same."""
+    try:
+        return str(ip_network(host))
+    except ValueError:
+        return host
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address is one of this machine alone; an empty one, of a stream without, counts as such."""
     try:

@@ -19,7 +19,7 @@ from services.capd.core.pool import Known, Rejected, Taken
 from services.capd.core.priority import RELAY_PRIORITY, aged
 from services.capd.core.turned_away import TurnedAway
 
-from .addresses import Addresses
+from .addresses import Addresses, network_of
 from .commands import (
     GET_IDS_MAX,
     INV_IDS_MAX,
@@ -187,7 +187,7 @@ class Exchange:
                 neighbour.counts["turned_away"] += 1
                 if rejected.reason is not reasons.FUTURE:
                     self._fetching.decline(own_id, now.mono_s)
-                yield from self._turned_away.rejected(neighbour.name, own_id, rejected, now)
+                yield from self._turned_away.rejected(neighbour.name, own_id, rejected, now, network_of(neighbour.host))
         neighbour.counts["taken"] += len(taken)
         yield from notes.evicted([one for one, _ in taken])
         yield from notes.accepted([one.row for one, _ in taken], neighbour.name, now_s)
