@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -14,7 +16,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, facts, for_this_home, group_text, note, say, say_json
 from router.cli.publish_report import UNREAD
 from router.cli.services import know_reasons
-from router.client.errors import NodeUnavailable
+from router.client.errors import ClientError, NodeUnavailable
 from router.core.why.fate import HOPS_MAX, sentence, short_key
 from router.core.why.id_prefix import parse_prefix
 from router.core.wire.reasons import Reason
@@ -27,6 +29,7 @@ TIMEOUT_S = 30.0
 RECIPIENTS_SHOWN = 50
 SHORT = 16
 INVITE = "invite"
+_WHOLE = re.compile("[0-9a-fA-F]{64}")
 NOT_KEPT = Reason.NOT_KEPT.word
 
 
@@ -40,14 +43,16 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     """Explain what became of a message, or of an invitation.
 
     Shows for each recipient where the message is, each attempt, why it ended, and what happens next; of an invitation,
-    whom it let in and whom it refused. ID is hex or msg1… text; its first 4 digits or more are enough. The node need
-    not run.
+    whom it let in and whom it refused. ID is hex or msg1… text; its first 4 digits or more are enough. A whole id of a
+    service's message may be given in either order of its bytes. The node need not run.
     """
     home = invocation().home
     parse_prefix(message)
     answer = _answer(home, message.strip(), follow)
     if "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))
+    if held := _held_by_services(home, answer):
+        answer = {**answer, "services": held}
     if as_json:
         say_json(answer)
     else:
@@ -56,6 +61,37 @@ def why(message: str, follow: bool, as_json: bool) -> None:
 
 
 def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
+    """Return what is known of a message; of a whole id that nobody knows, of its bytes in reverse order."""
+    reverse = _reversed(text)
+    try:
+        answer = _asked(home, text, follow)
+        if "error" not in answer or not reverse:
+            return answer
+    except Failure:
+        if not reverse:
+            raise
+        with suppress(Failure):
+            return _asked(home, reverse, follow)
+        raise
+    other = _asked(home, reverse, follow)
+    return answer if "error" in other else other
+
+
+def _reversed(text: str) -> str:
+    return bytes.fromhex(text)[::-1].hex() if _WHOLE.fullmatch(text) else ""
+
+
+def _held_by_services(home: Home, answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return how the message stands now at each service of this node that noted something about it and can tell."""
+    names = dict.fromkeys(one["fields"].get("service") for one in answer.get("noted", ()))
+    found: dict[str, dict[str, Any]] = {}
+    for name in names:
+        with suppress(Failure, ClientError):
+            found[name] = ask(home, "service", f"{name} why {answer['message']}", timeout_s=TIMEOUT_S)
+    return found
+
+
+def _asked(home: Home, text: str, follow: bool) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = ask(home, "why", f"{text} follow" if follow else text, timeout_s=TIMEOUT_S)
     except NodeUnavailable:
@@ -79,6 +115,8 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
     if answer["turned_away_times"]:
         rows += _turned(answer, names)
     rows += [("noted", _noted(one, names)) for one in answer.get("noted", ())]
+    for name, held in answer.get("services", {}).items():
+        rows.append((f"at {name}", clean(", ".join(f"{key} {value}" for key, value in held.items()), 400)))
     for one in answer.get("not_owed", ())[:RECIPIENTS_SHOWN]:
         rows.append(("not owed to", f"{_who(one['neighbour'], names)}, a LAN neighbour: {one['why']}"))
     if answer.get("store_problem"):

@@ -84,11 +84,16 @@ class CapdPool:
                 yield from self._neighbours.unconnected(heard, now)
             case c.Asked(number, "peers"):
                 yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})
+            case c.Asked(number, "why", argument):
+                yield c.Answer(number, self._answers.how_it_stands(argument, int(now.wall_s)))
             case c.Asked(number, "address"):
                 yield c.Answer(number, {"address": self._key.hex()})
             case c.Asked(number, word):
                 yield c.Answer(
-                    number, {"error": f"a CAPD pool tells its address and peers, and has no answer to {word}"}
+                    number,
+                    {
+                        "error": f"a CAPD pool tells its address, its peers, and how a message stands (why), and has no answer to {word}"
+                    },
                 )
             case c.Tick():
                 yield c.Wake(now.wall_s + TICK_S)

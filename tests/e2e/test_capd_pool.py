@@ -81,7 +81,16 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         assert await wallet.one("import", exported) == {"taken": 2}
         result = await node.run("why", offer["id"], "--json")
         assert "capd_accepted" in result.stdout and "capd_rescinded" in result.stdout and "capd_told" in result.stdout
+        # Its fate is found by either order of its bytes, and by a beginning; what is held tells how it stands now.
+        reversed_id = bytes.fromhex(reply["id"])[::-1].hex()
+        for typed in (reply["id"], reversed_id, reply["id"][:20]):
+            [held] = (await node.run("why", typed, "--json")).json["services"].values()
+            assert held["state"] == "relayed" and held["priority"] > 2 and held["relay_until"] == reply["relay_until"]
         result = await node.run("audit", str(home.path), "--json")
         assert result.json["unaccounted"] == 0 and result.json["duplicates"] == 0
+        [pool] = [one for one in result.json["services"] if one["service"] == "capd"]
+        assert (pool["owed"], pool["ended"], pool["pending"], pool["unaccounted"]) == (3, 1, 2, 0)
+        [end] = [one for one in result.json["service_ends"] if one["service"] == "capd"]
+        assert (end["reason"], end["count"]) == ("capd:rescinded", 1)
     finally:
         await node.stop()

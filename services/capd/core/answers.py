@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
@@ -18,7 +18,9 @@ from .limits import Standing
 from .message import CapdMessage, read_with_id
 from .notes import note_id
 from .pool import Known, Rejected, Taken
+from .priority import aged, last_second
 from .turned_away import TurnedAway
+from .view import number
 from .watches import WATCHES_OF_ONE_MAX, Watch
 
 T = TypeVar("T")
@@ -57,6 +59,21 @@ class PoolAnswers:
                 lines = pool.lines(now_s)
                 answer = m.PoolInfo(n, pool.bytes, len(pool), lines.relay, lines.local, lines.highest)
         yield c.Send(asker, m.encode_message(answer), ANSWER_TTL_S)
+
+    def how_it_stands(self, shown: str, now_s: int) -> dict[str, Any]:
+        """Return what an operator is told of a message, whose id is given as people see it."""
+        try:
+            row = self._holdings.pool.get(bytes.fromhex(shown)[::-1])
+        except ValueError:
+            return {"error": f"{shown[:80]!r} is no id: give 64 hexadecimal digits"}
+        if row is None:
+            return {"error": "the pool does not hold the message"}
+        until_s = last_second(row.initial, row.create_time, self._holdings.pool.relay_line(now_s))
+        return {
+            "state": self._holdings.pool.standing(row, now_s).value,
+            "priority": number(round(aged(row.initial, row.create_time, now_s), 4)),
+            "relay_until": until_s if until_s >= row.create_time else None,
+        }
 
     # -- messages ------------------------------------------------------------------------------------------
 

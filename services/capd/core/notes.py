@@ -1,8 +1,8 @@
 """What goes to the log of messages: an event tells of up to 64.
 
 An id stands there as people see it, so that `why` finds it. The audit balances them (`cddl/segment.cddl`, "handover"):
-a message is owed to the pool itself from when it was taken until its end: displaced, faded, expired or rescinded. It may
-stay for ever in a pool that nothing displaces, so no time is named until which it is due.
+a message is owed to the pool itself from when it was taken until its end: displaced, faded, expired or rescinded. In a
+pool that nothing displaces it may stay for ever, so no time is named until which it is due.
 """
 
 from __future__ import annotations
