@@ -91,9 +91,7 @@ class CapdPool:
             case c.Asked(number, word):
                 yield c.Answer(
                     number,
-                    {
-                        "error": f"a CAPD pool tells its address, its peers, and how a message stands (why), and has no answer to {word}"
-                    },
+                    {"error": f"a CAPD pool tells its address and peers, and why; it has no answer to {word}"},
                 )
             case c.Tick():
                 yield c.Wake(now.wall_s + TICK_S)
