@@ -19,6 +19,7 @@ import trio
 from router.core.wire.crypto import PublicKey
 from router.rig.process import run_command
 from services.capd.bench import plain_codec
+from services.capd.bench.beside import beside as flooded
 from services.capd.bench.goal import Goal
 from services.capd.bench.pools import DATA_BYTES, NOW_S, OFFER, first_half, full_pool, newcomers
 from services.capd.core.message import CapdMessage, is_met, read_with_id
@@ -289,6 +290,11 @@ async def resident(bench: Bench) -> Rows:
     return [Goal(title, taken / counted, 1.2, more=False, remark=f"{taken >> 20} of {counted >> 20} MiB")]
 
 
+async def beside(bench: Bench) -> Rows:
+    bench.say(f"filling a pool with {bench.messages:,} messages on disk, and starting its node")
+    return await flooded(bench.messages)
+
+
 SCENARIOS: dict[str, Callable[[Bench], Awaitable[Rows]]] = {
     "mask": any_mask,
     "half": first_eight,
@@ -300,4 +306,5 @@ SCENARIOS: dict[str, Callable[[Bench], Awaitable[Rows]]] = {
     "codec": codec,
     "admission": admission,
     "resident": resident,
+    "beside": beside,
 }

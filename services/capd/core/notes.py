@@ -71,12 +71,6 @@ def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
         yield _note("capd_expired", some, reasons.EXPIRED, ENDED, {})
 
 
-def expired(rows: Sequence[Row], reason: Reason) -> Iterator[c.Note]:
-    """Yield the events of messages whose own expiration has come."""
-    for some in _parts(rows):
-        yield _note("capd_expired", some, reason, {}, {})
-
-
 def _note(
     event: str, rows: Sequence[Row], reason: Reason | None, fields: Mapping[str, str],
     each: Mapping[str, Sequence[str | int]],
