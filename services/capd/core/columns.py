@@ -213,14 +213,18 @@ class Columns:
 
     # -- queries -------------------------------------------------------------------------------------------
 
-    def find(self, pattern: Pattern) -> Places:
-        """Return the places of all messages whose data matches, in the order of their numbers, and of dead ones."""
+    def find(self, pattern: Pattern, now_s: int | None) -> Places:
+        """Return the places of live messages whose data matches, in the order of their numbers; with `now_s` only of
+        those whose expiration has not come by then."""
         places = self._by_prefix(pattern) if pattern.prefix_bytes else None
         if places is None:
             places = self._scan(pattern)
-        if not (needed := pattern.bytes_needed):
-            return places
-        found: Places = places[self.lengths[places] >= needed]
+        fits = self.lives[places] == Life.HELD
+        if needed := pattern.bytes_needed:
+            fits &= self.lengths[places] >= needed
+        if now_s is not None:
+            fits &= self.expiries[places] > np.uint64(max(0, now_s))
+        found: Places = places[fits]
         return found
 
     def _by_prefix(self, pattern: Pattern) -> Places | None:

@@ -230,11 +230,7 @@ class Pool:
     def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
         """Return how many messages match and are served, and their rows in the order in which they were taken: those
         after the first `start`, at most `most`."""
-        places = self._columns.find(pattern)
-        is_served = self._columns.lives[places] == Life.HELD
-        if self._is_strict:
-            is_served &= self._columns.expiries[places] > now_s
-        places = places[is_served]
+        places = self._columns.find(pattern, now_s if self._is_strict else None)
         return len(places), [self._columns.row(int(place)) for place in places[start : start + most]]
 
     def standing(self, row: Row, now_s: int) -> Standing:

@@ -46,10 +46,9 @@ class PrefixIndex:
 
     def find(self, prefix: bytes) -> NDArray[np.uint32]:
         """Return the places of rows whose key begins so, in no order."""
-        start = int(np.searchsorted(self._keys, _key(prefix)))
         after = _after(prefix)
-        end = len(self._keys) if after is None else int(np.searchsorted(self._keys, _key(after)))
-        return self._places[start:end]
+        bounds = np.searchsorted(self._keys, np.array((prefix, after or b""), _KEY)).tolist()
+        return self._places[bounds[0] : None if after is None else bounds[1]]
 
     def packed(self, stays: NDArray[np.bool_]) -> None:
         """Hear that of all rows only these stay, each at a place that is lower by those before it that do not."""
@@ -57,10 +56,6 @@ class PrefixIndex:
         kept = stays[self._places]
         self._keys, self._places = self._keys[kept], now_at[self._places[kept]]
         self.upto = int(np.count_nonzero(stays[: self.upto]))
-
-
-def _key(prefix: bytes) -> NDArray[np.bytes_]:
-    return np.array(prefix, _KEY)
 
 
 def _after(prefix: bytes) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,10 @@ from .pattern import KEY_BYTES, Pattern
 
 WATCHES_MAX = 10_000
 WATCHES_OF_ONE_MAX = 256
-_HALF = KEY_BYTES // 2
+FEW = 4
+"""So many queries are compared with a message one by one."""
+_KEY = Struct(">4I")
+_WORDS = 4
 _PLACES_MIN = 64
 
 
@@ -36,9 +40,8 @@ class Watches:
         self._until: dict[Watch, int] = {}
         self._free: list[int] = []
         self._of_one: Counter[PublicKey] = Counter()
-        self._columns: NDArray[np.uint64] = np.zeros((4, _PLACES_MIN), np.uint64)
-        self._needed: NDArray[np.uint8] = np.zeros(_PLACES_MIN, np.uint8)
-        self._words, self._flags = np.empty(_PLACES_MIN, np.uint64), np.empty(_PLACES_MIN, np.bool_)
+        self._columns: NDArray[np.uint32] = np.zeros((2 * _WORDS, _PLACES_MIN), np.uint32)
+        self._make_buffers(_PLACES_MIN)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -60,9 +63,7 @@ class Watches:
         self._places[watch], self._at[place] = place, watch
         self._of_one[watch.asker] += 1
         pattern = watch.pattern
-        for column, half in enumerate(_halves(pattern.value) + _halves(pattern.mask)):
-            self._columns[column, place] = half
-        self._needed[place] = pattern.bytes_needed
+        self._columns[:, place] = _words(pattern.value) + _words(pattern.mask)
 
     def remove(self, watch: Watch, event: type = Withdraw) -> bool:
         """Remove a standing query; return whether it was there."""
@@ -72,7 +73,7 @@ class Watches:
         after(Asking.STANDS, event)
         del self._until[watch]
         self._at[place] = None
-        self._needed[place] = KEY_BYTES + 1  # nothing is so long
+        self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # nothing matches that
         self._free.append(place)
         self._of_one[watch.asker] -= 1
         if not self._of_one[watch.asker]:
@@ -88,26 +89,35 @@ class Watches:
 
     def askers(self, data: bytes) -> Iterator[PublicKey]:
         """Yield each who has a standing query that the data of a message matches, once."""
-        used, columns = len(self._at), self._columns
-        first, second = _halves(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0"))
-        words, flags = self._words[:used], self._flags[:used]
-        np.equal(np.bitwise_and(columns[2, :used], first, out=words), columns[0, :used], out=flags)
-        places = np.flatnonzero(flags)
-        if len(places):
-            places = places[columns[3, places] & second == columns[1, places]]
-            places = places[self._needed[places] <= min(len(data), KEY_BYTES)]
-        found = (self._at[place] for place in places)
-        yield from dict.fromkeys(watch.asker for watch in found if watch is not None)
+        found = (self._at[place] for place in self._places_of(data))
+        yield from dict.fromkeys(one.asker for one in found if one is not None and one.pattern.matches(data))
+
+    def _places_of(self, data: bytes) -> list[int]:
+        """Return the places of all queries that match, and of few others: four bytes are compared after the other, with
+        all of them until few are left."""
+        used = len(self._at)
+        words, flags, others = self._words[:used], self._flags[0][:used], self._flags[1][:used]
+        for number, word in enumerate(_words(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0"))):
+            value, mask = self._columns[number, :used], self._columns[_WORDS + number, :used]
+            np.equal(np.bitwise_and(mask, word, out=words), value, out=others if number else flags)
+            if number:
+                np.logical_and(flags, others, out=flags)
+            if np.count_nonzero(flags) <= FEW:
+                break
+        return np.flatnonzero(flags).tolist()
 
     def _new_place(self) -> int:
         place = len(self._at)
         self._at.append(None)
-        if place == len(self._needed):
+        if place == len(self._words):
             self._columns = np.concatenate((self._columns, np.zeros_like(self._columns)), axis=1)
-            self._needed = np.concatenate((self._needed, np.zeros_like(self._needed)))
-            self._words, self._flags = np.empty(2 * place, np.uint64), np.empty(2 * place, np.bool_)
+            self._make_buffers(2 * place)
         return place
 
+    def _make_buffers(self, places: int) -> None:
+        self._words = np.empty(places, np.uint32)
+        self._flags = np.empty(places, np.bool_), np.empty(places, np.bool_)
 
-def _halves(key: bytes) -> tuple[np.uint64, np.uint64]:
-    return np.uint64(int.from_bytes(key[:_HALF])), np.uint64(int.from_bytes(key[_HALF:]))
+
+def _words(key: bytes) -> list[int]:
+    return list(_KEY.unpack(key))

@@ -30,8 +30,7 @@ def pattern_of(chance: Random) -> Pattern:
 
 
 def found(columns: Columns, pattern: Pattern) -> list[int]:
-    places = columns.find(pattern)
-    return [int(columns.numbers[place]) for place in places if columns.lives[place]]
+    return [int(number) for number in columns.numbers[columns.find(pattern, None)]]
 
 
 def check(columns: Columns, held: Held, chance: Random, now_s: int) -> None:
@@ -87,7 +86,7 @@ def test_all_are_equal() -> None:
     for number in range(1, 2000):
         columns.add(Row(number, bytes(32), 2.0, BORN, 128, NEVER_S), b"")
     assert [one[2] for one in columns.weakest(700, BORN)] == list(range(1, 701))
-    assert len(columns.find(Pattern.prefix(b""))) == 1999 and len(columns.find(Pattern.prefix(b"\0"))) == 0
+    assert len(columns.find(Pattern.prefix(b""), BORN)) == 1999 and len(columns.find(Pattern.prefix(b"\0"), BORN)) == 0
 
 
 def test_columns_grow_by_little_and_those_of_a_full_pool_do_not() -> None:
