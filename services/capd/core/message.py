@@ -35,6 +35,7 @@ SECRET_BYTES_MAX = 520
 _EXPIRES, _RESCINDABLE = 1, 2
 _HEAD, _U16, _START = Layout("<BQI"), Layout("<H"), Layout("<BQIB")
 _TAIL = Layout("<Q20sHI")
+_START_BYTES, _OPTIONAL = _START.size, _EXPIRES | _RESCINDABLE
 _NEITHER = NO_HASH + _U16.pack(NEVER)
 
 
@@ -118,11 +119,11 @@ def read_with_id(data: bytes) -> tuple[CapdMessage, bytes]:
 
     Nearly all messages have short lengths and neither expiration nor rescind hash: those are read in one pass, and what
     is hashed is put together from their own bytes."""
-    if len(data) > _START.size:
+    if len(data) > _START_BYTES:
         fields, create_time, bits, size = _START.unpack_from(data)
-        body = data[_START.size + size :]
-        if not fields & (_EXPIRES | _RESCINDABLE) and size < LONG and body and len(body) == body[0] + 1 <= LONG:
-            nonce = data[_START.size : _START.size + size]
+        body = data[_START_BYTES + size :]
+        if not fields & _OPTIONAL and size < LONG and body and len(body) == body[0] + 1 <= LONG:
+            nonce = data[_START_BYTES : _START_BYTES + size]
             stage1 = sha256(body + data[1:9] + _NEITHER + data[9:13]).digest()
             return CapdMessage(body[1:], create_time, bits, nonce), sha256(sha256(stage1 + nonce).digest()).digest()
     message = next_message(Reader(data))
