@@ -37,7 +37,7 @@ WATCHES = 10_000
 CODEC_MESSAGES = 2_000
 NONCES = PART
 PROCESS_NONCES = 40 * PART
-NO_TARGET = 0x01000001
+NO_TARGET = 0x03000001
 """Bits of the target 1, which no nonce is found for."""
 
 Rows = list[Goal]

@@ -19,7 +19,7 @@ from .pattern import KEY_BYTES, Pattern
 from .prefix_index import PrefixIndex
 from .priority import LIFE_S
 
-BLOCK_ROWS = 32_768
+BLOCK_ROWS = 65_536
 PLACES_MIN = 1_024
 GROWTH_SHARE = 8
 """Columns grow by this part; if as many of their rows are dead, they are packed instead."""
