@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from typing import Any
 
 import trio
 
@@ -323,60 +324,29 @@ class Readers:
         )  # fmt: skip
 
 
-class Hand:
-    """The message that a loop holds."""
+class Loop:
+    """One loop over messages, and the message that it holds. It does not refer to its `Messages`, so that the end of
+    these shows that the loop was abandoned, although frames of an earlier wait may live on."""
 
-    __slots__ = ("held",)
+    __slots__ = ("_address", "_in_a_row", "_left", "_readers", "_settle_on_next", "held")
 
-    def __init__(self) -> None:
-        self.held: Arrival | None = None
-
-
-class Reader:
-    """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
-
-    def __init__(self, readers: Readers, address: bytes | None) -> None:
+    def __init__(self, readers: Readers, address: bytes | None, left: list[Loop], *, settle_on_next: bool) -> None:
         self._readers = readers
         self._address = address
-        self._hands: list[tuple[weakref.ref[Messages], Hand]] = []
-
-    def loop(self, *, settle_on_next: bool = True) -> Messages:
-        hand = Hand()
-        left = [old for ref, old in self._hands if ref() is None and old.held is not None]
-        loop = Messages(self._readers, self._address, hand, left, settle_on_next=settle_on_next)
-        alive = [(ref, old) for ref, old in self._hands if ref() is not None]
-        self._hands = [*alive, (weakref.ref(loop), hand)]
-        return loop
-
-    def held(self) -> list[Arrival]:
-        """Return the messages that loops hold, neither settled nor refused."""
-        return [hand.held for _, hand in self._hands if hand.held is not None and not hand.held.done]
-
-
-class Messages(AsyncIterator[Received]):
-    """One loop over messages. Several loops over the same group share its messages: each goes to one of them."""
-
-    def __init__(
-        self, readers: Readers, address: bytes | None, hand: Hand, left: list[Hand], *, settle_on_next: bool
-    ) -> None:
-        self._readers = readers
-        self._address = address
-        self._hand = hand
         self._left = left
         self._settle_on_next = settle_on_next
         self._in_a_row = 0
+        self.held: Arrival | None = None
 
-    def __aiter__(self) -> Messages:
-        return self
-
-    async def __anext__(self) -> Received:
+    async def next(self) -> Received:
+        """Settle what this loop, or an abandoned one, held; return the next message."""
         await self._let_go()
         readers = self._readers
         while True:
             found = readers.step(self._address)
             self._in_a_row += 1
             if isinstance(found, Opened):
-                self._hand.held = found.arrival if self._settle_on_next else None
+                self.held = found.arrival if self._settle_on_next else None
                 return found.received
             if found is Nothing.HERE:
                 self._in_a_row = 0
@@ -385,11 +355,10 @@ class Messages(AsyncIterator[Received]):
                 await self._pause()
 
     async def _let_go(self) -> None:
-        """Settle the messages that this loop, or an abandoned one, held."""
-        for hand in (*self._left, self._hand):
-            if hand.held is not None:
-                self._readers.move_on(hand.held)
-                hand.held = None
+        for loop in (*self._left, self):
+            if loop.held is not None:
+                self._readers.move_on(loop.held)
+                loop.held = None
         self._left = []
         await self._pause()
 
@@ -398,3 +367,37 @@ class Messages(AsyncIterator[Received]):
         if self._in_a_row >= CHECKPOINT_EVERY:
             self._in_a_row = 0
             await trio.lowlevel.checkpoint()
+
+
+class Reader:
+    """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
+
+    def __init__(self, readers: Readers, address: bytes | None) -> None:
+        self._readers = readers
+        self._address = address
+        self._loops: list[tuple[weakref.ref[Messages], Loop]] = []
+
+    def loop(self, *, settle_on_next: bool = True) -> Messages:
+        left = [old for ref, old in self._loops if ref() is None and old.held is not None]
+        loop = Loop(self._readers, self._address, left, settle_on_next=settle_on_next)
+        messages = Messages(loop)
+        alive = [(ref, old) for ref, old in self._loops if ref() is not None]
+        self._loops = [*alive, (weakref.ref(messages), loop)]
+        return messages
+
+    def held(self) -> list[Arrival]:
+        """Return the messages that loops hold, neither settled nor refused."""
+        return [loop.held for _, loop in self._loops if loop.held is not None and not loop.held.done]
+
+
+class Messages(AsyncIterator[Received]):
+    """One loop over messages. Several loops over the same group share its messages: each goes to one of them."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def __aiter__(self) -> Messages:
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, Received]:
+        return self._loop.next()
