@@ -183,9 +183,9 @@ async def _groups_that_are_not_shared(one: Scene) -> None:
     assert not await link.join(one.alone.public)
     await link.send(link.says(Pull(one.alone.public, hidden)))
     assert await link.publish(multicast(one.alone, b"let in?")) == [NOT_SHARED]
-    await one.refused(encode_message(Have(bytes(16), (MessageId(bytes(32)),))), "pubsub:not-shared")
+    await one.refused(encode_message(Have(bytes(16), (MessageId(bytes(32)),))), "pubsub:meet-first")
     asked = Compare(bytes(16), 0, UINT32_MAX, NEVER_THE_SAME)
-    await one.refused(encode_message(asked), "pubsub:not-shared")
+    await one.refused(encode_message(asked), "pubsub:meet-first")
     assert not [said for said in link.heard if isinstance(said, Carried)], "the PULL was not answered"
 
 
