@@ -19,6 +19,7 @@ from samples.capd import posted
 
 from router.cli import main
 from router.rig.node import NodeProcess
+from router.rig.process import until
 from router.settings.home import Home
 from services.capd.core.nexa.commands import (
     SUBSCRIBE,
@@ -115,8 +116,12 @@ async def test_offers_cross_between_two_pools_and_to_a_client_of_the_wire_alone(
         [seen] = await run(two.home, "peers")
         [link] = [one for one in seen["neighbours"] if one["direction"] == "out"]
         assert (link["target"], link["taken"], link["open"]) == (places[0], 3, True)
-        result = await one.run("why", local["id"], "--json")
-        assert "capd_sent" in result.stdout and "capd_rescinded" in result.stdout
+
+        async def is_told() -> bool:
+            told = (await one.run("why", local["id"], "--json")).stdout
+            return "capd_sent" in told and "capd_rescinded" in told
+
+        await until("why tells to whom it went, and its end", is_told)
     finally:
         for node in nodes:
             await node.stop()

@@ -151,8 +151,8 @@ def test_a_seed_of_discovery_that_is_none_is_found_before_serve(router: Run, hom
         result = router(*command)
         assert result.exit_code == 2
         assert result.stderr == (
-            "router.toml line 4: services.discovery.seeds[0]: This is not an invitation or the link of a node: it is damaged, "
-            "letters of it are changed. Copy the whole link again, from upsycle: to its last letter.\n"
+            "router.toml line 4: services.discovery.seeds[0]: This is not an invitation or the link of a node: it is "
+            "damaged, letters of it are changed. Copy the whole link again, from upsycle: to its last letter.\n"
         )
 
 
