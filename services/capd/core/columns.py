@@ -19,6 +19,11 @@ from .pattern import KEY_BYTES, Pattern
 from .prefix_index import PrefixIndex
 from .priority import LIFE_S
 
+Half = tuple[NDArray[np.uint64], np.uint64, np.uint64]
+"""A column, and what its rows are where the mask is 1."""
+HELD = np.uint8(Life.HELD)
+SAMPLE_ROWS = 1_024
+"""Rows by which a scan chooses the half that it looks at first."""
 BLOCK_ROWS = 65_536
 PLACES_MIN = 1_024
 GROWTH_SHARE = 8
@@ -219,7 +224,7 @@ class Columns:
         places = self._by_prefix(pattern) if pattern.prefix_bytes else None
         if places is None:
             places = self._scan(pattern)
-        fits = self.lives[places] == Life.HELD
+        fits = self.lives[places] == HELD
         if needed := pattern.bytes_needed:
             fits &= self.lengths[places] >= needed
         if now_s is not None:
@@ -258,11 +263,20 @@ class Columns:
         ]
         if not halves:
             return np.arange(start, self._used)
+        if len(halves) == 2 and self._share(halves[1]) < self._share(halves[0]):
+            halves.reverse()
         found = [block.start + self._matching(block, halves) for block in self._blocks(start)]
         return np.concatenate(found) if found else np.empty(0, np.intp)
 
-    def _matching(self, block: slice, halves: list[tuple[NDArray[np.uint64], np.uint64, np.uint64]]) -> Places:
-        """Return the rows of a block that match, from its start; the second half only of those whose first does."""
+    def _share(self, half: Half) -> float:
+        """Return about which share of all rows match in one half."""
+        column, value, mask = half
+        some = column[: self._used : self._used // SAMPLE_ROWS + 1]
+        return float(np.count_nonzero(some & mask == value) / max(1, len(some)))
+
+    def _matching(self, block: slice, halves: list[Half]) -> Places:
+        """Return the rows of a block that match, from its start; the half that stands second only of those whose other
+        does, if these are few."""
         count = block.stop - block.start
         words, flags, others = self._words[:count], self._flags[0][:count], self._flags[1][:count]
         column, value, mask = halves[0]
