@@ -33,6 +33,7 @@ FEW_SHARE = 16
 NEVER_S = (1 << 64) - 1
 _HALF = KEY_BYTES // 2
 Places = NDArray[np.intp]
+NOWHERE: Places = np.empty(0, np.intp)
 _WRAP = float(1 << 64)
 _COLUMNS = ("numbers", "initials", "created", "expiries", "sizes", "lives", "first", "second", "lengths", "_ids")
 _FADED = -1e100
@@ -266,7 +267,7 @@ class Columns:
         if len(halves) == 2 and self._share(halves[1]) < self._share(halves[0]):
             halves.reverse()
         found = [block.start + self._matching(block, halves) for block in self._blocks(start)]
-        return np.concatenate(found) if found else np.empty(0, np.intp)
+        return np.concatenate(found) if found else NOWHERE
 
     def _share(self, half: Half) -> float:
         """Return about which share of all rows match in one half."""
@@ -281,10 +282,13 @@ class Columns:
         words, flags, others = self._words[:count], self._flags[0][:count], self._flags[1][:count]
         column, value, mask = halves[0]
         np.equal(np.bitwise_and(column[block], mask, out=words), value, out=flags)
+        hit = np.count_nonzero(flags)
+        if not hit:
+            return NOWHERE
         if len(halves) == 1:
             return np.flatnonzero(flags)
         column, value, mask = halves[1]
-        if np.count_nonzero(flags) * FEW_SHARE < count:
+        if hit * FEW_SHARE < count:
             hits = np.flatnonzero(flags)
             found: Places = hits[column[block][hits] & mask == value]
             return found
