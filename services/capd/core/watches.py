@@ -19,6 +19,8 @@ WATCHES_MAX = 10_000
 WATCHES_OF_ONE_MAX = 256
 FEW = 4
 """So many queries are compared with a message one by one."""
+MASKS_MAX = 32
+"""If the first words of all queries have no more masks, a message's first word is looked up under each."""
 _KEY = Struct(">4I")
 _WORDS = 4
 _PLACES_MIN = 64
@@ -40,6 +42,7 @@ class Watches:
         self._until: dict[Watch, int] = {}
         self._free: list[int] = []
         self._of_one: Counter[PublicKey] = Counter()
+        self._by_first: dict[int, dict[int, set[int]]] = {}  # places by the mask and the value of the first word
         self._columns: NDArray[np.uint32] = np.zeros((2 * _WORDS, _PLACES_MIN), np.uint32)
         self._make_buffers(_PLACES_MIN)
 
@@ -63,7 +66,9 @@ class Watches:
         self._places[watch], self._at[place] = place, watch
         self._of_one[watch.asker] += 1
         pattern = watch.pattern
-        self._columns[:, place] = _words(pattern.value) + _words(pattern.mask)
+        value, mask = _words(pattern.value), _words(pattern.mask)
+        self._columns[:, place] = value + mask
+        self._by_first.setdefault(mask[0], {}).setdefault(value[0], set()).add(place)
 
     def remove(self, watch: Watch, event: type = Withdraw) -> bool:
         """Remove a standing query; return whether it was there."""
@@ -75,6 +80,7 @@ class Watches:
         self._at[place] = None
         self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # nothing matches that
         self._free.append(place)
+        self._forget_first(watch.pattern, place)
         self._of_one[watch.asker] -= 1
         if not self._of_one[watch.asker]:
             del self._of_one[watch.asker]
@@ -92,12 +98,26 @@ class Watches:
         found = (self._at[place] for place in self._places_of(data))
         yield from dict.fromkeys(one.asker for one in found if one is not None and one.pattern.matches(data))
 
+    def _forget_first(self, pattern: Pattern, place: int) -> None:
+        value, mask = _words(pattern.value)[0], _words(pattern.mask)[0]
+        values = self._by_first[mask]
+        values[value].remove(place)
+        if not values[value]:
+            del values[value]
+        if not values:
+            del self._by_first[mask]
+
     def _places_of(self, data: bytes) -> list[int]:
-        """Return the places of all queries that match, and of few others: four bytes are compared after the other, with
-        all of them until few are left."""
+        """Return the places of all queries that match, and of few others: those found by the first word if they are
+        few; else four bytes are compared after the other, with all queries until few are left."""
         used = len(self._at)
+        key = _words(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0"))
+        if len(self._by_first) <= MASKS_MAX:
+            found = [values[key[0] & mask] for mask, values in self._by_first.items() if key[0] & mask in values]
+            if sum(map(len, found)) <= FEW:
+                return sorted(place for places in found for place in places)
         words, flags, others = self._words[:used], self._flags[0][:used], self._flags[1][:used]
-        for number, word in enumerate(_words(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0"))):
+        for number, word in enumerate(key):
             value, mask = self._columns[number, :used], self._columns[_WORDS + number, :used]
             np.equal(np.bitwise_and(mask, word, out=words), value, out=others if number else flags)
             if number:
