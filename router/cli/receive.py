@@ -20,8 +20,8 @@ from router.cli.kept_keys import check_name
 from router.cli.output import hint, note, one_line, say, say_json, short_text
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import Place, history
+from router.client.loops import Messages
 from router.client.node import Node, connect
-from router.client.readers import Messages
 from router.client.received import Received
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.text import key_text

@@ -11,9 +11,10 @@ import trio
 
 from router.client.composer import Composed, Composer, GroupSender, Lifetime, octets
 from router.client.errors import ClientError
+from router.client.loops import Messages, Reader
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
-from router.client.readers import GroupKeys, Messages, Reader
+from router.client.readers import GroupKeys
 from router.client.received import Received
 from router.core.wire.codec import unframe
 from router.core.wire.crypto import MessageId, PublicKey

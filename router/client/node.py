@@ -12,8 +12,7 @@ What an app may rely on:
 * A message received is settled when the loop asks for the next one, or by `await message.settle()`. If the process
   dies before, the node hands over all unsettled messages again, marked `redelivered`. With a journal the app never
   sees a message again once its loop has moved on. While the process lives, lost connections cause no duplicates.
-* Leaving a loop settles nothing: the message it held is settled when the next loop over the same group begins, or by
-  hand.
+* Leaving a loop settles nothing: its last message is settled when the next loop over the group begins, or by hand.
 * A message that no loop asks for waits; when the window is full of such messages, the node waits too. The groups an
   app has joined under a name stay with that name, also in a later run: give another purpose another name.
 * A key that is kept (`as_name`, `key`) keeps its subscriptions and its queue while the app is away; the key of an app
@@ -47,12 +46,13 @@ from router.client.group import Group
 from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink
+from router.client.loops import Messages, Reader
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 from router.client.ordering import GAP_S, Order
 from router.client.outcomes import Outcomes
 from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, Publishing
 from router.client.pulling import Pulling
-from router.client.readers import GroupKeys, Messages, Reader, Readers
+from router.client.readers import GroupKeys, Readers
 from router.client.received import Received
 from router.client.senders import GroupName, Senders
 from router.client.wires import Wires

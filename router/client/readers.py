@@ -1,4 +1,4 @@
-"""An app's loops over received messages: `async for` settles a message when it asks for the next one.
+"""What loops over received messages share: whose turn it is, opening, and settling what they have handled.
 
 In a group that was joined in causal order a message is opened when it comes, and given when its causes were given. With
 a journal it is settled once the journal has it on disk, for which a loop does not wait: handled messages are gathered,
@@ -8,11 +8,9 @@ and one sync writes all of them. `Received.settle` does wait.
 from __future__ import annotations
 
 import math
-import weakref
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any
 
 import trio
 
@@ -41,8 +39,6 @@ from router.core.wire.message import (
 )
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
-
-CHECKPOINT_EVERY = 16  # messages that a loop gets in a row before other tasks may run
 
 
 class Nothing(Enum):
@@ -322,82 +318,3 @@ class Readers:
             message.seen, message.expiry_min, without_via(one.wire), partial(self.finish, one),
             partial(self.inbox.refuse, one),
         )  # fmt: skip
-
-
-class Loop:
-    """One loop over messages, and the message that it holds. It does not refer to its `Messages`, so that the end of
-    these shows that the loop was abandoned, although frames of an earlier wait may live on."""
-
-    __slots__ = ("_address", "_in_a_row", "_left", "_readers", "_settle_on_next", "held")
-
-    def __init__(self, readers: Readers, address: bytes | None, left: list[Loop], *, settle_on_next: bool) -> None:
-        self._readers = readers
-        self._address = address
-        self._left = left
-        self._settle_on_next = settle_on_next
-        self._in_a_row = 0
-        self.held: Arrival | None = None
-
-    async def next(self) -> Received:
-        """Settle what this loop, or an abandoned one, held; return the next message."""
-        await self._let_go()
-        readers = self._readers
-        while True:
-            found = readers.step(self._address)
-            self._in_a_row += 1
-            if isinstance(found, Opened):
-                self.held = found.arrival if self._settle_on_next else None
-                return found.received
-            if found is Nothing.HERE:
-                self._in_a_row = 0
-                await readers.wait(self._address)
-            else:
-                await self._pause()
-
-    async def _let_go(self) -> None:
-        for loop in (*self._left, self):
-            if loop.held is not None:
-                self._readers.move_on(loop.held)
-                loop.held = None
-        self._left = []
-        await self._pause()
-
-    async def _pause(self) -> None:
-        """Let other tasks run from time to time."""
-        if self._in_a_row >= CHECKPOINT_EVERY:
-            self._in_a_row = 0
-            await trio.lowlevel.checkpoint()
-
-
-class Reader:
-    """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
-
-    def __init__(self, readers: Readers, address: bytes | None) -> None:
-        self._readers = readers
-        self._address = address
-        self._loops: list[tuple[weakref.ref[Messages], Loop]] = []
-
-    def loop(self, *, settle_on_next: bool = True) -> Messages:
-        left = [old for ref, old in self._loops if ref() is None and old.held is not None]
-        loop = Loop(self._readers, self._address, left, settle_on_next=settle_on_next)
-        messages = Messages(loop)
-        alive = [(ref, old) for ref, old in self._loops if ref() is not None]
-        self._loops = [*alive, (weakref.ref(messages), loop)]
-        return messages
-
-    def held(self) -> list[Arrival]:
-        """Return the messages that loops hold, neither settled nor refused."""
-        return [loop.held for _, loop in self._loops if loop.held is not None and not loop.held.done]
-
-
-class Messages(AsyncIterator[Received]):
-    """One loop over messages. Several loops over the same group share its messages: each goes to one of them."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-
-    def __aiter__(self) -> Messages:
-        return self
-
-    def __anext__(self) -> Coroutine[Any, Any, Received]:
-        return self._loop.next()
