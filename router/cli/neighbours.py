@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from router.cli import given_link
 from router.cli.ask import ask, ask_peers
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, Group, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import (
     address_text,
@@ -69,7 +69,7 @@ def peer() -> None:
 )
 @click.option("--yes", is_flag=True, help="Take an invitation without being asked.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="S",
+    "--timeout", "timeout_s", type=Seconds(min=0), default=60.0, show_default=True, metavar="S",
     help="How long to wait until an invitation is answered; the node goes on asking after that.",
 )  # fmt: skip
 @json_option

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.cli.command import Command, invocation, json_option
+from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
 from router.cli.kept_keys import check_name
@@ -75,7 +75,7 @@ _AS = click.option("--as", "as_name", metavar="NAME", help="Sign on with the kep
 _QUEUE = click.option("--queue", is_flag=True, help="If the node does not run, wait for it instead of failing.")
 _WAIT = click.option("--wait", is_flag=True, help="Wait for each recipient's outcome and print it.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0), metavar="S", help=f"How many seconds --wait waits.  [default: {WAIT_S:g}]"
+    "--timeout", type=Seconds(0), metavar="S", help=f"How many seconds --wait waits.  [default: {WAIT_S:g}]"
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.cli.command import Command, invocation, json_option
+from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
 from router.cli.output import hint, note, one_line, say, say_json, short_text
@@ -60,7 +60,7 @@ class Listening:
 
 _COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S",
+    "--timeout", type=Seconds(0, min_open=True), metavar="S",
     help="End S seconds after messages can come, with exit code 5.",
 )  # fmt: skip
 _QUEUE = click.option("--queue", is_flag=True, help="If the node does not run, wait for it instead of failing.")

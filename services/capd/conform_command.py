@@ -11,7 +11,7 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
 from services.capd.conform.probe import ANSWER_S, Probe, count
@@ -35,7 +35,7 @@ CONNECT_S = 10.0
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(0, min_open=True),
     default=ANSWER_S,
     show_default=True,
     metavar="S",

@@ -36,6 +36,10 @@ def export_(file: Path, name: str, as_json: bool) -> None:
 
     What has expired or was rescinded is left out, and counted: another pool would serve it.
     """
+    if file.exists() and not file.is_file():
+        raise Failure(
+            Exit.USAGE, f"{file} is a device or a pipe, which the export would take the place of; name a file"
+        )
     found, left_out = trio.run(_all, name)
     now_s = int(time.time())
     found.sort(key=lambda message: message.priority(now_s))

@@ -17,7 +17,7 @@ from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, held_id, pool_client
 from services.capd.command_input import data_of, hex_of, id_of, name_option
 from services.capd.core import messages as m
-from services.capd.core.message import reply_prefix, shown_id
+from services.capd.core.message import SECRET_BYTES_MAX, reply_prefix, shown_id
 from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
 
 ANEW_S, ANEW_SHARE = 15, 4
@@ -100,6 +100,8 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
     own_id = id_of(id)
     if secret is not None:
         found = hex_of(secret, "the secret")
+        if len(found) > SECRET_BYTES_MAX:
+            raise Failure(Exit.USAGE, f"the secret has {len(found)} bytes; one has at most {SECRET_BYTES_MAX}")
     elif (kept := secrets_file.find(invocation().home.path, shown_id(own_id))) is not None:
         found = kept
     else:

@@ -8,9 +8,10 @@ from typing import Any
 import click
 import trio
 
-from router.cli.command import Command, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, one_line, say, say_json, size_text
+from router.core.wire.lifetime import UINT32_MAX
 from services.capd.client import PoolClient, pool_client
 from services.capd.command_input import id_of, name_option, pattern_of, pattern_options
 from services.capd.core import messages as m
@@ -62,7 +63,7 @@ def get(id: str, name: str, as_json: bool) -> None:
 @click.command(cls=Command)
 @pattern_options
 @click.option("--ids", is_flag=True, help="Print ids only.")
-@click.option("--start", type=click.IntRange(0), default=0, metavar="N", help="Leave out the first N.")
+@click.option("--start", type=click.IntRange(0, UINT32_MAX), default=0, metavar="N", help="Leave out the first N.")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Print N at most.")
 @name_option
 @json_option
@@ -82,7 +83,7 @@ def query(
 @click.option("--ids", is_flag=True, help="Print ids only.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S",
+    "--timeout", type=Seconds(0, min_open=True), metavar="S",
     help="End after S seconds, with exit code 5 if fewer than --count have come.",
 )  # fmt: skip
 @click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key NAME: what matches waits while away.")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 import trio
 
-from router.cli.command import Command, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
 from router.core.wire.codec import Malformed
@@ -71,7 +71,7 @@ def submit(messages: tuple[str, ...], socket: Path, revision: Revision, network:
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(0, min_open=True),
     metavar="S",
     help="End after S seconds, with exit code 5 if fewer than --count have come.",
 )

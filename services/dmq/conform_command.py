@@ -11,7 +11,7 @@ from typing import Any
 import click
 import trio
 
-from router.cli.command import Command, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
 from services.dmq import key_files
@@ -57,7 +57,7 @@ _OK = {True: "ok", False: "WRONG", None: "left out"}
 @click.option("--kes-period", type=click.IntRange(0, 1 << 32), metavar="N", help="Default: that of the clock.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(0, min_open=True),
     default=ProbeLimits().answer_s,
     show_default=True,
     metavar="S",
@@ -65,7 +65,7 @@ _OK = {True: "ok", False: "WRONG", None: "left out"}
 )
 @click.option(
     "--silence",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     default=ProbeLimits().silence_s,
     show_default=True,
     metavar="S",

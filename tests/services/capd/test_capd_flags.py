@@ -1,0 +1,35 @@
+"""What the commands of a pool do not take, found before they ask the pool."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from router.cli import main
+
+ID = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("query", "--start", "4294967296"), "Invalid value for '--start': 4294967296 is not in the range"),
+        (("watch", "--timeout", "nan"), "Invalid value for '--timeout': 'nan' is no number of seconds"),
+        (("rescind", ID, "ab" * 600), "the secret has 600 bytes; one has at most 520"),
+    ],
+)
+def test_out_of_range(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", *arguments])
+    assert result.exit_code == 2 and said in result.stderr, result.output
+
+
+def test_an_export_takes_the_place_of_no_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", "export", str(pipe)])
+    assert result.exit_code == 2 and "is a device or a pipe" in result.stderr, result.output
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
