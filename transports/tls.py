@@ -57,26 +57,23 @@ def check(url: str) -> None:
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> TlsStream:
     """Connect and prove both keys; the peer must show `expect` unless it is None. Raises `ConnectFailed`."""
+    has_answered = False
     try:
         host, port = tcp_address(url)
         if not host or not port:
             raise InvalidUrl(f"{url!r} names no host and port to dial")
         with trio.fail_after(timeout_s):
-            return await _dial(host, port, key, expect)
+            sock = await tcp.connect(host, port)
+            has_answered = True
+            return await _handshake(sock, connection(key, expect, server=False), _where((host, port)))
     except InvalidUrl as error:
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
+    except Refused as error:
+        text = f"{_where((host, port))}: {error}"
+        raise ConnectFailed(Reason.CONNECT_FAILED, text, has_answered=True) from None
     except trio.TooSlowError:
         text = f"{url} did not answer within {timeout_s:g} s; is the address right? is there a firewall?"
-        raise ConnectFailed(Reason.CONNECT_TIMEOUT, text) from None
-
-
-async def _dial(host: str, port: int, key: SigningKey, expect: PublicKey | None) -> TlsStream:
-    sock = await tcp.connect(host, port)
-    where = _where((host, port))
-    try:
-        return await _handshake(sock, connection(key, expect, server=False), where)
-    except Refused as error:
-        raise ConnectFailed(Reason.CONNECT_FAILED, f"{where}: {error}") from None
+        raise ConnectFailed(Reason.CONNECT_TIMEOUT, text, has_answered=has_answered) from None
 
 
 def _where(address: tuple[str, int]) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import trio
 
 from router.core.routing.admission import TOGETHER_S
-from router.core.routing.dial_budget import DialBudget
+from router.core.routing.dial_budget import DialBudget, Found
 from router.core.routing.directory import CONFIG, HINT, INVITED, Neighbour
 from router.core.wire.address import (
     AddressSource,
@@ -242,9 +242,10 @@ class Dialler:
                 stream = await self._dial_at(at.url, neighbour)
             except ConnectFailed as error:
                 problem = error.reason, error.text
-                self._budget.end(neighbour.key, at, trio.current_time(), found=False)
+                found = Found.OTHER if error.has_answered else Found.NOBODY
+                self._budget.end(neighbour.key, at, trio.current_time(), found)
             else:
-                self._budget.end(neighbour.key, at, trio.current_time(), found=True)
+                self._budget.end(neighbour.key, at, trio.current_time(), Found.EXPECTED)
                 return stream
         raise ConnectFailed(*problem)
 

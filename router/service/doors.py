@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 import trio
 
 from router.core.wire.errors import RouterError
-from router.service.contract import Came, Connect, Interfaces, Opened, Unconnected
+from router.service.contract import Came, Connect, Hand, Interfaces, Opened, Unconnected
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
 from router.service.stream_reading import READ_BYTES_MAX, Readers, Reading
@@ -61,6 +61,7 @@ class _Peer:
 
     stream: trio.SocketStream
     nursery: trio.Nursery
+    source: Reading
     reading: trio.CancelScope = field(default_factory=trio.CancelScope)
     handed: bytes | None = None
     waiting: deque[bytes] = field(default_factory=deque)
@@ -87,6 +88,7 @@ class Doors:
         self._datagrams: dict[str, trio.socket.SocketType] = {}
         self._addresses: dict[tuple[str, str], tuple[object, ...]] = {}
         self._peers: dict[tuple[str, str], _Peer] = {}
+        self._handed: set[tuple[str, str]] = set()
         self._readers = Readers()
         self._nursery: trio.Nursery
 
@@ -191,10 +193,10 @@ class Doors:
         name = str(next(self._numbers))
         try:
             async with stream, trio.open_nursery() as nursery:
-                peer = self._peers[door, name] = _Peer(stream, nursery)
+                peer = self._peers[door, name] = _Peer(stream, nursery, self._reading(door, name, stream))
                 self._changed(Opened(door, name, _address_of(stream), tag))
                 with peer.reading:
-                    await self._reading(door, name, stream).until_end()
+                    await peer.source.until_end()
                 if peer.handed is not None:
                     await self._pass_on(stream, peer.handed)
                 else:
@@ -202,6 +204,7 @@ class Doors:
                 nursery.cancel_scope.cancel()
         finally:
             self._peers.pop((door, name), None)
+            self._handed.discard((door, name))
 
     def _reading(self, door: str, name: str, stream: trio.SocketStream) -> Reading:
         """Return what lets the rules hear what comes from a peer."""
@@ -250,12 +253,27 @@ class Doors:
 
     # -- handing over --------------------------------------------------------------------------------------
 
-    def hand(self, door: str, peer: str, first: bytes) -> None:
+    def decide(self, hand: Hand) -> None:
+        """Keep from the rules what comes of a stream that they hand over, also what was read already."""
+        found = self._peers.get((hand.door, hand.peer))
+        if found is not None and found.handed is None:
+            found.handed = hand.first
+            found.source.pause()
+            self._handed.add((hand.door, hand.peer))
+
+    def is_handed(self, heard: object) -> bool:
+        """Whether this came of a stream that the rules have handed over; if so, it is kept for the router."""
+        if not self._handed or not isinstance(heard, Came) or (heard.door, heard.peer) not in self._handed:
+            return False
+        peer = self._peers[heard.door, heard.peer]
+        peer.handed = (peer.handed or b"") + heard.data
+        return True
+
+    def hand(self, door: str, peer: str) -> None:
         """Pass the bytes of that stream to the router from now on, and the router's to it."""
         found = self._peers.get((door, peer))
         if found is not None:
-            found.handed = first
-            found.reading.cancel()
+            found.source.stop()
 
     async def _pass_on(self, stream: trio.SocketStream, first: bytes) -> None:
         link = await self._dial()

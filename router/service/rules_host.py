@@ -214,7 +214,7 @@ class RulesHost(Service):
             heard, source = self._heard.popleft()
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
-                if deeds := self._rules.hear(heard, clock.now()):
+                if not self._doors.is_handed(heard) and (deeds := self._rules.hear(heard, clock.now())):
                     self._take(cycle, deeds, received)
             except Exception as error:
                 failed = received, error
@@ -245,6 +245,9 @@ class RulesHost(Service):
         follows = Cycle()
         for deed in deeds:
             self._lay_down(follows, deed, received)
+        for deed in follows.deeds:
+            if isinstance(deed, c.Hand):
+                self._doors.decide(deed)
         cycle.take(follows)
         self._kept.changed.update(follows.batch.kept)
 
@@ -315,8 +318,8 @@ class RulesHost(Service):
                 self._doors.connect(deed)
             case c.Attend(door, interfaces):
                 self._doors.attend(door, interfaces)
-            case c.Hand(door, peer, first):
-                self._doors.hand(door, peer, first)
+            case c.Hand(door, peer):
+                self._doors.hand(door, peer)
             case c.Compute(function, argument, tag):
                 self._jobs.put(function, argument, tag)
             case c.Wake(at_s):

@@ -54,22 +54,35 @@ class Reading:
         self._fd = fd
         self._came = came
         self._ahead = 0
+        self._is_paused = False
         self._ended = trio.Event()
-        self._is_idle = trio.Event()
+        self._carried = trio.Event()
 
     def __repr__(self) -> str:
         return f"<reading of {self._fd}: {self._ahead} chunks ahead>"
 
     async def until_end(self) -> None:
-        """Read until the peer ends the stream and what it said is carried out, or until the stream breaks."""
+        """Read until `pause` and `stop`, or until the peer ends the stream, and what it said is carried out; or until
+        the stream breaks."""
         self._readers.watch(self._fd, self._read)
         try:
             await self._ended.wait()
-            if self._ahead:
-                await self._is_idle.wait()
+            while self._ahead > 0:
+                self._carried = trio.Event()
+                await self._carried.wait()
         finally:
             self._ended.set()
             self._readers.unwatch(self._fd)
+
+    def pause(self) -> None:
+        """Read no more."""
+        self._is_paused = True
+        self._readers.unwatch(self._fd)
+
+    def stop(self) -> None:
+        """Let `until_end` return as soon as all that was read is carried out."""
+        self.pause()
+        self._ended.set()
 
     def _read(self) -> None:
         try:
@@ -89,7 +102,6 @@ class Reading:
 
     def _carried_out(self) -> None:
         self._ahead -= 1
-        if self._ahead <= 0:
-            self._is_idle.set()
-        if self._ahead == AHEAD_MAX - 1 and not self._ended.is_set():
+        self._carried.set()
+        if self._ahead == AHEAD_MAX - 1 and not (self._is_paused or self._ended.is_set()):
             self._readers.watch(self._fd, self._read)

@@ -37,12 +37,15 @@ class InvalidUrl(RouterError, ValueError):
 
 
 class ConnectFailed(Exception):
-    """The other end could not be reached, or has another key than the dialled one; `text` is a sentence for people."""
+    """The other end could not be reached, or has another key than the dialled one; `text` is a sentence for people.
 
-    def __init__(self, reason: Reason, text: str) -> None:
+    `has_answered`: somebody is there, who is not the dialled router, or does not answer as one."""
+
+    def __init__(self, reason: Reason, text: str, *, has_answered: bool = False) -> None:
         super().__init__(text)
         self.reason = reason
         self.text = text
+        self.has_answered = has_answered
 
 
 class ListenFailed(Exception):

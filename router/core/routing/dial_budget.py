@@ -1,15 +1,17 @@
 """Limit how often an address is dialled that only an advertisement names, since it may be a victim's (R-D22).
 
 Within ten minutes it gets at most a few connections, for at most a few expected keys, over all keys together; a few
-more are allowed for each public network. After a failure, or if another key is found there, the address rests, each
-time for twice as long. A connection that found the expected key costs nothing, because the address belongs to that
-router.
+more are allowed for each public network. If another key is found there, or whoever answers is no router, the address
+rests for ten minutes, and each time for twice as long. If nobody answers, it rests briefly, because a router that is
+started again is absent for some seconds. Dials of an address cost nothing once they found the expected key, because the
+address belongs to that router.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 
 from router.core.service.refusals import Refusals
 from router.core.wire.address import IpAddress, network_text, public_prefix
@@ -20,10 +22,18 @@ MINUTE_S = 60
 DAY_S = 86_400
 
 
+class Found(Enum):
+    """Who was found at a dialled address: the expected key, nobody, or somebody else."""
+
+    EXPECTED = "expected"
+    NOBODY = "nobody"
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class DialLimits:
-    """The numbers of D22. `places_max`: addresses that are remembered; while all of them count, no further one is
-    dialled."""
+    """The numbers of D22. `absent_s_min`, `absent_s_max`: how long an address rests where nobody answers. `places_max`:
+    addresses that are remembered; while all of them count, no further one is dialled."""
 
     keys: int = 3
     connections: int = 3
@@ -31,6 +41,8 @@ class DialLimits:
     window_s: float = 10 * MINUTE_S
     rest_s_min: float = 10 * MINUTE_S
     rest_s_max: float = DAY_S
+    absent_s_min: float = 10.0
+    absent_s_max: float = 10 * MINUTE_S
     places_max: int = 10_000
 
 
@@ -70,20 +82,28 @@ class DialBudget:
             self._prefixes.setdefault(prefix, deque()).append(now_s)
         return None
 
-    def end(self, key: bytes, at: IpAddress, now_s: float, *, found: bool) -> None:
-        """Record how a connection began. `found`: the expected key is there; if it is not, the address rests."""
-        place = self._places.get(at)
+    def end(self, key: bytes, at: IpAddress, now_s: float, found: Found) -> None:
+        """Record how a connection began, where `key` was expected; unless it is there, the address rests."""
+        place, limits = self._places.get(at), self._limits
         if place is None:
             return
-        if not found:
-            place.rest_s = min(max(self._limits.rest_s_min, 2 * place.rest_s), self._limits.rest_s_max)
-            place.rests_until_s = now_s + place.rest_s
+        if found is Found.EXPECTED:
+            place.rest_s = 0.0
+            self._forget(place, key, at)
             return
-        place.rest_s = 0.0
-        mine = next((one for one in place.dials if one[1] == key), None)
-        if mine is not None:
+        is_absent = found is Found.NOBODY
+        least, most = (
+            (limits.absent_s_min, limits.absent_s_max) if is_absent else (limits.rest_s_min, limits.rest_s_max)
+        )
+        place.rest_s = max(place.rest_s, min(max(least, 2 * place.rest_s), most))
+        place.rests_until_s = now_s + place.rest_s
+
+    def _forget(self, place: _Place, key: bytes, at: IpAddress) -> None:
+        """Do not count the dials that expected this key at this address."""
+        times = self._prefixes.get(public_prefix(at) or b"", deque[float]())
+        for mine in [one for one in place.dials if one[1] == key]:
             place.dials.remove(mine)
-            if (times := self._prefixes.get(public_prefix(at) or b"")) is not None and mine[0] in times:
+            if mine[0] in times:
                 times.remove(mine[0])
 
     def _refusal(self, place: _Place | None, key: bytes, at: IpAddress, now_s: float) -> str:
@@ -94,7 +114,7 @@ class DialBudget:
             _drop_before(place.dials, since_s)
             if place.rests_until_s > now_s:
                 left = apart_words(int((place.rests_until_s - now_s) * 1e9)).removesuffix(" ahead of")
-                return f"it was last found without that key, and rests for {left}"
+                return f"it was last dialled in vain, and rests for {left}"
             keys = {one for _, one in place.dials} | {key}
             if len(place.dials) >= limits.connections or len(keys) > limits.keys:
                 return f"it was dialled {len(place.dials)} times lately, for {len(keys - {key})} other keys"

@@ -1,0 +1,62 @@
+"""Streams that the rules hand over to the router, on real sockets: the router gets every byte, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+from rigs.patience import HANG_S
+from trio.testing import wait_all_tasks_blocked
+
+from router.service.contract import Came, Hand
+from router.service.doors import Doors
+from transports.memory import MemoryStream, stream_pair
+
+Done = Callable[[], None]
+
+
+def nothing() -> None:
+    """Do nothing: nobody waits for it."""
+
+
+async def test_what_was_read_ahead_of_the_decision_goes_to_the_router_too(tmp_path: Path) -> None:
+    """The rules hear the second part of the stream before what follows from the first is carried out."""
+    put, told = trio.open_memory_channel[tuple[Any, Done]](10)
+    ours, router = stream_pair("memory")
+
+    async def dial() -> MemoryStream:
+        return ours
+
+    async def came(heard: Came) -> None:
+        put.send_nowait((heard, nothing))
+
+    def hear(heard: Any, done: Done = nothing) -> None:
+        put.send_nowait((heard, done))
+
+    doors = Doors(came, hear, dial, tmp_path)
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(HANG_S):
+            await doors.open(nursery, {"desk": "unix:desk.sock"})
+            async with await trio.open_unix_socket(tmp_path / "desk.sock") as guest:
+                opened, _ = await told.receive()
+                await guest.send_all(b"LINK\none ")
+                first, first_done = await told.receive()
+                assert first.data == b"LINK\none " and not doors.is_handed(first)
+                await guest.send_all(b"two ")
+                second, second_done = await told.receive()
+                doors.decide(Hand("desk", opened.peer, b"one "))
+                assert second.data == b"two " and doors.is_handed(second)
+                doors.hand("desk", opened.peer)
+                first_done()
+                await guest.send_all(b"three")
+                await wait_all_tasks_blocked()
+                second_done()
+                received = b""
+                while len(received) < len(b"one two three"):
+                    received += await router.receive_some(100)
+                assert received == b"one two three" and told.statistics().current_buffer_used == 0
+                await router.send_all(b"from the router")
+                assert await guest.receive_some(100) == b"from the router"
+        nursery.cancel_scope.cancel()
