@@ -11,10 +11,11 @@ from typing import Any
 import click
 from rich.console import Console
 
+from router.bench import first_messages, scenarios, traffic, yardstick
 from router.bench import hostile as siege
-from router.bench import scenarios, traffic, yardstick
+from router.bench.first_messages import ROUNDS
 from router.bench.goals import measured_goals
-from router.bench.report import attack_cells, write_attacks, write_goals
+from router.bench.report import attack_cells, write_attacks, write_first_messages, write_goals
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
 from router.bench.yardstick import Yardstick
@@ -83,15 +84,21 @@ BACKLOG_MESSAGES = 50_000
     help=f"With --hostile: only this kind of attack ({', '.join(siege.KINDS)}). Repeatable.",
 )
 @click.option(
+    "--meet", type=AT_LEAST_1, metavar="[N]", is_flag=False, flag_value=ROUNDS,
+    help="Measure instead: how soon two nodes that meet hear each other, by invitation and on a LAN, N times each; "
+    f"{ROUNDS} take some minutes.",
+)  # fmt: skip
+@click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --goals or --hostile: write the result to FILE as Markdown.",
+    help="With --goals, --hostile or --meet: write the result to FILE as Markdown.",
 )
 @json_option
 def bench(
     transports: tuple[str, ...], messages: int, size: int, publishers: int, subscribers: int, duplicates: int,
     stalled: int, verifiers: int | None, unsynced: bool, services: bool, drain: int | None, backlog: int | None,
-    idle: int | None, goals: bool, hostile: bool, attacks: tuple[str, ...], report: Path | None, as_json: bool,
+    idle: int | None, goals: bool, hostile: bool, attacks: tuple[str, ...], meet: int | None,
+    report: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
@@ -99,10 +106,13 @@ def bench(
     """
     if messages < publishers:
         raise click.UsageError(f"{messages} messages are too few for {publishers} publishers")
-    if report and not (goals or hostile):
-        raise click.UsageError("--report goes with --goals or --hostile")
+    if report and not (goals or hostile or meet):
+        raise click.UsageError("--report goes with --goals, --hostile or --meet")
     if attacks and not hostile:
         raise click.UsageError("--attack goes with --hostile")
+    if meet:
+        _meet(meet, report, as_json)
+        return
     console = Console(stderr=True, quiet=not sys.stderr.isatty())
     try:
         with workbench() as base, console.status("") as status:
@@ -144,6 +154,22 @@ def bench(
     else:
         _print(rows, made.yardstick)
     say(HINT)
+
+
+def _meet(rounds: int, report: Path | None, as_json: bool) -> None:
+    console = Console(stderr=True, quiet=not sys.stderr.isatty())
+    try:
+        with workbench() as base, console.status("") as status:
+            rows = first_messages.first_messages(base, rounds, status.update)
+    except RigFailed as error:
+        raise click.ClickException(str(error)) from None
+    cells = [first_messages.cells(one) for one in rows]
+    if report:
+        write_first_messages(report, rows, cells)
+    if as_json:
+        say_json(rows)
+    else:
+        columns(("WAY TO MEET", "MEDIAN, LONGEST", "GOAL", "MET"), cells, "")
 
 
 def _one(made: Bench, transport: str, shape: Shape, say: Any) -> dict[str, Any]:

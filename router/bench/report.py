@@ -11,7 +11,7 @@ from router.bench.noise import machine
 
 Row = dict[str, Any]
 TITLE = "# Measured"
-GOALS, ATTACKS = "Goals", "Under attack"
+GOALS, ATTACKS, FIRST_MESSAGES = "Goals", "Under attack", "First messages"
 
 
 def write_goals(path: Path, goals: list[Row]) -> None:
@@ -45,6 +45,25 @@ def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) ->
         "", "The rows behind them:", "", *(f"- {', '.join(_details(one))}" for one in rows),
     ]  # fmt: skip
     write_part(path, ATTACKS, "router bench --hostile --report", lines)
+
+
+def write_first_messages(path: Path, rows: list[Row], cells: Iterable[tuple[str, ...]]) -> None:
+    """Write how soon those who meet hear each other, by each way to meet."""
+    rounds, loads = max(len(one["seconds"]) for one in rows), sorted(one["load"] for one in rows if one["seconds"])
+    lines = [
+        f"{rounds} rounds by each way, of nodes that run before and know nothing of each other; each command is a "
+        "process of its own, and nobody types a key. By invitation: from the start of `router invite` on a core until "
+        "the first message of one laptop is heard on another; both take the same link by `router peer add`, one as a "
+        "picture, then an app starts on each. On a LAN: two nodes in network namespaces, whose apps are in the group "
+        "before; from the start of `router lan on` at the second until each has heard the other. Where multicast "
+        "reaches one of the two only, that is the first in half of the rounds. "
+        + (f"Load while it ran: {loads[0]:g} to {loads[-1]:g}." if loads else ""), "",
+        "| way to meet | median, longest | goal | met |", "|---|---|---|---|",
+        *(f"| {' | '.join(one)} |" for one in cells),
+        "", "The rounds, in seconds:", "",
+        *(f"- {one['title']}: {', '.join(f'{each:.2f}' for each in one['seconds'])}" for one in rows if one["seconds"]),
+    ]  # fmt: skip
+    write_part(path, FIRST_MESSAGES, "router bench --meet --report", lines)
 
 
 def attack_cells(row: Row) -> tuple[str, str, str, str, str]:

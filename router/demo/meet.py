@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-import trio
-
 from router.demo import by_invitation, on_a_lan
 from router.demo.meeting import Meeting, Scene
 from router.demo.narrator import Telling
-from router.demo.processes import Stage
+from router.demo.processes import Stage, on_stage
 
 SCENES: dict[str, Scene] = {
     "by-invitation": cast(Scene, by_invitation),
@@ -32,12 +30,10 @@ async def _played(scene: Scene, base: Path, telling: Telling) -> Meeting:
         return Meeting(scene.TITLE, left_out=why_not)
     base.mkdir()
     telling.say(f"\nMeeting {scene.TITLE}\n")
-    async with trio.open_nursery() as nursery:
-        stage = Stage(base, nursery)
-        try:
-            found = await scene.play(stage, telling)
-            found.wrong += [f"{name} printed a traceback" for name in stage.tracebacks()]
-        finally:
-            await stage.clear()
-        nursery.cancel_scope.cancel()
-    return found
+
+    async def play(stage: Stage) -> Meeting:
+        found = await scene.play(stage, telling)
+        found.wrong += [f"{name} printed a traceback" for name in stage.tracebacks()]
+        return found
+
+    return await on_stage(base, play)

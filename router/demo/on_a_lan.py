@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import IPv4Network
 from typing import Any
@@ -30,15 +31,25 @@ why_not = machines.why_not
 async def play(stage: Stage, telling: Telling) -> Meeting:
     """Let two laptops talk and a third look on, each in a network namespace of its own; count what they hear."""
     with ExitStack() as held:
-        return await _Play(stage, telling, held.enter_context(machines.bridged(NETWORK))).play()
+        return await _Play(stage, telling.say, held.enter_context(machines.bridged(NETWORK))).play()
+
+
+async def first_message(stage: Stage, say: Callable[[str], None], deaf: int | None = None) -> float:
+    """Let two laptops meet, and return the seconds from the start of the second's `router lan on` until each hears the
+    other. `deaf`: the one of the two that no multicast reaches, 0 or 1."""
+    with machines.bridged(NETWORK) as bridge:
+        play = _Play(stage, say, bridge, laptops=2)
+        if deaf is not None:
+            play.machines[deaf].deafen()
+        return await play.begin()
 
 
 class _Play:
-    def __init__(self, stage: Stage, telling: Telling, bridge: machines.Bridge) -> None:
-        self._say = telling.say
+    def __init__(self, stage: Stage, say: Callable[[str], None], bridge: machines.Bridge, laptops: int = 3) -> None:
+        self._say = say
         self._meeting = Meeting(TITLE)
         self._base = stage.base
-        self.laptops = [stage.node(f"laptop {number}", f"laptop-{number}") for number in range(1, 4)]
+        self.laptops = [stage.node(f"laptop {number}", f"laptop-{number}") for number in range(1, laptops + 1)]
         self.machines = [bridge.machine() for _ in self.laptops]
         for node, machine in zip(self.laptops, self.machines, strict=True):
             node.served_by = (*machine.enter, *program("router"))
@@ -49,20 +60,26 @@ class _Play:
             stage.app(f"the app on {one.name}", "listener", one, GROUP, str(self._book(one))) for one in talking
         ]
 
+    async def begin(self) -> float:
+        await self._start()
+        await self._two_talk()
+        return self._meeting.first_s
+
     async def play(self) -> Meeting:
-        for step in (self._start, self._two_talk, self._third_looks_on, self._cable_is_pulled):
+        for step in (self.begin, self._third_looks_on, self._cable_is_pulled):
             await step()
         return self._meeting
 
     async def _start(self) -> None:
-        self._say("Three laptops start on one network. None can be dialled, and none knows another.")
+        self._say(f"{len(self.laptops)} laptops start on one network. None can be dialled, and none knows another.")
         async with trio.open_nursery() as nursery:
             for node in self.laptops:
                 nursery.start_soon(self._begin, node)
-        first, second, third = self.laptops
+        first, second, *others = self.laptops
         await first.router("group", "new", GROUP)
         await second.router("group", "add", json.loads(await first.router("group", "share", GROUP, "--json"))["link"])
-        await third.router("group", "new", GROUP)
+        for third in others:
+            await third.router("group", "new", GROUP)
         async with trio.open_nursery() as nursery:
             for app in (*self.speakers, *self.listeners):
                 nursery.start_soon(app.start)
@@ -72,7 +89,7 @@ class _Play:
         await node.start()
 
     async def _two_talk(self) -> None:
-        first, second, _ = self.laptops
+        first, second, *_ = self.laptops
         await first.router("lan", "on")
         began_s = time.monotonic()
         await second.router("lan", "on")
@@ -80,7 +97,7 @@ class _Play:
         await self._publish(1, 1)
         for app in self.listeners:
             await app.until_received(2)
-        self._meeting.first_s = round(time.monotonic() - began_s, 1)
+        self._meeting.first_s = round(time.monotonic() - began_s, 2)
         await self._publish(2, AT_FIRST)
         self._say(
             "On both: $ router lan on. The second has the first one's group link. Each hears what both say, "
@@ -143,7 +160,7 @@ class _Play:
 
     async def _both_joined(self) -> None:
         """Wait until each laptop's router has joined the group at the other."""
-        first, second, _ = self.laptops
+        first, second, *_ = self.laptops
         for one, other in ((first, second), (second, first)):
 
             def is_there(groups: list[dict[str, Any]], other: Node = other) -> bool:

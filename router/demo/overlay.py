@@ -13,7 +13,7 @@ import trio
 from router.demo.counts import Heard
 from router.demo.meeting import Meeting
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage
+from router.demo.processes import App, Node, Stage, on_stage
 from router.demo.said import too_early
 from router.demo.talker import TalkerBook
 
@@ -28,14 +28,7 @@ ENDING = "Each app has what the others published, once and after what it follows
 
 async def perform(base: Path, telling: Telling) -> list[Meeting]:
     """Play the three scenes with the same five nodes, and end every process."""
-    async with trio.open_nursery() as nursery:
-        stage = Stage(base, nursery)
-        try:
-            found = await _Story(stage, telling).play()
-        finally:
-            await stage.clear()
-        nursery.cancel_scope.cancel()
-    return found
+    return await on_stage(base, lambda stage: _Story(stage, telling).play())
 
 
 class _Story:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from router.rig.process import HANG_S, Process, RigFailed
 from router.settings.home import Home
 
 Who = TypeVar("Who", bound="Child")
+T = TypeVar("T")
 
 
 class Child(Process):
@@ -171,3 +172,15 @@ class Stage:
                     child.clear()
         os.close(self.tie)
         os.close(self._our_end)
+
+
+async def on_stage(base: Path, play: Callable[[Stage], Awaitable[T]]) -> T:
+    """Return what `play` returns on a stage in this directory; every process of the stage ends with it."""
+    async with trio.open_nursery() as nursery:
+        stage = Stage(base, nursery)
+        try:
+            found = await play(stage)
+        finally:
+            await stage.clear()
+        nursery.cancel_scope.cancel()
+    return found

@@ -16,7 +16,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.demo.counts import Asked, Counts, Heard, compare, read_book, search
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage
+from router.demo.processes import App, Node, Stage, on_stage
 from router.rig.process import RigFailed
 from router.settings.config import Role
 
@@ -26,14 +26,7 @@ FIRST = 100
 
 async def perform(base: Path, messages: int, telling: Telling) -> Counts:
     """Play the story in that directory, and end every process. Raise `RigFailed` if it cannot go on."""
-    async with trio.open_nursery() as nursery:
-        stage = Stage(base, nursery)
-        try:
-            counts = await Story(stage, messages, telling).play()
-        finally:
-            await stage.clear()
-        nursery.cancel_scope.cancel()
-    return counts
+    return await on_stage(base, lambda stage: Story(stage, messages, telling).play())
 
 
 class Story:

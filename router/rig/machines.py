@@ -42,6 +42,10 @@ class Machine:
         """Run a command to its end there; return what it prints."""
         return _run(self.enter, *command)
 
+    def deafen(self) -> None:
+        """Let no multicast through to this machine; others still receive its own."""
+        self.bridge.run("ip", "link", "set", self.port, "type", "bridge_slave", "mcast_flood", "off")
+
     def pull(self) -> None:
         """Pull the cable: both ends see that the carrier is gone."""
         self.bridge.run("ip", "link", "set", self.port, "down")

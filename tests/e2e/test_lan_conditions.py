@@ -20,11 +20,6 @@ def without_ipv6(machine: Machine) -> None:
     machine.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6")
 
 
-def deafen(machine: Machine) -> None:
-    """Block multicast to a machine; others still receive its own."""
-    machine.bridge.run("ip", "link", "set", machine.port, "type", "bridge_slave", "mcast_flood", "off")
-
-
 async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_two_nodes_share_a_machine(
     tmp_path: Path,
 ) -> None:
@@ -34,7 +29,7 @@ async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_tw
             plain, deaf, first = (laptop(found, bridge, name, "--lan") for name in ("plain", "deaf", "first"))
             second = Laptop(found.node("second"), first.machine)
             second.node.served_by, second.node.flags = first.node.served_by, first.node.flags
-            deafen(deaf.machine)
+            deaf.machine.deafen()
             without_ipv6(plain.machine)
             apps = [App(one, new_key(), group) for one in (plain, deaf, first, second)]
             for app in apps:

@@ -91,10 +91,11 @@ def test_idle_links_and_latency_have_figures(bench: Bench) -> None:
     [
         (["--publishers", "0"], "--publishers"),
         (["--messages", "3", "--publishers", "4"], "3 messages are too few for 4 publishers"),
-        (["--report", "x.md"], "--report goes with --goals or --hostile"),
+        (["--report", "x.md"], "--report goes with --goals, --hostile or --meet"),
         (["--attack", "junk"], "--attack goes with --hostile"),
         (["--drain", "1"], "--drain"),
         (["--backlog", "1"], "--backlog"),
+        (["--meet", "0"], "--meet"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(words: list[str], said: str) -> None:
