@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.cli import service_commands
+from router.core.wire import address
 from router.core.wire.address import ADDRESSES_MAX, Reach, parse_address, reach_of
 from router.core.wire.text import BadText
 from router.service import plugins
@@ -82,14 +83,40 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
 
 
 def warnings(config: Config) -> list[str]:
-    """Return the warnings of services, with remedies, about a valid configuration that is probably not intended."""
+    """Return warnings, with remedies, about a valid configuration that is probably not intended."""
+    return [*service_warnings(config), *neighbour_warnings(config)]
+
+
+def service_warnings(config: Config) -> list[str]:
+    """Return the warnings of services about their settings."""
+    public, has_neighbours = config.node.services_public, any(not one.blocked for one in config.peers)
     return [
         said
         for one in instances(config.node.services)
         for said in plugins.load(one.module).warnings(
-            config.services.get(one.name, {}), one.name, is_public=one.name in config.node.services_public
+            config.services.get(one.name, {}), one.name, is_public=one.name in public, has_neighbours=has_neighbours
         )
     ]
+
+
+def neighbour_warnings(config: Config) -> Iterator[str]:
+    """Yield the URLs of neighbours at which this node itself listens."""
+    own = [found for found in map(_host_port, config.node.listen) if found]
+    for at, one in enumerate(config.peers):
+        for url in one.urls:
+            found = _host_port(url)
+            if found and any(found[1] == port and address.leads_back(found[0], host) for host, port in own):
+                said = f"peers[{at}].urls: {url} leads to this node itself, not to a neighbour"
+                yield f"{said}; name the address of the other node's machine"
+
+
+def _host_port(url: str) -> tuple[str, int] | None:
+    """Return host and port of a URL; None if it has none or leaves the port to the system."""
+    try:
+        host, port = transport.tcp_address(url, transport.scheme_of(url))
+    except InvalidUrl:
+        return None
+    return (host, port) if port else None
 
 
 def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:

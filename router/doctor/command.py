@@ -15,7 +15,7 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import address_text, for_this_home, hint, say, say_json
-from router.cli.preflight import rules, unusable_keys, warnings
+from router.cli.preflight import neighbour_warnings, rules, service_warnings, unusable_keys
 from router.client.node import connect
 from router.core.wire.address import TransportAddress, addresses_of_node
 from router.core.wire.crypto import SigningKey
@@ -203,7 +203,9 @@ def _judged(
 ) -> Iterator[Finding]:
     running, disk, public = facts.running, facts.disk, b"" if key is None else bytes(key.public)
     yield home_checks.judge_config(problems, str(home.config_path))
-    yield from home_checks.judge_services([] if problems else warnings(config))
+    if not problems:
+        yield from home_checks.judge_warnings("services", service_warnings(config))
+        yield from home_checks.judge_warnings("neighbour", neighbour_warnings(config))
     yield home_checks.judge_key(public, str(home.key_path), fault, running)
     yield network_checks.judge_node(running, facts.why_not_running)
     yield network_checks.judge_clock(running, config.limits.clock_offset_s_max, time.time(), disk.newest_s)

@@ -28,11 +28,11 @@ def judge_config(problems: list[str], path: str) -> Finding:
     return Finding("config", False, f"{problems[0]}{more}", "mend it; `router config check` lists every problem")
 
 
-def judge_services(warnings: Iterable[str]) -> Iterator[Finding]:
-    """Judge the settings of services by their warnings; there is no finding if all is well."""
+def judge_warnings(check: str, warnings: Iterable[str]) -> Iterator[Finding]:
+    """Judge a valid configuration by the warnings about it; there is no finding if all is well."""
     for one in warnings:
         said, remedy = split_remedy(one)
-        yield Finding("services", False, said, remedy)
+        yield Finding(check, False, said, remedy)
 
 
 def judge_key(key: bytes, path: str, fault: str, running: Running | None) -> Finding:

@@ -69,11 +69,16 @@ class Plugin:
             return found
         return [Problem((*at, key), text) for key, text in more(self.settings_of(options))]
 
-    def warnings(self, options: Mapping[str, Any], name: str, *, is_public: bool) -> list[str]:
+    def warnings(
+        self, options: Mapping[str, Any], name: str, *, is_public: bool, has_neighbours: bool
+    ) -> list[str]:  # fmt: skip
         """Return warnings about settings that are valid but probably not intended. `is_public`: whether
-        `node.services_public` names it. Each sentence ends with a remedy after a semicolon."""
+        `node.services_public` names it; `has_neighbours`: whether the node has some, who may send to it in any case.
+        Each sentence ends with a remedy after a semicolon."""
         more = getattr(self.settings, "warnings", None)
-        return list(more(self.settings_of(options), name, is_public=is_public)) if callable(more) else []
+        if not callable(more):
+            return []
+        return list(more(self.settings_of(options), name, is_public=is_public, has_neighbours=has_neighbours))
 
     def settings_of(self, options: Mapping[str, Any]) -> Struct:
         """Return its settings, with defaults for those not given."""

@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 
 import trio
 
+from router.core.wire.address import is_host
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
@@ -215,7 +216,9 @@ def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
     if found is None:
         text = f"{url!r} lacks host or port; write {scheme}://host:4101, an IPv6 address as {scheme}://[::1]:4101"
         raise InvalidUrl(text)
-    port = int(found["port"])
+    port, host = int(found["port"]), found["six"] or found["host"] or ""
     if port > PORT_MAX:
         raise InvalidUrl(f"port {port} in {url!r} is too large; ports go up to {PORT_MAX}")
-    return found["six"] or found["host"] or "", port
+    if (host and not is_host(host)) or (found["six"] and ":" not in host):
+        raise InvalidUrl(f"{host!r} in {url!r} is neither an IP address nor a name that DNS knows; mend it")
+    return host, port

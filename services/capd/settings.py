@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from router.core.wire.address import is_host, leads_back
 from router.core.wire.text import BadText, parse_key
 from router.service.settings import Struct, about, span
 
@@ -28,9 +29,19 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "connect", f"{len(self.connect)} neighbours are named; at most {CONNECT_MAX} are dialled"
         if len(set(self.connect)) < len(self.connect):
             yield "connect", "a neighbour is named twice; name each once"
-        if self.listen and self.listen in self.connect:
-            yield "connect", f"{self.listen} is where this pool listens itself; take it out"
+        yield from self._place_problems()
         yield from (("peers", text) for text in self._peer_problems())
+
+    def _place_problems(self) -> Iterator[tuple[str, str]]:
+        own = [("listen", self.listen)] if self.listen else []
+        for name, place in (*own, *(("connect", one) for one in self.connect)):
+            host, port = _host_port(place)
+            if not is_host(host):
+                yield name, f"{host} in {place} is neither an IP address nor a name that DNS knows; mend it"
+            elif own and name == "connect":
+                here, at = _host_port(self.listen)
+                if port == at and leads_back(host, here):
+                    yield name, f"{place} is where this pool listens itself; take it out"
 
     def _peer_problems(self) -> Iterator[str]:
         if len(self.peers) > PEERS_MAX:
@@ -41,15 +52,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             try:
                 parse_key(text, "addr")
             except BadText as error:
-                yield f"{error}; `router capd address` on the other node prints it"
+                yield f"{str(error).removesuffix('.')}; `router capd address` on the other node prints it"
 
-    def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
-        """Yield what a pool can run with and hardly is meant to."""
+    def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
+        """Yield what a pool can run with and hardly is meant to. What neighbours bring reaches the pool in any case."""
         if self.profile == "compat" and self.data_bytes_max != _POOL.data_bytes_max:
             yield f'services.{name}.data_bytes_max has no effect under the profile "compat", which has no such limit'
-        if self.peers and not is_public:
-            said = f'services.{name}.peers names pools, but node.services_public does not name "{name}": they '
-            yield f'{said}cannot send to it; add "{name}" to node.services_public'
+        if self.peers and not is_public and not has_neighbours:
+            said = f'services.{name}.peers names pools, but node.services_public does not name "{name}", and this node '
+            remedy = f'add "{name}" to node.services_public, or their nodes by `router peer add`'
+            yield f"{said}has no neighbours: they cannot send to it; {remedy}"
 
     network: Annotated[
         Literal["nexa", "testnet", "stormtest", "regtest"],
@@ -84,3 +96,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     data_bytes_max: Annotated[
         int, span(128, 900_000, "Bytes of data in one message at most, and never more than an eighth of the pool.")
     ] = _POOL.data_bytes_max
+
+
+def _host_port(place: str) -> tuple[str, str]:
+    host, _, port = place.rpartition(":")
+    return host.strip("[]"), port

@@ -45,7 +45,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.stake_file and self.stake_command:
             yield "stake_command", "both a stake file and a stake command are given; keep one"
 
-    def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
+    def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
         """Yield warnings about settings that are valid but probably not intended."""
         if not self.stake_file and not self.stake_command:
             said = f"services.{name} has neither stake_file nor stake_command: every message is refused, as no pool is "

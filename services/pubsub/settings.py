@@ -15,11 +15,12 @@ _COPIES = ForwardingLimits()
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Publish-subscribe: groups beyond this node and its neighbours."""
 
-    def warnings(self, name: str, *, is_public: bool) -> Iterator[str]:
+    def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
         """Yield warnings about who may send to the service: other cores must be allowed to, and at a leaf nobody needs
         it."""
         if self.mode == "overlay" and not is_public:
-            said = f'services.{name}.mode is "overlay", but node.services_public does not name "{name}": other cores '
+            said = f'services.{name}.mode is "overlay", but node.services_public does not name "{name}": cores '
+            said += "that are no neighbours in router.toml "
             yield f'{said}cannot send to it, so groups get nothing from them; add "{name}" to node.services_public'
         if self.mode == "leaf" and is_public:
             said = f'services.{name}.mode is "leaf", but node.services_public names "{name}": strangers may send to a '

@@ -186,6 +186,22 @@ def parse_address(text: str) -> TransportAddress:
         raise BadText(f"{said}. Write {_FORM}.") from None
 
 
+def is_host(text: str) -> bool:
+    """Whether this is an IP address, without brackets, or a name that DNS knows; one in other letters than ASCII counts
+    by its form there."""
+    try:
+        ip_address(text)
+    except ValueError:
+        pass
+    else:
+        return True
+    try:
+        name = text.encode("idna").decode("ascii")
+    except UnicodeError:
+        return False
+    return len(name) <= HOST_BYTES_MAX and _NAME.fullmatch(name) is not None
+
+
 def _parts_of(url: str) -> re.Match[str]:
     found = _URL.fullmatch(url[: HOST_BYTES_MAX + 1])
     if found is None:
@@ -296,6 +312,22 @@ def reach_of(host: Ip | str) -> Reach:
     if name == "localhost" or name.endswith(".localhost"):
         return Reach.LOOPBACK
     return Reach.PRIVATE if "." not in name or name.endswith(_PRIVATE_NAMES) else Reach.PUBLIC
+
+
+def leads_back(host: str, own: str) -> bool:
+    """Whether who dials `host` on this machine reaches what listens at `own` here; "" is every interface. Names other
+    than localhost are not resolved."""
+    if host == own:
+        return True
+    there, here = (reach_of(_ip_or_name(one)) for one in (host, own or "0.0.0.0"))
+    return there is Reach.LOOPBACK and here in (Reach.LOOPBACK, Reach.UNSPECIFIED)
+
+
+def _ip_or_name(text: str) -> Ip | str:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return text
 
 
 def public_prefix(address: TransportAddress) -> bytes | None:

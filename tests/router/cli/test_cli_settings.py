@@ -14,6 +14,7 @@ from conftest import Run
 from router.cli.config import overrides
 from router.core.wire.crypto import SigningKey
 from router.doctor.command import examine
+from router.doctor.finding import Finding
 from router.settings.home import Home
 from router.settings.keyring import load_or_create
 
@@ -73,10 +74,26 @@ def test_a_service_warns_of_who_may_send_to_it(
     assert [(one.ok, f"{one.found}; {one.remedy}") for one in judged] == [(False, one) for one in found["warnings"]]
 
 
+def test_a_neighbour_whose_url_leads_to_this_node_is_warned_of(router: Run, home: Path) -> None:
+    router("init")
+    other = SigningKey(b"o" * 32).public.hex()
+    near, far = '"tls://localhost:4101", "tls://node.example:4101", "tls://localhost:4102"', '"tls://0.0.0.0:4101"'
+    (home / "router.toml").write_text(f'[node]\nlisten = [{far}]\n[[peers]]\naddress = "{other}"\nurls = [{near}]\n')
+    result = router("config", "check")
+    said = "peers[0].urls: tls://localhost:4101 leads to this node itself, not to a neighbour"
+    assert (result.exit_code, result.stderr) == (0, f"{said}; name the address of the other node's machine\n")
+    assert ("neighbour", False, said) in list(map(_row, trio.run(examine, Home(home))[0]))
+
+
+def _row(one: Finding) -> tuple[str, bool | None, str]:
+    return one.check, one.ok, one.found
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ('[node]\nlisten = ["tls://host"]\n', "line 2: node.listen: 'tls://host' lacks host or port"),
+        ('[node]\nlisten = ["tls://999.1.1.1:1"]\n', "'999.1.1.1' in 'tls://999.1.1.1:1' is neither an IP address nor"),
         ('[node]\nlisten = ["carrier://pigeon"]\n', "there is no transport for carrier"),
         (f'[node]\nlisten = ["unix:{"s" * 120}"]\n', "name a shorter one"),
         ('[node]\nservices = ["services.ehco"]\n', "line 2: the service services.ehco of node.services cannot"),

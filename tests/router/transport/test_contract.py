@@ -30,6 +30,8 @@ from transports.unix import unix_path
         ("tls://[::ffff:192.0.2.1]:65535", "::ffff:192.0.2.1", 65535),
         ("tls://:4101", "", 4101),
         ("tls://node.example:4101", "node.example", 4101),
+        ("tls://my_host:4101", "my_host", 4101),
+        ("tls://münchen.example:4101", "münchen.example", 4101),
     ],
 )
 def test_host_and_port(url: str, host: str, port: int) -> None:
@@ -54,6 +56,15 @@ def test_host_and_port(url: str, host: str, port: int) -> None:
         "tls://ho st:1",
         "tls://host:１",
         "unix://host:1",
+        "tls://999.1.1.1:4101",
+        "tls://127.1:4101",
+        "tls://-x:4101",
+        "tls://a..b:4101",
+        f"tls://{'x' * 64}:4101",
+        "tls://[12]:4101",
+        "tls://[1.2.3.4]:4101",
+        "tls://[::g]:4101",
+        "tls://[1:2]:4101",
     ],
 )
 def test_what_is_no_address(url: str) -> None:

@@ -191,5 +191,8 @@ def test_a_peer_is_shown_and_named_once() -> None:
         ((two,) * 17, "at most 16"),
     ):
         assert any(name == "peers" and said in text for name, text in Settings(peers=peers).problems()), said
-    [text] = Settings(peers=(two,)).warnings("capd", is_public=False)
-    assert "node.services_public" in text and not list(Settings(peers=(two,)).warnings("capd", is_public=True))
+    settings = Settings(peers=(two,))
+    [text] = settings.warnings("capd", is_public=False, has_neighbours=False)
+    assert "node.services_public" in text and "router peer add" in text
+    for is_public, has_neighbours in ((True, False), (False, True)):
+        assert not list(settings.warnings("capd", is_public=is_public, has_neighbours=has_neighbours))

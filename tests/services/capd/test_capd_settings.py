@@ -35,6 +35,11 @@ def test_what_has_the_wrong_form_is_refused(given: dict[str, Any], said: str) ->
     [
         ({"connect": (PLACE, PLACE)}, "connect", "a neighbour is named twice"),
         ({"connect": (PLACE,), "listen": PLACE}, "connect", "is where this pool listens itself"),
+        ({"listen": "999.1.1.1:7228"}, "listen", "999.1.1.1 in 999.1.1.1:7228 is neither an IP address nor a name"),
+        ({"connect": ("a_b..c:7228",)}, "connect", "neither an IP address nor a name that DNS knows; mend it"),
+        ({"connect": ("[12]:7228",)}, "connect", "neither an IP address nor a name"),
+        ({"connect": ("localhost:7228",), "listen": PLACE}, "connect", "localhost:7228 is where this pool listens"),
+        ({"connect": ("[::1]:7228",), "listen": "0.0.0.0:7228"}, "connect", "is where this pool listens itself"),
         ({"connect": tuple(f"a:{port}" for port in range(1, 18))}, "connect", f"at most {CONNECT_MAX} are dialled"),
     ],
 )

@@ -272,8 +272,8 @@ def problems(**given: object) -> list[str]:
 )
 def test_settings_that_no_form_can_judge_are_judged(wrong: dict[str, object], named: str) -> None:
     assert problems(**wrong) == [named] and problems() == []
-    assert not list(SETTINGS.warnings("dmq", is_public=False))
-    assert list(Settings().warnings("dmq", is_public=False))
+    assert not list(SETTINGS.warnings("dmq", is_public=False, has_neighbours=False))
+    assert list(Settings().warnings("dmq", is_public=False, has_neighbours=False))
 
 
 def test_what_is_turned_away_in_masses_is_summed() -> None:
