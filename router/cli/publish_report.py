@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import trio
+
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, leave_output, unwritten
 from router.cli.output import for_this_home, hint, note, say, say_json, short_text
@@ -105,16 +107,23 @@ class Tally:
             more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
             hint(f"{short(key_text('msg', outcomes.id))} is in custody; waiting {wait_s:g} s at most for {whom}{more}")
 
-    def heard_of_uplinks(self, id: MessageId, uplinks: Sequence[RecipientOutcome]) -> None:
-        """Remember that all uplinks refused the message; print a note if it is still unknown whether anybody
-        listens."""
+    def heard_of_uplinks(self, id: MessageId, uplinks: Sequence[RecipientOutcome], *, is_read_here: bool) -> None:
+        """Remember that all uplinks refused the message; print a note if only apps of this node have it, or if it is
+        still unknown whether anybody listens."""
         if any(one.state == "acked" for one in uplinks):
             return
         whom, text = ", ".join(map(self._whom, uplinks)), key_text("msg", id)
         if all(one.state == "refused" for one in uplinks):
             why = reason_from(uplinks[0].reason or 0)
             rest = "; the messages after it are probably refused as well" if self._messages > 1 else ""
-            self._nobody = f"{short(text)} was refused by {whom}, {why.word}: {why.clause}{rest}"
+            said = f"{short(text)} was refused by {whom}, {why.word}: {why.clause}{rest}"
+            if is_read_here:
+                more = "" if why is Reason.NO_SUBSCRIBERS else ", and `router peers` says more"
+                note(for_this_home(f"{said}; only apps of this node have it{more}"))
+            else:
+                self._nobody = said
+            return
+        if is_read_here:
             return
         said = f"it is not known yet whether anybody gets it: nobody on this node does, and it waits for {whom}"
         note(f"{said}; `router why {text}` tells later")
@@ -201,10 +210,19 @@ class Tally:
 
 
 async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: Tally) -> None:
-    """Wait at most `HEARD_S` for the uplinks' outcomes of a message that has no recipient on this node."""
-    recipients = outcomes.recipients
-    if recipients and all(one.recipient in uplinks for one in recipients):
-        tally.heard_of_uplinks(outcomes.id, await outcomes.final(HEARD_S))
+    """Wait at most `HEARD_S` for the uplinks' outcomes of a message, and report them."""
+
+    def of_uplinks() -> list[RecipientOutcome]:
+        return [one for one in outcomes.recipients if one.recipient in uplinks]
+
+    if not of_uplinks():
+        return
+    with trio.move_on_after(HEARD_S):
+        async for _ in outcomes:
+            if all(one.state in TERMINAL for one in of_uplinks()):
+                break
+    is_read_here = len(of_uplinks()) < len(outcomes.recipients)
+    tally.heard_of_uplinks(outcomes.id, of_uplinks(), is_read_here=is_read_here)
 
 
 def _word(reason: int | None) -> str | None:

@@ -8,9 +8,10 @@ import pytest
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import short_text
-from router.cli.publish_report import Tally
+from router.cli.publish_report import Tally, hear_uplinks
+from router.client.outcomes import Outcomes
 from router.core.wire.crypto import MessageId, SigningKey
-from router.core.wire.link_items import RecipientOutcome
+from router.core.wire.link_items import Outcome, RecipientOutcome
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text
 from router.settings import config, keyring
@@ -80,3 +81,37 @@ def test_empty_standard_input_is_said_unless_something_was_sent(capsys: pytest.C
     one.taken(ID)
     one.nothing_read()
     assert capsys.readouterr().err == ""
+
+
+READ_HERE = [RecipientOutcome(ALICE, "delivered")]
+
+
+@pytest.mark.parametrize(
+    ("here", "state", "reason", "noted", "ended"),
+    [
+        ([], "acked", None, "", ""),
+        (READ_HERE, "acked", None, "", ""),
+        ([], "refused", Reason.NOT_AUTHORISED, "", "not-authorised: the sender has no right to do this here"),
+        (
+            READ_HERE, "refused", Reason.NOT_AUTHORISED,
+            "not-authorised: the sender has no right to do this here; only apps of this node have it, and "
+            "`router peers` says more\n", "",
+        ),
+        (READ_HERE, "refused", Reason.NO_SUBSCRIBERS, "messages kept; only apps of this node have it\n", ""),
+    ],
+)  # fmt: skip
+async def test_what_the_uplinks_refuse_is_said_also_where_apps_of_this_node_have_it(
+    here: list[RecipientOutcome], state: str, reason: Reason | None, noted: str, ended: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    outcomes, tally = Outcomes(ID), Tally(as_json=True)
+    outcomes.hear(Outcome(ID, (*here, RecipientOutcome(BOB, "queued"))))
+    outcomes.hear(Outcome(ID, (RecipientOutcome(BOB, state, reason),)))
+    await hear_uplinks(outcomes, frozenset([BOB]), tally)
+    said = capsys.readouterr().err
+    assert said.endswith(noted) and bool(said) == bool(noted)
+    if not ended:
+        tally.finish()
+        return
+    with pytest.raises(Failure, match=f"was refused by addr1.*, {ended}$"):
+        tally.finish()

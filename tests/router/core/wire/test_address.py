@@ -19,6 +19,7 @@ from router.core.wire.address import (
     TransportAddress,
     WebSocketAddress,
     encoded_addresses,
+    leads_back,
     network_text,
     parse_address,
     public_prefix,
@@ -45,6 +46,18 @@ def through_cbor(addresses: tuple[TransportAddress, ...]) -> tuple[TransportAddr
 )
 def test_the_network_of_an_address_as_text(ip: str, network: str) -> None:
     assert network_text(ip_address(ip)) == network
+
+
+@pytest.mark.parametrize(
+    ("host", "own", "is_ours"),
+    [
+        ("localhost", "127.0.0.1", True), ("::1", "", True), ("127.0.0.2", "0.0.0.0", True), ("::1", "::", True),
+        ("10.0.0.1", "10.0.0.1", True), ("node.example", "node.example", True), ("10.0.0.1", "0.0.0.0", False),
+        ("localhost", "10.0.0.1", False), ("node.example", "", False),
+    ],
+)  # fmt: skip
+def test_what_is_dialled_here_may_lead_back(host: str, own: str, is_ours: bool) -> None:
+    assert leads_back(host, own) is is_ours
 
 
 def test_exact_values() -> None:
