@@ -10,7 +10,7 @@ import trio
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, leave_output, unwritten
-from router.cli.output import for_this_home, hint, note, say, say_json, short_text
+from router.cli.output import count_text, for_this_home, hint, note, say, say_json, short_text
 from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.outcomes import TERMINAL, Outcomes
@@ -170,17 +170,21 @@ class Tally:
         try:
             yield
         except NodeUnavailable as error:
-            said = f"{self._taken} messages are in custody; whether the messages after them are is not known"
+            said = f"{self._in_custody}; whether the messages after them are is not known"
             raise Failure(Exit.NO_NODE, f"{error}\n{said}") from None
 
     @property
     def _taken(self) -> int:
         return self._messages - self._refused
 
+    @property
+    def _in_custody(self) -> str:
+        return f"{count_text(self._taken, 'message')} {'is' if self._taken == 1 else 'are'} in custody"
+
     def finish(self) -> None:
         """Raise the error with which the whole command ends, unless it succeeded."""
         if self._unheard:
-            said = f"{self._unheard}: {self._taken} messages are in custody{self._rest}"
+            said = f"{self._unheard}: {self._in_custody}{self._rest}"
             raise Failure(Exit.FAILED, said)
         if self._failure is not None:
             raise self._failure

@@ -17,7 +17,7 @@ import trio
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
-from router.cli.output import hint, note, one_line, say, say_json, short_text
+from router.cli.output import count_text, hint, note, one_line, say, say_json, short_text
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import Place, history
 from router.client.loops import Messages
@@ -49,7 +49,7 @@ class Listening:
 
     @property
     def so_far(self) -> str:
-        return "" if self.count is None else f"; {self.came} of {self.count} messages came"
+        return "" if self.count is None else f"; {self.came} of {count_text(self.count, 'message')} came"
 
     def connect(self) -> Node:
         return connect(

@@ -15,6 +15,7 @@ from router.cli.output import (
     address_text,
     clipped,
     columns,
+    count_text,
     facts,
     named_address,
     neighbour_cell,
@@ -66,7 +67,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *(("guests", problem) for problem in guest_problems(found["guests"])),
         *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
         *(row for one in found["services"] for row in service_rows(one)),
-        ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
+        ("queue", f"{count_text(queue['messages'], 'message')}, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
         *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
@@ -158,7 +159,7 @@ def drop(recipient: str, as_json: bool) -> None:
     if as_json:
         say_json({"recipient": key, **found})
     else:
-        say(f"{found['dropped']} messages dropped")
+        say(f"{count_text(found['dropped'], 'message')} dropped")
 
 
 @click.command(cls=Command)

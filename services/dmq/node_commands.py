@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from router.cli.command import Command, invocation, json_option
-from router.cli.output import columns, facts, say, say_json, size_text
+from router.cli.output import columns, count_text, facts, say, say_json, size_text
 from router.cli.services import ask_service
 
 NAME = "dmq"
@@ -45,7 +45,7 @@ def _stake(stake: dict[str, Any]) -> str:
         return stake["problem"] or "none: every message is refused until there is one"
     of_epoch = "" if stake["is_of_epoch"] else ", of another epoch"
     problem = f"; {stake['problem']}" if stake["problem"] else ""
-    return f"{stake['pools']} pools, {stake['age_s']:.0f} s old{of_epoch}{problem}"
+    return f"{count_text(stake['pools'], 'pool')}, {stake['age_s']:.0f} s old{of_epoch}{problem}"
 
 
 @click.command(cls=Command)

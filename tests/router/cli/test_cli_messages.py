@@ -149,7 +149,9 @@ def test_pub_says_what_was_not_sent_when_nobody_reads_the_ids(
         said = process.stderr.read()
         assert process.wait(HANG_S) == 1
     rest = ", the rest was not sent" if many > 1 else ""
-    assert said == f"standard output was closed: {queued(at_node, party)} messages are in custody{rest}\n"
+    there = queued(at_node, party)
+    kept = "1 message is" if there == 1 else f"{there} messages are"
+    assert said == f"standard output was closed: {kept} in custody{rest}\n"
     at_node("queue", "drop", party.bob)
 
 
@@ -385,7 +387,7 @@ def test_pub_counts_what_it_could_not_print(node: RunningNode, party: Party) -> 
     command = [*ROUTER, "--home", str(node.home), "pub", party.group, "one"]
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "standard output cannot be written (No space left on device): 1 messages are in custody\n"
+    said = "standard output cannot be written (No space left on device): 1 message is in custody\n"
     assert (ran.returncode, ran.stderr) == (1, said)
 
 
