@@ -64,7 +64,8 @@ class Parts:
             if found := self._parts[at].hear(heard, now):
                 deeds += self._of_part(at, found, now)
         if isinstance(heard, c.Asked) and not deeds:
-            deeds = [c.Answer(heard.number, {"error": f'{self._name} has no answer to "{heard.word}" now'})]
+            said = f'the service {self._name} has no answer to "{heard.word}" now, and perhaps is of another kind'
+            deeds = [c.Answer(heard.number, {"error": f"{said}; `router status` lists the services"})]
         return [*deeds, *self._next_wake(now)]
 
     def go_on(self, part: Part, now: c.Now) -> list[c.Deed]:
