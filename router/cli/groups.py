@@ -46,16 +46,19 @@ def new(name: str, as_json: bool) -> None:
 @group.command("list", cls=Command)
 @json_option
 def list_groups(as_json: bool) -> None:
-    """List the groups whose links are kept here."""
+    """List the groups whose links are kept here.
+
+    A group has the same check wherever its link was taken unchanged: a link has no checksum, so compare.
+    """
     known = keyring.groups(invocation().home)
     if as_json:
-        say_json([{"name": name, "group": link.group, "send": link.seed is not None} for name, link in known.items()])
+        say_json([_row(name, link) for name, link in known.items()])
         return
     rows = [
-        (name, short_text("group", link.group), "read only" if link.seed is None else "send")
+        (name, short_text("group", link.group), "read only" if link.seed is None else "send", link.check)
         for name, link in known.items()
     ]
-    columns(("NAME", "GROUP", "RIGHT"), rows, "no groups yet; `router group new NAME` makes one")
+    columns(("NAME", "GROUP", "RIGHT", "CHECK"), rows, "no groups yet; `router group new NAME` makes one")
 
 
 @group.command("share", cls=Command)
@@ -100,15 +103,19 @@ def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
     if known is not None:
         note(f"this group was kept here as {known} already" + (f"; it is {kept} now" if kept != known else ""))
     if as_json:
-        may_send = keyring.find(home, kept)[1].seed is not None
-        say_json({"name": kept, "group": found.group, "send": may_send})
+        say_json(_row(kept, keyring.find(home, kept)[1]))
     else:
-        say(f"{kept}  {key_text('group', found.group)}")
+        say(f"{kept}  {key_text('group', found.group)}  check {found.check}")
+        hint("whoever gave you the link sees the same check in `router group list`, unless a letter of it was changed")
+
+
+def _row(name: str, link: GroupLink) -> dict[str, object]:
+    return {"name": name, "group": link.group, "send": link.seed is not None, "check": link.check}
 
 
 def _print_link(name: str, link: GroupLink, as_json: bool) -> None:
     if as_json:
-        say_json({"name": name, "group": link.group, "link": link.text(), "send": link.seed is not None})
+        say_json({**_row(name, link), "link": link.text()})
     else:
         say(link.text())
 

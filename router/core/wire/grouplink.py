@@ -12,12 +12,13 @@ from typing import Any
 
 from . import shape
 from .codec import encode
-from .crypto import KEY_BYTES, PublicKey, SigningKey
+from .crypto import KEY_BYTES, PublicKey, SigningKey, digest
 from .hint import HINTS_MAX, Hint, encoded_hints, read_hints
 from .link_text import GROUP, changed_link, read_link, write_link
 from .text import BadText, clean, key_text, short
 
 NAME_BYTES_MAX = 64
+CHECK_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,6 +63,14 @@ class GroupLink:
 
     def read_only(self) -> GroupLink:
         return replace(self, seed=None)
+
+    @property
+    def check(self) -> str:
+        """Return a check of the group and its content key, for people to compare.
+
+        A link has no checksum (C2): many a changed letter gives the keys of another group, or a key that opens nothing.
+        """
+        return digest(b"check of a group link" + self.group + self.content_key).hex()[:CHECK_DIGITS]
 
     def __repr__(self) -> str:
         name = f'"{self.name}" ' if self.name else ""

@@ -99,7 +99,10 @@ def test_a_group_travels_by_its_link(router: Run, tmp_path: Path) -> None:
     [link] = lines(router("group", "new", "family"))
     other = ["--home", str(tmp_path / "other")]
     added = CliRunner().invoke(main, [*other, "group", "add", "-", "--json"], input=link + "\n")
-    assert json.loads(added.stdout) == {"name": "family", "group": parse_link(link).group.hex(), "send": True}
+    found = parse_link(link)
+    row = {"name": "family", "group": found.group.hex(), "send": True, "check": found.check}
+    assert json.loads(added.stdout) == row
+    assert lines(router("group", "add", link))[0].endswith(f"  check {found.check}")
     assert lines(router("group", "share", "family")) == [link]
     listed = json.loads(CliRunner().invoke(main, [*other, "group", "list", "--json"]).stdout)
     assert listed == [json.loads(added.stdout)]
@@ -162,10 +165,10 @@ def test_a_link_that_is_for_reading_only_is_said_to_be(router: Run, tmp_path: Pa
 
 def test_a_group_is_found_by_its_key(router: Run) -> None:
     [link] = lines(router("group", "new", "family"))
-    name, key, right = lines(router("group", "list"))[1].split()
+    name, key, right, check = lines(router("group", "list"))[1].split()
     [listed] = json.loads(router("group", "list", "--json").stdout)
     whole = key_text("group", bytes.fromhex(listed["group"]))
-    assert (name, right, key) == ("family", "send", short(whole))
+    assert (name, right, key, check) == ("family", "send", short(whole), parse_link(link).check)
     for form in (whole, listed["group"]):
         assert lines(router("group", "share", form)) == [link]
 

@@ -14,7 +14,7 @@ from samples.core import ADDRESSES, ALICE, BOB, CONTENT_KEY, GROUP, LINKS
 from router.core.wire.address import NamedAddress
 from router.core.wire.codec import encode
 from router.core.wire.crypto import SigningKey
-from router.core.wire.grouplink import GroupLink, new_group, parse_link
+from router.core.wire.grouplink import CHECK_DIGITS, GroupLink, new_group, parse_link
 from router.core.wire.hint import HINTS_MAX, Hint
 from router.core.wire.link_text import LINK_CHARACTERS_MAX
 from router.core.wire.text import BadText
@@ -64,6 +64,13 @@ def test_reprs_hide_secrets() -> None:
     assert repr(READ_ONLY).endswith("…, read only>")
     for secret in (CONTENT_KEY, GROUP.seed):
         assert secret.hex() not in repr(FULL) and repr(secret)[2:-1] not in repr(FULL)
+
+
+def test_the_check_is_of_the_group_and_what_opens_it() -> None:
+    assert FULL.check == READ_ONLY.check == replace(FULL, name="x", hints=()).check and len(FULL.check) == CHECK_DIGITS
+    other = bytes([FULL.content_key[0] ^ 1]) + FULL.content_key[1:]
+    assert replace(FULL, content_key=other).check != FULL.check
+    assert new_group(b"s" * 32, FULL.content_key).check != new_group(b"t" * 32, FULL.content_key).check
 
 
 def test_hints_name_routers_that_serve_the_group() -> None:
