@@ -41,7 +41,7 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
     "router/core/routing/",
     "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
     "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/ router/doctor/",
-    "router/rig/", "router/bench/ router/demo/",
+    "router/rig/", "router/demo/", "router/bench/",
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(
