@@ -28,6 +28,11 @@ TTL_S = 30
 AGREED_S = 7200
 TOPICS_MAX = 4_096
 PARTNERS_KEPT_MAX = 50
+FORGET_S = 600.0
+"""Seconds for which a router stays known once no group is shared with it any more: after a restart, its apps or those
+of this node may not have come back yet."""
+FORGOTTEN_MAX = 256
+"""Number of routers that are still known so; beyond it the oldest are forgotten at once."""
 AGAIN_S = 60.0
 """Seconds after which a connected router whose pub/sub service has not answered is met again; a leaf also meets one
 that fell silent, as its service may have started again. On a core the rings find that out."""
@@ -51,6 +56,7 @@ class Partners:
         self._refusals = Refusals()
         self._meetings: Meetings | None = None
         self._look_s = inf  # when routers that are connected and have not answered are met again
+        self._forget_s: dict[PublicKey, float] = {}  # when a router is forgotten with which a group was shared
 
     def __repr__(self) -> str:
         return f"<partners: {self._meetings!r}>"
@@ -88,7 +94,9 @@ class Partners:
     @property
     def due_s(self) -> float:
         """Return the second at which a meeting continues; a part that calls `meet` wakes it."""
-        return min(self._meetings.due_s, self._look_s) if self._meetings is not None else inf
+        if self._meetings is None:
+            return inf
+        return min(self._meetings.due_s, self._look_s, min(self._forget_s.values(), default=inf))
 
     def meet(self, router: PublicKey, now: c.Now, *, is_back: bool = False) -> Iterator[c.Deed]:
         """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
@@ -99,6 +107,15 @@ class Partners:
         if not self._meetings.meet(router, service, now.mono_s, is_back=is_back) and self._others.overlay is not None:
             self._others.overlay.absent(router, now.mono_s)
         yield from self.tick(now)
+
+    def keep(self, router: PublicKey) -> Iterator[c.Deed]:
+        """Keep the advertisement of a partner, if it is known and there is room, so that a node that starts again knows
+        whom to meet."""
+        row, advert = KEPT + router, self._others.adverts.newest(router)
+        if advert is None or self._kept.get(row) == advert.message:
+            return
+        if row in self._kept or self._has_room():
+            yield c.Keep(row, advert.message)
 
     # -- what happens here -------------------------------------------------------------------------------------------
 
@@ -153,7 +170,7 @@ class Partners:
         if self._others.overlay is not None:
             self._others.overlay.absent(router, now.mono_s)
         assert self._meetings is not None
-        if not self._meetings.shared_with(router):
+        if not self._meetings.shared_with(router) and router not in self._forget_s:
             self._meetings.forget(router)
             yield c.Learn(router)
 
@@ -170,14 +187,31 @@ class Partners:
                     self._refusals.count(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
 
     def _shared(self, router: PublicKey, topics: dict[PublicKey, bytes], left_out: int, now: c.Now) -> Iterator[c.Deed]:
+        was_shared = bool(self._known.shared_with(router)) or KEPT + router in self._kept
         self._known.share(router, topics)
         yield c.Agree(router, tuple(sorted(topics)), int(now.wall_s) + AGREED_S if topics else 0)
         if left_out:
             yield c.Note("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
-        if not topics:
-            yield c.Learn(router)
         self._show(router, now)
-        yield from self._keep(router, is_shared=bool(topics))
+        if topics:
+            self._forget_s.pop(router, None)
+            yield from self.keep(router)
+        elif was_shared:
+            yield from self._forget_later(router, now)
+        else:
+            yield c.Learn(router)
+
+    def _forget_later(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        """Let a router with which nothing is shared any more stay known for a while, with its kept advertisement."""
+        while len(self._forget_s) >= FORGOTTEN_MAX:
+            yield from self._forget(next(iter(self._forget_s)))
+        self._forget_s.setdefault(router, now.mono_s + FORGET_S)
+
+    def _forget(self, router: PublicKey) -> Iterator[c.Deed]:
+        del self._forget_s[router]
+        yield c.Learn(router)
+        if KEPT + router in self._kept:
+            yield c.Keep(KEPT + router, None)
 
     def _show(self, router: PublicKey, now: c.Now) -> None:
         """Give a router its places on the rings; on a leaf, show the routers with which a group is shared."""
@@ -192,15 +226,6 @@ class Partners:
             live = tuple([one for one in members if one is not None and one.router in self._others.linked])
             topic.show((), (), live)
 
-    def _keep(self, router: PublicKey, *, is_shared: bool) -> Iterator[c.Deed]:
-        """Keep the advertisements of some partners, so that a node that starts again knows whom to meet."""
-        row, advert = KEPT + router, self._others.adverts.newest(router)
-        if not is_shared or advert is None:
-            if row in self._kept:
-                yield c.Keep(row, None)
-        elif self._kept.get(row) != advert.message and (row in self._kept or self._has_room()):
-            yield c.Keep(row, advert.message)
-
     def _has_room(self) -> bool:
         return sum(key.startswith(KEPT) for key in self._kept) < PARTNERS_KEPT_MAX
 
@@ -208,6 +233,8 @@ class Partners:
         """Yield the deeds that are due, and the refusals of the last minute."""
         meetings = self._meetings
         assert meetings is not None
+        for router in [one for one, at_s in self._forget_s.items() if at_s <= now.mono_s]:
+            yield from self._forget(router)
         linked, is_leaf = self._others.linked, self._others.overlay is None
         if now.mono_s >= self._look_s:
             for router, service in linked.items():

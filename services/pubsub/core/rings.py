@@ -114,7 +114,7 @@ class Rings:
             decided = []
             if not overlay.hear_answer(by, rings):
                 self._refusals.count(router, Reason.NOT_AUTHORISED)
-        return [*self._carry_out(decided, now), *self._go_on(overlay, now)]
+        return [*self._partners.keep(router), *self._carry_out(decided, now), *self._go_on(overlay, now)]
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 

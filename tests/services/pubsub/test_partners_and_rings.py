@@ -151,6 +151,39 @@ def test_who_vanishes_is_no_neighbour_and_comes_back_after_a_restart() -> None:
     assert all(gone in one.neighbours(GROUPS[0]) for one in sides if one is not sides[2]), "it kept whom to meet"
 
 
+def restarted_without_apps(seconds: float) -> tuple[Side, Side, Sides]:
+    """Return two nodes that shared a group, of which one was started again, that long after it is back: its app is
+    not."""
+    one, two = Side(1, GROUPS[:1]), Side(2, GROUPS[:1])
+    found = met(one, two, seconds=40.0)
+    found.die(two)
+    one.take(c.Learn), two.take(c.Learn)
+    two.is_up, two.wanted = True, ()
+    two.start()
+    found.pass_time(seconds)
+    assert not one.neighbours(GROUPS[0]), "they have met, and nothing is shared"
+    return one, two, found
+
+
+def test_a_router_whose_apps_are_not_back_yet_after_a_restart_stays_known() -> None:
+    one, two, found = restarted_without_apps(partners.FORGET_S - 60.0)
+    for side in (one, two):
+        assert not [learn for learn in side.take(c.Learn) if not learn.urls], "its router still knows the other"
+        assert [key for key in side.kept if key.startswith(partners.KEPT)], "and after another restart it is met"
+    two.hear(c.Wanted(GROUPS[0], True))
+    found.pass_time(10.0)
+    assert one.neighbours(GROUPS[0]) == {two.router.public} and two.neighbours(GROUPS[0]) == {one.router.public}
+    found.pass_time(120.0)
+    assert not [learn for side in (one, two) for learn in side.take(c.Learn) if not learn.urls]
+
+
+def test_a_router_with_which_nothing_is_shared_any_more_is_forgotten_in_the_end() -> None:
+    one, two, _ = restarted_without_apps(partners.FORGET_S + 60.0)
+    for side, other in ((one, two), (two, one)):
+        assert c.Learn(other.router.public) in side.take(c.Learn)
+        assert not [key for key in side.kept if key.startswith(partners.KEPT)]
+
+
 def test_a_leaf_meets_routers_whose_service_is_public_and_stands_on_no_ring() -> None:
     core, other, leaf = Side(1, GROUPS[:1]), Side(2, GROUPS[:1]), Side(3, GROUPS[:1], mode="leaf")
     found = Sides(core, other, leaf)
