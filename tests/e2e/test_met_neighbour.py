@@ -162,6 +162,8 @@ async def scene(base: Path) -> AsyncIterator[Scene]:
 async def test_what_a_met_neighbour_may_not_do(tmp_path: Path) -> None:
     async with scene(tmp_path) as one:
         link = one.neighbour.link
+        await _fingerprints_that_never_agree(one)
+        await one.goes_on()
         await _groups_that_are_not_shared(one)
         await one.goes_on()
         await _meetings(one)
@@ -174,6 +176,18 @@ async def test_what_a_met_neighbour_may_not_do(tmp_path: Path) -> None:
         await _too_many_frames(one)
         await one.goes_on()
         assert not link.is_closed
+
+
+async def _fingerprints_that_never_agree(one: Scene) -> None:
+    """Each frame of the comparison that the core has begun is answered as if nothing were alike: it ends by its rounds.
+
+    The core then has something to say of other things only."""
+    me = one.neighbour
+    for _ in range(COMPARE_LIMITS.rounds_max):
+        asked = await me.said(Compare)
+        other = NEVER_THE_SAME[:-16] + os.urandom(16)  # the same answer again would be a duplicate
+        await me.say(encode_message(Compared(asked.t, asked.lo, asked.hi, other)))
+    await one.refused(encode_message(Compared(me.t, 0, UINT32_MAX, NEVER_THE_SAME)), "pubsub:meet-first")
 
 
 async def _groups_that_are_not_shared(one: Scene) -> None:
