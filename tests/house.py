@@ -21,9 +21,10 @@ _PURE = """
 """
 PURE = _PURE.split()
 NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
-_SERVICES = (  # the wire, its tables, the contract, the client, the command line's kit, private files, the rig; no more
+_SERVICES = (  # the wire, its tables, contract, client, the command line's kit, private files, rig, bench; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
-    r"|cli(\.(ask|command|exits|output|services))?|disk\.private_file|rig\.(node|process)|bench\.report))?"
+    r"|cli(\.(ask|command|conformance|exits|output|services))?|disk\.private_file|actors\.process"
+    r"|rig\.(node|process)|bench\.(goal|report)))?"
     r"|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from router.bench import scenarios, traffic, yardstick
+from router.bench.goal import bound, is_met
 from router.bench.noise import Noise, Spread, Watch, paired
 from router.bench.scenarios import Bench, Shape
 
@@ -32,11 +33,11 @@ class Goal(NamedTuple):
         """Whether the goal is met; a spread is judged by its worse end."""
         if isinstance(value, Spread):
             value = value.low if self.more else value.high
-        return value >= self.goal if self.more else value <= self.goal
+        return is_met(value, self.goal, more=self.more)
 
     @property
     def bound(self) -> str:
-        return f"{'at least' if self.more else 'at most'} {self.goal:g}"
+        return bound(self.goal, more=self.more)
 
 
 def _throughput(transport: str, shape: Shape, figure: str = "ratio_two_core") -> Callable[[Bench], Row]:

@@ -9,6 +9,7 @@ import click
 
 from router.cli.ask import ask
 from router.cli.command import invocation
+from router.cli.exits import Exit, Failure
 from router.settings.home import Home
 
 
@@ -50,11 +51,14 @@ def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) ->
     """Run the node of the chosen home with this service, as `router serve` does. `settings` override those in the
     configuration, which is not changed. A home that is created now contains them, and listens on its owner's socket
     only."""
+    from router.service import plugins
     from router.settings.config import load
     from router.settings.config_services import Resident, instances, service_name
     from router.settings.config_text import parse, text_of, toml_value
 
     if not invocation().chosen_home.holds_node:
+        for problem in plugins.load(module).judge(settings, service_name(module)):
+            raise Failure(Exit.USAGE, f"{problem.text}; nothing was made")
         resident = Resident(dict(settings), is_public=False)
         invocation().chosen_home.create("edge", (), {service_name(module): resident})
     home = invocation().home_to_write

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import trio
 from rich.console import Console
 
+from router.bench.goal import Goal, show, table
 from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, say_json
 from router.rig.process import RigFailed
-from services.capd.bench.goal import Goal
 from services.capd.bench.scenarios import SCENARIOS, Bench
 
 PART = "The CAPD pool"
+DIGITS = 2
 MESSAGES, MESSAGES_MIN = 1_000_000, 10_000
 
 
@@ -54,25 +53,12 @@ def bench(names: tuple[str, ...], messages: int, report: Path | None, as_json: b
         raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     if report:
         write_part(report, PART, "router capd bench --report", _lines(found))
-    if as_json:
-        say_json([_row(one) for one in found])
-    else:
-        columns(("FIGURE", "MEASURED", "GOAL", "MET"), [_cells(one) for one in found], "")
-
-
-def _row(one: Goal) -> dict[str, Any]:
-    return {"title": one.title, "value": one.value, "goal": one.bound, "met": one.met, "remark": one.remark}
-
-
-def _cells(one: Goal) -> tuple[str, str, str, str]:
-    met = "" if one.met is None else "yes" if one.met else "no"
-    return one.title, f"{one.value:.2f}" + (f" ({one.remark})" if one.remark else ""), one.bound, met
+    show(found, DIGITS, as_json=as_json)
 
 
 def _lines(found: list[Goal]) -> list[str]:
     return [
         "Ratios are of CPU time in one process, both sides in turns, the fastest round of several of each; several "
         "processes and latencies are measured by the clock.", "",
-        "| figure | measured | goal | met |", "|---|---|---|---|",
-        *(f"| {' | '.join(_cells(one))} |" for one in found),
+        *table(found, DIGITS),
     ]  # fmt: skip

@@ -6,21 +6,20 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from secrets import token_bytes
 
 import click
 import trio
 
 from router.cli.command import Command, Seconds, json_option
+from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
-from router.cli.output import note, say, say_json
-from services.capd.conform.probe import ANSWER_S, Probe, count
+from services.capd.conform.probe import ANSWER_S, Probe
 from services.capd.core.nexa.addresses import is_loopback
-from services.capd.core.nexa.conformance import Outcome
 from services.capd.core.nexa.envelope import MAGICS
 from services.capd.settings import PLACE
 
-_OK = {True: "ok", False: "WRONG", None: "left out"}
 CONNECT_S = 10.0
 
 
@@ -69,19 +68,5 @@ def conform(
     probe = Probe(
         connects, network, int(time.time()), token_bytes(16), only=only, is_harmful=is_harmful, answer_s=timeout
     )
-    if trio.run(_show_all, probe, as_json):
+    if trio.run(partial(show_all, probe.outcomes(), as_json=as_json)):
         raise SystemExit(Exit.FAILED)
-
-
-async def _show_all(probe: Probe, as_json: bool) -> int:
-    """Print each outcome as it comes, and return how many are wrong."""
-    found: list[Outcome] = []
-    async for outcome in probe.outcomes():
-        found.append(outcome)
-        if as_json:
-            say_json(outcome._asdict())
-        else:
-            say("\t".join([*outcome[:-1], _OK[outcome.ok]]))
-    right, wrong, left_out = count(found)
-    note(f"{len(found)} checks: {right} ok, {wrong} wrong, {left_out} left out")
-    return wrong

@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import click
 import trio
 from rich.console import Console
 
+from router.bench.goal import Goal, show, table
 from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, say_json
 from router.rig.process import RigFailed
-from services.dmq.bench.scenarios import SCENARIOS, Bench, Goal
+from services.dmq.bench.scenarios import SCENARIOS, Bench
 
 PART = "The DMQ node"
+DIGITS = 3
 
 
 @click.command(cls=Command)
@@ -52,19 +52,7 @@ def bench(names: tuple[str, ...], messages: int, live: int, report: Path | None,
         raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     if report:
         write_part(report, PART, "router dmq bench --report", _lines(found, messages))
-    if as_json:
-        say_json([_row(one) for one in found])
-    else:
-        columns(("FIGURE", "MEASURED", "GOAL", "MET"), [_cells(one) for one in found], "")
-
-
-def _row(one: Goal) -> dict[str, Any]:
-    return {"title": one.title, "value": one.value, "goal": one.bound, "met": one.met, "remark": one.remark}
-
-
-def _cells(one: Goal) -> tuple[str, str, str, str]:
-    met = "" if one.met is None else "yes" if one.met else "no"
-    return one.title, f"{one.value:.3f}" + (f" ({one.remark})" if one.remark else ""), one.bound, met
+    show(found, DIGITS, as_json=as_json)
 
 
 def _lines(found: list[Goal], messages: int) -> list[str]:
@@ -72,6 +60,5 @@ def _lines(found: list[Goal], messages: int) -> list[str]:
         f"Ratios are of CPU time: bare PyNaCl verification of both signatures of a message, by what a node takes for "
         f"it in all its processes, synced and with its log, while a consumer reads; the middle of three runs of "
         f"{messages:,} messages of 1,150 bytes.", "",
-        "| figure | measured | goal | met |", "|---|---|---|---|",
-        *(f"| {' | '.join(_cells(one))} |" for one in found),
+        *table(found, DIGITS),
     ]  # fmt: skip

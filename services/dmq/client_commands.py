@@ -15,6 +15,7 @@ from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
 from router.core.wire.codec import Malformed
+from router.core.wire.text import counted
 from services.dmq.client.connection import (
     Answer,
     Connection,
@@ -87,7 +88,7 @@ def watch(
     """
     shown = _run(_watch, socket, network.magic, revision, count, timeout, as_json)
     if count is not None and shown < count:
-        raise Failure(Exit.TIMED_OUT, f"{shown} of {count} messages came within {timeout:g} s")
+        raise Failure(Exit.TIMED_OUT, f"{shown} of {counted(count, 'message')} came within {timeout:g} s")
 
 
 def _run(function: Any, *arguments: Any) -> Any:

@@ -75,6 +75,13 @@ def socket_option(command: Function) -> Function:
     )(command)  # fmt: skip
 
 
+def home_socket_option(command: Function) -> Function:
+    return click.option(
+        "--socket", type=click.Path(path_type=Path), envvar="DMQ_NODE_SOCKET_PATH", metavar="PATH",
+        help="The node's socket for clients. Default: DMQ_NODE_SOCKET_PATH, else that of this home's node.",
+    )(command)  # fmt: skip
+
+
 def genesis_option(command: Function) -> Function:
     return click.option(
         "--genesis", type=click.Path(path_type=Path), metavar="FILE",

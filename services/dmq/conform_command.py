@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any
 
 import click
 import trio
 
 from router.cli.command import Command, Seconds, json_option
+from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
-from router.cli.output import note, say, say_json
+from router.cli.output import note
 from services.dmq import key_files
-from services.dmq.client.connection import Unreachable
+from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import chain_of, genesis_option, network_option, revision_option
 from services.dmq.conform.as_node import AsNode, ListensAlready, listening
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import ChainTime
-from services.dmq.core.conformance import Outcome
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.envelope import BadEnvelope
 from services.dmq.core.networks import Terms
@@ -29,7 +28,6 @@ from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
 
 SCHEME = "unix://"
-_OK = {True: "ok", False: "WRONG", None: "left out"}
 
 
 @click.command(cls=Command)
@@ -95,10 +93,12 @@ def conform(
         if as_node is not None:
             wrong = trio.run(_play, AsNode(trial, chain), as_node, connections, as_json)
         else:
-            outcomes = Probe(_path(url or ""), trial, ProbeLimits(timeout, silence), only).outcomes()
-            wrong = trio.run(_show_all, outcomes, as_json)
+            limits = ProbeLimits(timeout, silence)
+            wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
     except Unreachable as error:
         raise Failure(Exit.NO_NODE, str(error)) from None
+    except OtherNetwork as error:
+        raise Failure(Exit.REFUSED, str(error)) from None
     except ListensAlready as error:
         raise Failure(Exit.FAILED, str(error)) from None
     if wrong:
@@ -139,23 +139,16 @@ async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> in
     """Play a node for that many connections, and return how many outcomes are wrong."""
     async with listening(path) as listener:
         note(f"listening on {path}; Ctrl-C ends")
-        return await _show_all(node.outcomes(listener, connections), as_json)
+        return await show_all(node.outcomes(listener, connections), as_json=as_json)
 
 
-async def _show_all(outcomes: AsyncIterator[Outcome], as_json: bool) -> int:
-    """Print each outcome as it comes, and return how many are wrong."""
-    found = []
-    async for outcome in outcomes:
-        _show(outcome, as_json)
-        found.append(outcome.ok)
-    wrong, left_out = found.count(False), found.count(None)
-    note(f"{len(found)} checks: {found.count(True)} ok, {wrong} wrong, {left_out} left out")
-    return wrong
-
-
-def _show(outcome: Outcome, as_json: bool) -> None:
-    if as_json:
-        say_json(outcome._asdict())
-        return
-    cells: list[Any] = [*outcome[:-1], _OK[outcome.ok]]
-    say("\t".join(cells))
+async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str, ...], *, as_json: bool) -> int:
+    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` before all checks."""
+    try:
+        async with connect(path, trial.magic, trial.revision, ClientLimits(handshake_s=limits.answer_s)):
+            pass
+    except (Unreachable, OtherNetwork):
+        raise
+    except DmqError:
+        pass  # the checks tell what is wrong with its handshake
+    return await show_all(Probe(path, trial, limits, only).outcomes(), as_json=as_json)

@@ -20,15 +20,16 @@ from services.dmq.command_options import (
     chain_of,
     genesis_option,
     home_network_option,
+    home_socket_option,
     read_file,
     revision_option,
-    socket_option,
 )
 from services.dmq.core.diagnosis import Facts, Finding, findings
 from services.dmq.core.networks import Terms, name_of, network_of
 from services.dmq.core.revision import Revision
 from services.dmq.core.stake import STAKE_BYTES_MAX
 from services.dmq.node_commands import name_option
+from services.dmq.settings import Settings
 
 MAINNET = "mainnet"
 REPLIES_MAX = 1000
@@ -38,7 +39,7 @@ _MARKS = {True: "ok", False: "WRONG", None: "-"}
 
 
 @click.command(cls=Command)
-@socket_option
+@home_socket_option
 @click.option(
     "--stake",
     type=click.Path(path_type=Path),
@@ -51,7 +52,7 @@ _MARKS = {True: "ok", False: "WRONG", None: "-"}
 @genesis_option
 @json_option
 def doctor(
-    socket: Path, stake: Path | None, name: str, revision: Revision, network: Terms | None, genesis: Path | None,
+    socket: Path | None, stake: Path | None, name: str, revision: Revision, network: Terms | None, genesis: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Check a node: clock, socket, network, genesis, stake, certificates, consumers.
@@ -62,6 +63,8 @@ def doctor(
     status = _status(name)
     if network is None:
         network = _network_of_home(name, status)
+    if socket is None:
+        socket = _socket_of_home(name)
     silence, refusal, messages = trio.run(_asked, socket, network.magic, revision)
     facts = Facts(
         str(socket), _mode(socket), silence, refusal, messages, status, _clock(),
@@ -109,6 +112,18 @@ def _network_of_home(name: str, status: Any) -> Terms:
         return network_of(str(written_settings(invocation().chosen_home, name).get("network", MAINNET)))
     except ValueError:  # `config check` says what is wrong with it
         return network_of(MAINNET)
+
+
+def _socket_of_home(name: str) -> Path:
+    """Return the socket of the home's DMQ service, as it is configured."""
+    home = invocation().chosen_home
+    if not home.holds_node:
+        said = f"there is no node in the home {home.path}, so its socket is not known"
+        raise Failure(Exit.USAGE, f"{said}; name the node's socket with --socket, or its home with --home")
+    url = str(written_settings(home, name).get("local_socket", Settings().local_socket))
+    if not url.startswith("unix:"):
+        raise Failure(Exit.USAGE, f"local_socket of the service {name} is {url!r}, no socket; name it with --socket")
+    return home.path / url.removeprefix("unix:").partition("?")[0]
 
 
 def _clock() -> Any:

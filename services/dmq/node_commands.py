@@ -11,6 +11,7 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.output import columns, count_text, facts, say, say_json, size_text
 from router.cli.services import ask_service
+from router.core.wire.text import counted
 
 NAME = "dmq"
 name_option = click.option("--name", default=NAME, help="The service's name, if there are several.")
@@ -28,9 +29,9 @@ def status(name: str, as_json: bool) -> None:
     mempool, stake = found["mempool"], found["stake"]
     rejected = ", ".join(f"{count} {word}" for word, count in found["rejected"].items()) or "none"
     facts([
-        ("mempool", f"{mempool['messages']} messages, {size_text(mempool['bytes'])}"),
+        ("mempool", f"{counted(mempool['messages'], 'message')}, {size_text(mempool['bytes'])}"),
         ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
-        ("clients", f"{found['clients']['connected']}; {found['clients']['broken_off']} were closed by the node"),
+        ("clients", f"{found['clients']['connected']}; the node has closed {found['clients']['broken_off']}"),
         *(("", f"{count}: {cause}") for cause, count in found["clients"]["causes"].items()),
     ])  # fmt: skip
     rows = [
@@ -45,7 +46,7 @@ def _stake(stake: dict[str, Any]) -> str:
         return stake["problem"] or "none: every message is refused until there is one"
     of_epoch = "" if stake["is_of_epoch"] else ", of another epoch"
     problem = f"; {stake['problem']}" if stake["problem"] else ""
-    return f"{count_text(stake['pools'], 'pool')}, {stake['age_s']:.0f} s old{of_epoch}{problem}"
+    return f"{counted(stake['pools'], 'pool')}, {stake['age_s']:.0f} s old{of_epoch}{problem}"
 
 
 @click.command(cls=Command)
@@ -80,7 +81,7 @@ def again(consumer: str, id: str, name: str, as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        say("\n".join(found["again"]) or "nothing of that was set aside")
+        say("\n".join(found["again"]) or "nothing is set aside for it")
 
 
 def _time(wall_s: int) -> str:

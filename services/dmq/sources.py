@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from .core.chain_time import GENESIS_BYTES_MAX, read_genesis
+from .core.chain_time import GENESIS_BYTES_MAX, BadGenesis, read_genesis
 from .core.stake import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake
 
 COMMAND_S_MAX = 600.0
@@ -76,8 +76,12 @@ def stake_command(argument: bytes) -> bytes:
 def genesis(argument: bytes) -> bytes:
     """Return the constants of the genesis file of this path."""
     path = argument.decode()
-    with Path(path).open("rb") as file:
-        return msgspec.msgpack.encode(astuple(read_genesis(file.read(GENESIS_BYTES_MAX + 1))))
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(GENESIS_BYTES_MAX + 1)
+    except OSError as error:
+        raise BadGenesis(f"it cannot be read: {error.strerror}; see to it") from None
+    return msgspec.msgpack.encode(astuple(read_genesis(data)))
 
 
 def _begun(words: tuple[str, ...]) -> _Running:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import tempfile
 import time
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from router.actors.process import program
+from router.bench.goal import Goal
 from router.client.node import connect
 from router.rig.process import HANG_S, Process, RigFailed, run_command, until
 from router.service.state import Batch, State
 from services.capd.bench.flood import NETWORK
-from services.capd.bench.goal import Goal
 from services.capd.bench.pools import DATA_BYTES, HALF_BYTES, KEY_BYTES, first_half
 from services.capd.core import rows
 from services.capd.core.lives import Life
@@ -26,11 +26,6 @@ MESSAGES_PER_S, QUERIES_PER_S = 2_000, 200
 RATE, PAIR_MESSAGES = 200, 2_000
 BATCH = 20_000
 GROUP = "bench"
-
-
-def program(module: str, *arguments: object) -> list[str]:
-    """Return the command that runs a module in this Python."""
-    return [sys.executable, "-P", "-m", module, *map(str, arguments)]
 
 
 def fill(path: Path, count: int) -> None:
@@ -57,7 +52,9 @@ class Node:
     def __init__(self, base: Path, count: int) -> None:
         self.home, self._base, self._count = base / "home", base, count
         self.place = f"127.0.0.1:{_free_port()}"
-        self.process = Process("the node", program("router", "--home", self.home, "serve", "--json"), base / "stderr")
+        self.process = Process(
+            "the node", program("router", "--home", str(self.home), "serve", "--json"), base / "stderr"
+        )
 
     async def start(self) -> None:
         """Make the home with its full pool, and return when the pool answers."""
@@ -73,7 +70,7 @@ class Node:
         await self._run("group", "new", GROUP)
 
     async def _run(self, *arguments: str) -> None:
-        made = await run_command(program("router", "--home", self.home, *arguments))
+        made = await run_command(program("router", "--home", str(self.home), *arguments))
         if made.code:
             raise RigFailed(f"`router {' '.join(arguments)}` has failed: {made.stderr}")
 
@@ -83,8 +80,8 @@ class Node:
         return "error" not in found
 
     async def p50_ms(self) -> float:
-        words = self.home, GROUP, PAIR_MESSAGES, RATE
-        pair = Process("the pair", program("services.capd.bench.pair", *words), self._base / "pair.stderr")
+        words = str(self.home), GROUP, str(PAIR_MESSAGES), str(RATE)
+        pair = Process("the pair", program("router.bench.beside", *words), self._base / "pair.stderr")
         return float((await _result(pair))["p50_ms"])
 
 
@@ -116,7 +113,7 @@ async def beside(count: int) -> list[Goal]:
         try:
             await node.start()
             quiet = await node.p50_ms()
-            words = node.place, MESSAGES_PER_S, QUERIES_PER_S
+            words = node.place, str(MESSAGES_PER_S), str(QUERIES_PER_S)
             flood = Process("the flood", program("services.capd.bench.flood", *words), Path(base) / "flood.stderr")
             await flood.start()
             await flood.tell("")

@@ -5,7 +5,6 @@ Both sides of a ratio are measured in turns, by the CPU time of this process, an
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,11 +15,12 @@ from typing import Any
 
 import trio
 
+from router.actors.process import program
+from router.bench.goal import Goal
 from router.core.wire.crypto import PublicKey
 from router.rig.process import run_command
 from services.capd.bench import plain_codec
 from services.capd.bench.beside import beside as flooded
-from services.capd.bench.goal import Goal
 from services.capd.bench.pools import DATA_BYTES, NOW_S, OFFER, first_half, full_pool, newcomers
 from services.capd.core.message import CapdMessage, is_met, read_with_id
 from services.capd.core.pattern import KEY_BYTES, Pattern
@@ -285,7 +285,7 @@ async def _rate(count: int) -> float:
 
 async def resident(bench: Bench) -> Rows:
     bench.say(f"filling a pool with {bench.messages:,} messages in a process of its own")
-    command = [sys.executable, "-P", "-m", "services.capd.bench.resident", str(bench.messages)]
+    command = program("services.capd.bench.resident", str(bench.messages))
     found = (await run_command(command)).json
     counted, taken = found["counted"], found["taken"]
     title = f"Memory of a pool of {bench.messages:,} messages of {DATA_BYTES} bytes: share of its counted bytes"

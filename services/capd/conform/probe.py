@@ -9,9 +9,10 @@ from typing import Protocol
 
 import trio
 
+from router.cli.conformance import Outcome
 from router.core.wire.codec import Malformed
 from services.capd.core.nexa.commands import GetInfo, Info
-from services.capd.core.nexa.conformance import CLOSED, CONNECTED, OPEN, SILENT, Check, Outcome, described, in_words
+from services.capd.core.nexa.conformance import CLOSED, CONNECTED, OPEN, SILENT, Check, described, in_words
 from services.capd.core.nexa.conformance_checks import Trial, checks
 from services.capd.core.nexa.envelope import Packet, Unpacker
 from services.capd.core.nexa.greeting import EXTVERSION
@@ -167,9 +168,3 @@ class Probe:
             while (await node.next(self._answer_s)).command != wanted:
                 pass
             await node.send(packet_of(answer).encoded(trial.magic))
-
-
-def count(found: list[Outcome]) -> tuple[int, int, int]:
-    """Return how many are right, wrong, and left out."""
-    oks = [one.ok for one in found]
-    return oks.count(True), oks.count(False), oks.count(None)

@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 import router
+from router.actors.process import program
 from router.client.node import connect
 from router.core.wire.text import key_text
 from router.rig.node import NodeProcess, address_of
@@ -25,7 +26,7 @@ from services.capd.core.limits import Standing
 from services.capd.core.nexa.commands import GetMsg, Inv, MessagesReply, Msg, Query
 from services.capd.core.nexa.own_commands import Rescind
 from services.capd.core.pattern import Pattern
-from services.capd.demo.wallet import OFFER, OFFERS, program
+from services.capd.demo.wallet import OFFER, OFFERS
 from services.capd.nexa_client import NexaClient, nexa_client
 
 NETWORK = "regtest"

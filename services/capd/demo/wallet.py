@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 import router
+from router.actors.process import program
 from router.rig.process import RigFailed, run_command
 from services.capd.client import PoolClient, pool_of
 from services.capd.core import messages as m
@@ -31,11 +32,6 @@ ID_BYTES, LENGTH_BYTES = 16, 2
 LIFE_S, RELAY_S = 600, 500
 ALICE, BOB = "alice", "bob"
 AGREED, DONE = "agreed", "done"
-
-
-def program(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module in this Python."""
-    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def report(**values: Any) -> None:

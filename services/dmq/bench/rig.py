@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,16 +10,12 @@ from typing import Any
 
 import trio
 
+from router.actors.process import program
 from router.client.node import connect
 from router.rig.process import HANG_S, Process, RigFailed, until
 from services.dmq.bench import traffic
 
 LOGGED, UNLOGGED = "router", "services.dmq.bench.unlogged"
-
-
-def program(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module in this Python."""
-    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 class Node(Process):

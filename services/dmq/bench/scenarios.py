@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
 
+from router.actors.process import program
+from router.bench.goal import Goal
 from router.rig.process import RigFailed, run_command
 from services.dmq.bench import traffic, yardstick
-from services.dmq.bench.rig import LOGGED, UNLOGGED, Node, program
+from services.dmq.bench.rig import LOGGED, UNLOGGED, Node
 from services.dmq.bench.traffic import Pools
 from services.dmq.bench.yardstick import Yardstick
 
@@ -29,28 +30,6 @@ TIMES = 3
 LIVE_POOLS = 1550
 NO_PACE = ("--min-sig-delay", "0.000001s")
 RATE, PAIR_MESSAGES, WRONG_PER_S = 200, 2000, 1000
-
-Row = dict[str, Any]
-
-
-class Goal(NamedTuple):
-    """A figure, its goal, and whether more is better."""
-
-    title: str
-    value: float
-    goal: float | None = None
-    more: bool = True
-    remark: str = ""
-
-    @property
-    def met(self) -> bool | None:
-        if self.goal is None:
-            return None
-        return self.value >= self.goal if self.more else self.value <= self.goal
-
-    @property
-    def bound(self) -> str:
-        return "" if self.goal is None else f"{'at least' if self.more else 'at most'} {self.goal:g}"
 
 
 @dataclass
@@ -208,7 +187,7 @@ async def beside(bench: Bench) -> list[Goal]:
 
 
 async def _p50_ms(node: Node) -> float:
-    pair = node.process("services.dmq.bench.pair", str(node.home), "bench", str(PAIR_MESSAGES), str(RATE))
+    pair = node.process("router.bench.beside", str(node.home), "bench", str(PAIR_MESSAGES), str(RATE))
     await pair.start()
     await pair.go()
     return float((await pair.result())["p50_ms"])

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from nacl.signing import VerifyKey
 
+from router.actors.process import program
 from services.dmq.bench import traffic
-from services.dmq.bench.rig import program
 from services.dmq.core.admission import AT_ONCE_MAX
 from services.dmq.core.authentication import Authentication, Moment, Topic
 from services.dmq.core.chain_time import NETWORKS

@@ -40,6 +40,10 @@ class HandshakeRefused(DmqError):
     """The node does not speak our version, or is of another network."""
 
 
+class OtherNetwork(HandshakeRefused):
+    """The node is of another network."""
+
+
 class Broken(DmqError):
     """The node closed the connection, or sent bytes that the protocol does not allow."""
 
@@ -174,7 +178,10 @@ async def connect(
     async with _connected(Path(path), revision, limits or ClientLimits()) as connection:
         answer = await connection.shake_hands(magic)
         if not isinstance(answer, handshake.MsgAcceptVersion):
-            raise HandshakeRefused(f"the node at {path} refused: {_refusal(answer)}")
+            kind = HandshakeRefused
+            if isinstance(answer, handshake.MsgRefuse) and isinstance(answer.reason, handshake.Refused):
+                kind = OtherNetwork
+            raise kind(f"the node at {path} refused: {_refusal(answer)}")
         yield connection
 
 

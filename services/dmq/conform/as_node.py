@@ -15,12 +15,13 @@ from typing import Any
 
 import trio
 
+from router.cli.conformance import Outcome
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed
 from services.dmq.core import handshake, notification, submission
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import ChainTime
-from services.dmq.core.conformance import NOT_AS_WRITTEN, Outcome, described, pieces, said
+from services.dmq.core.conformance import NOT_AS_WRITTEN, described, pieces, said
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.submission import MsgAcceptMessage, MsgRejectMessage, RejectKind
 from services.dmq.core.trial_messages import BODY

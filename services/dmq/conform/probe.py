@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import trio
 
+from router.cli.conformance import Outcome
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed
 from services.dmq.client.connection import Unreachable
 from services.dmq.core import handshake, notification, submission
-from services.dmq.core.conformance import CLOSED, Begin, Check, Outcome, described, in_words, messages_in, said
+from services.dmq.core.conformance import CLOSED, Begin, Check, described, in_words, messages_in, said
 from services.dmq.core.conformance_checks import (
     Trial,
     accepted,

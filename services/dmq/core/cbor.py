@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.core.wire.codec import CutShort, Malformed, TooLarge, head
+from router.core.wire.text import counted
 
 UINT, OCTETS, TEXT, ARRAY, MAP, SIMPLE = 0, 2, 3, 4, 5, 7
 INDEFINITE = -1
@@ -65,7 +66,7 @@ class Reader:
         length = self._head(OCTETS, name)
         if not least <= length <= (least if most is None else most):
             wanted = f"{least}" if most is None else f"{least} to {most}"
-            raise Malformed(f"{name} has {length} bytes instead of {wanted}")
+            raise Malformed(f"{name} has {counted(length, 'byte')} instead of {wanted}")
         return self._content(length)
 
     def text(self, name: str, bytes_max: int) -> str:
@@ -90,7 +91,7 @@ class Reader:
         length = self._head(ARRAY, name)
         if length not in lengths:
             wanted = " or ".join(map(str, lengths))
-            raise Malformed(f"{name} has {length} items instead of {wanted}")
+            raise Malformed(f"{name} has {counted(length, 'item')} instead of {wanted}")
         return length
 
     def items(self, name: str, most: int) -> Iterator[int]:
@@ -124,7 +125,8 @@ class Reader:
     def finish(self, name: str) -> None:
         """Check that no bytes follow."""
         if self.at != len(self.data):
-            raise Malformed(f"{len(self.data) - self.at} bytes follow {name}")
+            rest = len(self.data) - self.at
+            raise Malformed(f"{counted(rest, 'byte follows', 'bytes follow')} {name}, which ends at byte {self.at}")
 
     def _head(self, kind: int, name: str) -> int:
         found, argument, end = read_head(self.data, self.at)

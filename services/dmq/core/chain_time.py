@@ -54,26 +54,29 @@ def read_genesis(data: bytes) -> ChainTime:
     The anchors of the public networks are known by their magic; any other network is taken to begin with Shelley.
     """
     if len(data) > GENESIS_BYTES_MAX:
-        raise BadGenesis(
-            f"the genesis file is longer than {GENESIS_BYTES_MAX} bytes; name the network's Shelley genesis"
-        )
+        raise _bad(f"it is longer than {GENESIS_BYTES_MAX} bytes")
     try:
         found = json.loads(data)
-        known = _BY_CARDANO_MAGIC.get(_positive(found, "networkMagic"))
-        begins = datetime.fromisoformat(found["systemStart"])
-        slot_s = float(found["slotLength"])
+    except (ValueError, RecursionError):
+        raise _bad("it is no JSON, or not all of it") from None
+    known = _BY_CARDANO_MAGIC.get(_positive(found, "networkMagic"))
+    rest = [_positive(found, key) for key in ("slotsPerKESPeriod", "epochLength", "maxKESEvolutions")]
+    try:
+        begins, slot_s = datetime.fromisoformat(found["systemStart"]), float(found["slotLength"])
         anchor = (known.anchor_slot, known.anchor_s) if known else (0, begins.timestamp())
-        rest = [_positive(found, key) for key in ("slotsPerKESPeriod", "epochLength", "maxKESEvolutions")]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        cause = f"{type(error).__name__}: {error}"[:120]
-        raise BadGenesis(f"this is no Shelley genesis ({cause}); name the network's shelley-genesis.json") from None
+    except (KeyError, ValueError, TypeError, OverflowError):
+        raise _bad("systemStart is no time, or slotLength no number") from None
     if begins.tzinfo is None or not 0 < slot_s < 1e6:
-        raise BadGenesis("systemStart lacks its time zone, or slotLength is out of range; take the file as published")
+        raise _bad("systemStart lacks its time zone, or slotLength is out of range")
     return ChainTime(*anchor, slot_s, *rest)
 
 
 def _positive(found: Any, key: str) -> int:
-    number = found[key]
+    number = found.get(key) if isinstance(found, dict) else None
     if type(number) is not int or not 0 < number < 1 << 53:
-        raise ValueError(f"{key} is no positive number")
+        raise _bad(f"{key} is no positive number")
     return number
+
+
+def _bad(what: str) -> BadGenesis:
+    return BadGenesis(f"this is no Shelley genesis: {what}; name the network's shelley-genesis.json, as published")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed, decode
@@ -72,17 +72,6 @@ class Check:
         found = sorted(got[: len(got) - len(end)], key=_protocol)
         wanted = sorted(self.expected, key=lambda one: _protocol(one[0]))
         return len(found) == len(wanted) and all(one in choice for one, choice in zip(found, wanted, strict=True))
-
-
-class Outcome(NamedTuple):
-    """The result of a check. `ok` is None if it was left out, for the reason in `got`."""
-
-    check: str
-    state: str
-    sent: str
-    expected: str
-    got: str
-    ok: bool | None
 
 
 def described(number: int, wire: bytes, revision: Revision) -> str:

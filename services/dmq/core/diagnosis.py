@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from router.core.wire.codec import Malformed
+from router.core.wire.text import counted
 
 from .chain_time import ChainTime
 from .revision import Revision
@@ -118,7 +119,7 @@ def _genesis(messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> 
     away = [one for one in periods if abs(one - here) > CLOCK_PERIODS]
     if 2 * len(away) <= len(periods):
         return Finding("genesis", True, f"KES period {here}, as most signers have it")
-    text = f"KES period {here} by clock and genesis, and {away[0]} of {len(away)} of {len(periods)} messages"
+    text = f"KES period {here} by clock and genesis, and {away[0]} of {len(away)} of {counted(len(periods), 'message')}"
     return Finding("genesis", False, text, "set the clock, and name the network's own Shelley genesis")
 
 
@@ -134,14 +135,14 @@ def _stake(facts: Facts, chain: ChainTime, wall_s: float) -> Finding:
     found = facts.status["stake"]
     if found["age_s"] is None:
         return Finding("stake", False, found["problem"] or "there is none: every message is refused", _ASK)
-    text = f"{found['pools']} pools, {found['age_s']:.0f} s old"
+    text = f"{counted(found['pools'], 'pool')}, {found['age_s']:.0f} s old"
     ok = bool(found["is_of_epoch"]) and not found["problem"]
     more = found["problem"] or ("" if found["is_of_epoch"] else "of another epoch")
     return Finding("stake", ok, f"{text}; {more}" if more else text, "" if ok else _ASK)
 
 
 def _age_of(stake: StakeSet, chain: ChainTime, wall_s: float) -> Finding:
-    text = f"{len(stake.pools)} pools, {stake.age_s(wall_s):.0f} s old"
+    text = f"{counted(len(stake.pools), 'pool')}, {stake.age_s(wall_s):.0f} s old"
     if stake.is_of_epoch(wall_s, chain):
         return Finding("stake", True, text)
     return Finding("stake", False, f"{text}; of another epoch", _ASK)
@@ -158,10 +159,12 @@ def _certificates(messages: list[SignedMessage], chain: ChainTime, wall_s: float
     ending = sorted((left, pool) for pool, left in latest.items() if left <= ENDING_PERIODS)
     if not ending:
         return Finding(
-            "certificates", True, f"of {len(latest)} pools; the first ends in {min(latest.values())} periods"
+            "certificates",
+            True,
+            f"of {counted(len(latest), 'pool')}; the first ends in {counted(min(latest.values()), 'period')}",
         )
     named = ", ".join(f"{pool} in {max(left, 0)}" for left, pool in ending[:NAMED_MAX])
-    text = f"{len(ending)} of {len(latest)} end within {ENDING_PERIODS} KES periods: {named}"
+    text = f"{len(ending)} of {len(latest)} {'ends' if len(ending) == 1 else 'end'} within {ENDING_PERIODS} KES periods: {named}"
     return Finding("certificates", False, text, "tell the pools: a new KES key and certificate are needed")
 
 

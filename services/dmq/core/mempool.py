@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, NamedTuple
 
+from router.core.wire.text import counted
+
 from .authentication import Moment
 from .certificate import PoolId
 from .fault import Fault, Rejected
@@ -99,9 +101,9 @@ class Mempool:
         limits, size = self._limits, len(message.wire)
         share = self._shares.get(message.certificate.pool) or _Share(message.certificate.pool)
         if (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
-            return Rejected(Fault.PACE_FULL, f"{waiting} wait")
+            return Rejected(Fault.PACE_FULL, counted(waiting, "waits", "wait"))
         if share.messages >= limits.pool_messages_max or share.bytes + size > limits.pool_bytes_max:
-            return Rejected(Fault.POOL_FULL, f"{share.messages} messages, {share.bytes} bytes")
+            return Rejected(Fault.POOL_FULL, f"{counted(share.messages, 'message')}, {share.bytes} bytes")
         if len(self) >= limits.messages_max or self.bytes + size > limits.bytes_max:
             return Rejected(Fault.MEMPOOL_FULL, f"{len(self)} messages, {self.bytes} bytes")
         return None

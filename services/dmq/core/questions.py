@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Any
@@ -19,6 +20,7 @@ PAGE_MAX = 200
 CAUSES_SHOWN = 5
 """Most causes for which clients were closed that `status` names, the most frequent first."""
 STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
+_ID = "[0-9a-fA-F]{1,128}"
 _KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
 
 
@@ -46,6 +48,8 @@ class Questions:
                 value = self.status(now)
             case "mempool", [] | [_]:
                 value = self._mempool(words)
+            case "again", [_, own_id] if not re.fullmatch(_ID, own_id):
+                value = {"error": f'"{own_id[:40]}" is no id of a message, nor how one begins: it has hex digits alone'}
             case "again", [name, *ids] if name in self._holdings.cursors and len(ids) < 2:
                 value = yield from self._again(name, ids)
             case "again", [name, *_] if name not in self._holdings.cursors:
@@ -92,6 +96,9 @@ class Questions:
             if row is not None and row.id.hex().startswith(ids[0].lower() if ids else ""):
                 yield from self._consumers.give_again(name, row.number)
                 given.append(row.id.hex())
+        if ids and not given:
+            said = f"no message whose id begins with {ids[0][:40]} is set aside for {name}"
+            return {"error": f"{said}; `router dmq status` shows how many are"}
         return {"again": given}
 
     def _mempool(self, words: list[str]) -> dict[str, Any]:

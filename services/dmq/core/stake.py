@@ -8,8 +8,11 @@ The file names no epoch, which follows from its age and the network's constants.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from router.core.wire.text import counted
 
 from .certificate import POOL_ID_BYTES, PoolId
 from .chain_time import ChainTime
@@ -47,24 +50,43 @@ def read_stake(data: bytes, at_s: float) -> StakeSet:
     """Return the snapshot that was made at `at_s`; raise `BadStake` if any part of it is not one."""
     if len(data) > STAKE_BYTES_MAX:
         raise BadStake(f"the stake file is longer than {STAKE_BYTES_MAX} bytes; {_REMEDY}")
+    pools = _pools(data)
+    if not 0 < len(pools) <= POOLS_MAX:
+        raise _bad(f"names {counted(len(pools), 'pool')}, and 1 to {POOLS_MAX} are taken")
+    return StakeSet({_pool(name): _lovelace(name, stake) for name, stake in pools.items()}, at_s)
+
+
+def _pools(data: bytes) -> dict[str, object]:
+    """Return the pools of the snapshot as they stand there."""
     try:
-        pools = json.loads(data)["pools"]
-        found = {_pool(name): _lovelace(stake["stakeSet"]) for name, stake in pools.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        cause = f"{type(error).__name__}: {error}"[:120]
-        raise BadStake(f"the stake file is not whole, or no stake snapshot ({cause}); {_REMEDY}") from None
-    if not found or len(found) > POOLS_MAX:
-        raise BadStake(f"the stake file names {len(found)} pools; 1 to {POOLS_MAX} are taken; {_REMEDY}")
-    return StakeSet(found, at_s)
+        found = json.loads(data)
+    except UnicodeDecodeError as error:
+        raise _bad(f"is no text: byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+            raise _bad(f"ends in the middle, after {counted(len(data), 'byte')}") from None
+        raise _bad(f"is no JSON: line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise _bad("is nested too deeply") from None
+    pools = found.get("pools") if isinstance(found, dict) else None
+    if not isinstance(pools, dict):
+        raise _bad('has no object "pools"')
+    return pools
+
+
+def _bad(what: str) -> BadStake:
+    return BadStake(f"the stake file {what}; {_REMEDY}")
 
 
 def _pool(name: str) -> PoolId:
-    if len(name) != 2 * POOL_ID_BYTES:
-        raise ValueError(f"{name[:60]!r} is no pool id of {2 * POOL_ID_BYTES} hex digits")
+    if not re.fullmatch(f"[0-9a-fA-F]{{{2 * POOL_ID_BYTES}}}", name):
+        raise _bad(f'names "{name[:60]}", which is no pool id of {2 * POOL_ID_BYTES} hex digits')
     return PoolId(bytes.fromhex(name))
 
 
-def _lovelace(stake: object) -> int:
+def _lovelace(name: str, pool: object) -> int:
+    stake = pool.get("stakeSet") if isinstance(pool, dict) else None
     if type(stake) is not int or not 0 <= stake <= LOVELACE_MAX:
-        raise ValueError(f"{stake!r:.40} is no number of lovelace")
+        said = "has no number" if stake is None else f"has {stake!r:.40}, which is no number"
+        raise _bad(f"{said} of lovelace as stakeSet of pool {name[:16]}…")
     return stake

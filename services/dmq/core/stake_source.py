@@ -87,7 +87,7 @@ class StakeSource:
         """Take a read's result; raise `BadSource` for a genesis that could not be read."""
         if heard.tag == GENESIS:
             if heard.error:
-                raise BadSource(f"the genesis {self._sources.genesis} cannot be used: {heard.error}")
+                raise BadSource(f"the genesis {self._sources.genesis}: {heard.error.removeprefix('BadGenesis: ')}")
             self._awaits_genesis = False
             authentication = self._holdings.authentication
             authentication.topic = replace(authentication.topic, chain=ChainTime(*_CHAIN.decode(heard.result)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 import trio
 
+from router.actors.process import program
 from router.client.node import connect
 from router.rig.process import Process, RigFailed, run_command, until
 from services.dmq.core.handshake import MAGICS
@@ -21,11 +21,6 @@ from services.dmq.demo.script import Script
 
 NETWORK = "preview"
 CONSUMERS = ("first", "second")
-
-
-def program(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module in this Python."""
-    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @dataclass(slots=True)

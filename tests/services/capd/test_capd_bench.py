@@ -7,8 +7,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from router.bench.goal import Goal
 from router.cli import main
-from services.capd.bench.goal import Goal
 
 
 def test_a_row_of_each_figure_beside_its_goal(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from router.core.wire.codec import Malformed
 from services.capd.core.message import CapdMessage
@@ -56,17 +55,6 @@ class Check:
         found = sorted(got, key=_is_announced)
         wanted.sort(key=lambda one: _is_announced(one[0]))
         return len(found) == len(wanted) and all(one in choice for one, choice in zip(found, wanted, strict=True))
-
-
-class Outcome(NamedTuple):
-    """The result of a check. `ok` is None if it was left out, for the reason in `got`."""
-
-    check: str
-    state: str
-    sent: str
-    expected: str
-    got: str
-    ok: bool | None
 
 
 def in_words(parts: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ from rigs.nexa_node import NexaNode
 from rigs.patience import HANG_S
 
 from router.cli import main
+from router.cli.conformance import Outcome
 from services.capd.conform.probe import Connects, Probe
-from services.capd.core.nexa.conformance import Outcome
 
 HASTY_S = 0.05
 """Patience with a fault that only silence shows, for which the checker would wait in vain."""

@@ -13,13 +13,14 @@ from rigs.patience import HANG_S
 from rigs.plain_dmq_node import MAGIC
 from samples.dmq import POOLS, START_PERIOD, Pool
 
+from router.cli.conformance import Outcome
 from services.dmq.client.connection import connect
 from services.dmq.conform.as_node import ANSWERS, AsNode, ListensAlready, listening
 from services.dmq.core import handshake as h
 from services.dmq.core import notification as n
 from services.dmq.core import submission as s
 from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.conformance import Outcome, said
+from services.dmq.core.conformance import said
 from services.dmq.core.conformance_checks import Trial, request, submit
 from services.dmq.core.pool_keys import PoolKeys
 from services.dmq.core.revision import REVISIONS

@@ -16,10 +16,10 @@ from rigs.plain_dmq_node import MAGIC, PlainNode
 from samples.dmq import POOLS, STAKE, START_PERIOD, Pool
 
 from router.cli import main
+from router.cli.conformance import Outcome
 from services.dmq.client.connection import Unreachable
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.conformance import Outcome
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.pool_keys import PoolKeys
 from services.dmq.core.revision import REVISIONS

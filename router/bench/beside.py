@@ -1,7 +1,8 @@
-"""An app that publishes beside one that reads, at one node: `python -m services.dmq.bench.pair HOME GROUP COUNT RATE`.
+"""The latency of a node beside something else: `python -m router.bench.beside HOME GROUP COUNT RATE`.
 
-Prints `ready` when the reader hears, waits for a line, and prints the milliseconds from just before each message is
-published until it is read: the median and the 99th of a hundred.
+An app publishes at an even rate while another reads, both at the node of HOME. Prints `ready` when the reader hears,
+waits for a line, and prints the milliseconds from just before each message is published until it is read: the median
+and the 99th of a hundred.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import trio
 from router.client.node import Node, connect
 
 
-async def listen(node: Node, group: str, count: int, arrived: list[float]) -> None:
+async def listen(node: Node, group: str, count: int, took_ms: list[float]) -> None:
     async for message in node.group(group):
-        arrived.append(trio.current_time() - float(message.body))
-        if len(arrived) == count:
+        took_ms.append((trio.current_time() - float(message.body)) * 1e3)
+        if len(took_ms) == count:
             return
 
 
@@ -32,16 +33,16 @@ async def speak(node: Node, group: str, count: int, rate: float) -> None:
 
 
 async def main(home: Path, group: str, count: int, rate: float) -> None:
-    arrived: list[float] = []
+    took_ms: list[float] = []
     async with connect(as_name="bench-reader", home=home) as reader, connect(as_name="bench-speaker", home=home) as one:
         await reader.join(group)
         print("ready", flush=True)
         await trio.to_thread.run_sync(sys.stdin.readline)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(listen, reader, group, count, arrived)
+            nursery.start_soon(listen, reader, group, count, took_ms)
             await speak(one, group, count, rate)
-    arrived.sort()
-    ranks = {name: arrived[int(len(arrived) * share)] * 1000 for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99))}
+    took_ms.sort()
+    ranks = {name: took_ms[int(count * share)] for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99))}
     print(json.dumps(ranks), flush=True)
 
 

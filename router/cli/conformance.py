@@ -1,0 +1,35 @@
+"""The outcomes of a conformance checker, a line each: what was sent to another program, and what it answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from router.cli.output import note, say, say_json
+
+_OK = {True: "ok", False: "WRONG", None: "left out"}
+
+
+class Outcome(NamedTuple):
+    """The result of a check. `ok` is None if it was left out, for the reason in `got`."""
+
+    check: str
+    state: str
+    sent: str
+    expected: str
+    got: str
+    ok: bool | None
+
+
+async def show_all(outcomes: AsyncIterator[Outcome], *, as_json: bool) -> int:
+    """Print each outcome as it comes, and at the end how many there were; return how many are wrong."""
+    found: list[bool | None] = []
+    async for outcome in outcomes:
+        found.append(outcome.ok)
+        if as_json:
+            say_json(outcome._asdict())
+        else:
+            say("\t".join([*outcome[:-1], _OK[outcome.ok]]))
+    right, wrong, left_out = map(found.count, (True, False, None))
+    note(f"{len(found)} checks: {right} ok, {wrong} wrong, {left_out} left out")
+    return wrong
