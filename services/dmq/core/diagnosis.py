@@ -158,13 +158,11 @@ def _certificates(messages: list[SignedMessage], chain: ChainTime, wall_s: float
         return Finding("certificates", None, "not checked: the node has no messages")
     ending = sorted((left, pool) for pool, left in latest.items() if left <= ENDING_PERIODS)
     if not ending:
-        return Finding(
-            "certificates",
-            True,
-            f"of {counted(len(latest), 'pool')}; the first ends in {counted(min(latest.values()), 'period')}",
-        )
+        first = counted(min(latest.values()), "period")
+        return Finding("certificates", True, f"of {counted(len(latest), 'pool')}; the first ends in {first}")
     named = ", ".join(f"{pool} in {max(left, 0)}" for left, pool in ending[:NAMED_MAX])
-    text = f"{len(ending)} of {len(latest)} {'ends' if len(ending) == 1 else 'end'} within {ENDING_PERIODS} KES periods: {named}"
+    of_them = f"{len(ending)} of {len(latest)} {'ends' if len(ending) == 1 else 'end'}"
+    text = f"{of_them} within {ENDING_PERIODS} KES periods: {named}"
     return Finding("certificates", False, text, "tell the pools: a new KES key and certificate are needed")
 
 
