@@ -11,6 +11,9 @@ import cbor2
 
 from router.service.jobs import LENGTH
 
+NICE = 10
+"""Jobs give way to the router, and to the apps that wait for it."""
+
 
 def compute(function: str, argument: bytes) -> tuple[bytes, str]:
     """Return the function's result, or the error with which it failed."""
@@ -33,6 +36,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(NICE)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a function prints goes to standard error
     serve(sys.stdin.buffer, out)

@@ -59,6 +59,8 @@ class DmqNode:
         self._consumers = Consumers(self._holdings)
         self._turned_away = TurnedAway()
         self._taken: list[Row] = []
+        self._tick_s = 0.0
+        self._is_woken_early = False
         self._urls[METRICS] = settings.metrics
         self._metrics = Metrics(settings.metrics_prefix, has_suffix=settings.metrics_suffix)
         self._pages = Pages(METRICS, {"/metrics": self._page})
@@ -79,9 +81,10 @@ class DmqNode:
     def _settled(self, now: c.Now) -> Iterator[c.Deed]:
         for verdict in self._admission.at_once(moment_of(now)):
             yield from self._decided(verdict, now)
-        for talk in self._consumers.wake():
+        for talk in self._consumers.wake(now.mono_s):
             yield from self._go_on(talk, now)
-        yield from self._admission.batches()
+        yield from self._admission.batches(moment_of(now))
+        yield from self._woken_early(now)
         taken, self._taken = self._taken, []
         yield from notes.accepted(taken, sorted(self._named))
         yield from self._holdings.settled()
@@ -91,7 +94,8 @@ class DmqNode:
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
-                yield c.Wake(now.wall_s + TICK_S)
+                self._tick_s = now.mono_s + TICK_S
+                yield self._wake_at(self._tick_s, now)
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
             case c.Came(door, peer, data) if door == METRICS:
@@ -109,10 +113,25 @@ class DmqNode:
             case c.Asked():
                 yield from self._questions.answer(heard, now)
             case c.Tick():
-                yield from self._tick(now)
+                self._is_woken_early = False
+                if now.mono_s >= self._tick_s:
+                    yield from self._tick(now)
+                else:
+                    yield self._wake_at(self._tick_s, now)
+
+    def _woken_early(self, now: c.Now) -> Iterator[c.Deed]:
+        """Ask for a tick in between for what gathers, if none is asked for."""
+        due_s = min(self._consumers.due_s, self._admission.due_s)
+        if due_s < self._tick_s and not self._is_woken_early:
+            self._is_woken_early = True
+            yield self._wake_at(due_s, now)
+
+    def _wake_at(self, mono_s: float, now: c.Now) -> c.Wake:
+        return c.Wake(now.wall_s + max(0.0, mono_s - now.mono_s))
 
     def _tick(self, now: c.Now) -> Iterator[c.Deed]:
-        yield c.Wake(now.wall_s + TICK_S)
+        self._tick_s = now.mono_s + TICK_S
+        yield self._wake_at(self._tick_s, now)
         gone = []
         for row, deeds in self._holdings.expire(now.wall_s):
             gone.append(row)
@@ -124,6 +143,7 @@ class DmqNode:
         for cause in self._talks.causes():
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
+        yield from self._holdings.counted()
         yield from self._pages.overdue(now)
 
     def _page(self, now: c.Now) -> tuple[str, bytes]:
@@ -159,7 +179,7 @@ class DmqNode:
             case n.MsgClientDone() | n.MsgDone():
                 self._consumers.ended(talk)
             case _ if heard.number == n.NUMBER:
-                yield from self._consumers.requested(talk, heard.message)
+                yield from self._consumers.requested(talk, heard.message, now.mono_s)
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -188,5 +208,6 @@ class DmqNode:
 
     def _rejected(self, talk: Talk, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:
         self._holdings.counts[rejected.fault.reason.word] += 1
-        yield from self._turned_away.rejected(message, rejected, now)
+        if noted := self._turned_away.rejected(message, rejected, now):
+            yield from (*noted, *self._holdings.counted())
         talk.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pkgutil import resolve_name
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from services.dmq.core.pool_keys import stake_file
 from services.dmq.core.revision import REVISIONS
 from services.dmq.core.session import Session
 from services.dmq.core.stake import read_stake
-from services.dmq.rules import DmqNode
+from services.dmq.rules import TICK_S, DmqNode
 from services.dmq.settings import Settings
 from services.dmq.sources import encoded
 
@@ -26,6 +27,7 @@ from services.dmq.sources import encoded
 class Host:
     """The host: keeps state, runs jobs at once, and carries bytes; `crash` makes the rules anew from the kept state.
 
+    `gathers`: whether what gathers for a moment does so until the test lets time pass; else it passes at once.
     `settles`: whether what is heard next ends a cycle, as if nothing else had come meanwhile.
     `stake`: what is read for a stake file; None: reading it fails."""
 
@@ -40,6 +42,8 @@ class Host:
         self.waiting: list[c.Compute] = []
         self.computes = True
         self.settles = True
+        self.gathers = False
+        self.wake_s = inf
         self.start()
 
     def start(self) -> None:
@@ -75,6 +79,9 @@ class Host:
                 self.waiting.append(deed)
         while self.computes and self.waiting:
             self.compute()
+        self.wake_s = next((one.at_s for one in reversed(deeds) if isinstance(one, c.Wake)), self.wake_s)
+        if self.settles and not self.gathers and self.wake_s - self.now.wall_s < TICK_S / 2:
+            self.pass_time(max(1e-6, self.wake_s - self.now.wall_s))
         return deeds
 
     def compute(self) -> None:

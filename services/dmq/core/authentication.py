@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from router.core.wire.text import counted
+
 from .certificate import PoolId
 from .chain_time import MAINNET, ChainTime
 from .fault import Fault, Rejected
@@ -65,7 +67,8 @@ class Authentication:
     ends: dict[PoolId, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<Authentication of {self.encoding.name} with {self.stake!r}, {len(self.records)} pools have spoken>"
+        spoken = counted(len(self.records), "pool has spoken", "pools have spoken")
+        return f"<Authentication of {self.encoding.name} with {self.stake!r}, {spoken}>"
 
     def expires_at(self, message: SignedMessage, moment: Moment) -> float:
         """Return when the message expires, in Unix seconds; for a ttl, if it arrives now (F4)."""

@@ -8,6 +8,7 @@ goes out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 from router.service import contract as c
@@ -21,6 +22,9 @@ from .talk import ANSWERS_MAX, Talk
 
 TAKEN_OVER = "a newer connection has taken the consumer's place"
 AHEAD = f"more than {ANSWERS_MAX} requests came ahead of their replies"
+GATHER_S = 0.02
+"""How long after a reply to a request that blocked the next one gathers messages, unless there are many: each reply
+wakes the consumer, and costs as much as several messages."""
 _BLOCKING = n.MsgRequestMessagesBlocking
 
 
@@ -31,6 +35,8 @@ class Consumers:
         self._holdings = holdings
         self._holders: dict[str, Talk] = {}
         self._blocked: dict[Talk, None] = {}
+        self.due_s = inf
+        """When a reply is due that gathers messages."""
         self._shared: dict[tuple[int, ...], tuple[n.Message, bytes]] = {}  # blocking replies by their numbers
 
     def __repr__(self) -> str:
@@ -41,7 +47,7 @@ class Consumers:
         """Return the named consumers that are connected."""
         return frozenset(self._holders)
 
-    def requested(self, talk: Talk, request: Any) -> Iterator[c.Deed]:
+    def requested(self, talk: Talk, request: Any, now_s: float) -> Iterator[c.Deed]:
         """Handle a request: answer it if there is a message, or if it does not block."""
         talk.answers += 1
         if talk.answers > ANSWERS_MAX:
@@ -51,11 +57,12 @@ class Consumers:
             yield from self._taken_over(talk)
         yield from self._acknowledged(talk)
         talk.waiting = request
-        self._answer(talk)
+        self._answer(talk, now_s)
 
-    def wake(self) -> list[Talk]:
+    def wake(self, now_s: float) -> list[Talk]:
         """Answer the requests that blocked and for which there are messages now; return their connections."""
-        found = [talk for talk in list(self._blocked) if self._answer(talk)]
+        self.due_s = inf
+        found = [talk for talk in list(self._blocked) if self._answer(talk, now_s)]
         self._shared.clear()
         return found
 
@@ -115,18 +122,29 @@ class Consumers:
 
     # -- replies -------------------------------------------------------------------------------------------
 
-    def _answer(self, talk: Talk) -> bool:
+    def _answer(self, talk: Talk, now_s: float) -> bool:
         """Answer the request that the talk waits for, if possible now; return whether it was answered."""
-        found = self._cursor(talk).reply(self._holdings.mempool)
-        if not found and isinstance(talk.waiting, _BLOCKING):
+        blocks = isinstance(talk.waiting, _BLOCKING)
+        found = () if blocks and self._gathers(talk, now_s) else self._cursor(talk).reply(self._holdings.mempool)
+        if not found and blocks:
             self._blocked[talk] = None
             return False
-        if isinstance(talk.waiting, _BLOCKING):
+        if blocks:
             reply = self._shared_reply(talk, found)
+            talk.answered_s = now_s
         else:
             reply = self._reply(talk, found), b""
         self._forget(talk)
         talk.say(n.NUMBER, *reply)
+        return True
+
+    def _gathers(self, talk: Talk, now_s: float) -> bool:
+        """Whether the reply is to wait for more messages, since the last one went out just before."""
+        due_s, cursor = talk.answered_s + GATHER_S, self._cursor(talk)
+        if now_s >= due_s or not cursor.has_few(self._holdings.mempool):
+            return False
+        if cursor.last < self._holdings.mempool.last:
+            self.due_s = min(self.due_s, due_s)
         return True
 
     def _shared_reply(self, talk: Talk, found: Sequence[Row]) -> tuple[n.Message, bytes]:

@@ -15,6 +15,8 @@ from .mempool import Mempool, Row
 REPLY_MESSAGES_MAX = 100
 REPLY_BYTES_MAX = 256 << 10
 BREAKS_MAX = 3
+MANY = 64
+"""As many messages are no few, and go out at once."""
 SET_ASIDE_MAX = 1000
 """Most messages that are set aside for one consumer (the oldest are forgotten), and that wait to be given again."""
 
@@ -39,6 +41,14 @@ class Cursor:
     def lag(self, mempool: Mempool) -> int:
         """Return how many live messages the consumer has not acknowledged."""
         return len(self.again) + sum(1 for _ in mempool.after(self.last))
+
+    def has_few(self, mempool: Mempool) -> bool:
+        """Whether the next reply would hold so few messages that more may be awaited; that is also if there are
+        none."""
+        few = min(self.most, MANY)
+        if self.again:
+            return False
+        return mempool.last - self.last < few or len(mempool.page(self.last, self.most, REPLY_BYTES_MAX)) < few
 
     def requested(self) -> tuple[int, ...]:
         """Handle the consumer's next request; return the numbers that it acknowledges."""

@@ -55,12 +55,13 @@ class Holdings:
         return f"<Holdings: {self.mempool!r}, {len(self.cursors)} consumers>"
 
     def settled(self) -> Iterator[c.Deed]:
-        """Yield what keeps the last number and the counts; from now on `kept` shows what was taken until now."""
+        """Yield what keeps the last number and the counts, if something was taken; from now on `kept` shows what was
+        taken until now."""
         self._just_taken.clear()
         if self.mempool.last != self._kept_last:
             self._kept_last = self.mempool.last
             yield self._state()
-        yield from self.counted()
+            yield from self.counted()
 
     # -- the start -----------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class StakeSet:
     at_s: float
 
     def __repr__(self) -> str:
-        return f"<StakeSet of {len(self.pools)} pools, as of {self.at_s:.0f}>"
+        return f"<StakeSet of {counted(len(self.pools), 'pool')}, as of {self.at_s:.0f}>"
 
     def age_s(self, wall_s: float) -> float:
         return wall_s - self.at_s

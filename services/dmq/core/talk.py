@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Any
 
 from router.core.link.machine import Agency, RemoteProtocolError
@@ -35,6 +36,8 @@ class Talk:
         self.waiting: Any = None
         self.fault = ""
         self.answers = 0
+        self.answered_s = -inf
+        """When the last request that blocked was answered."""
         self._hello_by_s = opened_s + HELLO_S
 
     def __repr__(self) -> str:

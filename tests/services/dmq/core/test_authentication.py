@@ -205,7 +205,7 @@ def test_a_pool_that_lost_its_place_is_forgotten() -> None:
         assert verdict(of, message_of(pool)) == "accept"
     of.learn(StakeSet({POOLS[1].id: 5}, NOW.wall_s + 1))
     assert set(of.records) == {POOLS[1].id}
-    assert repr(of) == "<Authentication of dmq-0.5 with <StakeSet of 1 pools, as of 1789999101>, 1 pools have spoken>"
+    assert repr(of) == "<Authentication of dmq-0.5 with <StakeSet of 1 pool, as of 1789999101>, 1 pool has spoken>"
     assert verdict(of, message_of()) == "UnrecognizedPool"
 
 

@@ -56,12 +56,12 @@ INNER, COLD = POOLS[0].certificate.inner, bytes(POOLS[0].cold.public)
 @pytest.mark.parametrize(
     ("data", "cause"),
     (
-        (WHOLE + b"\0", "1 bytes follow the certificate"),
+        (WHOLE + b"\0", "1 byte follows the certificate"),
         (encode([INNER, COLD[:31]]), "the cold key has 31 bytes instead of 32"),
         (encode([INNER[:3], COLD]), "the operational certificate has 3 items instead of 4"),
         (encode([[INNER[0], -1, *INNER[2:]], COLD]), "the issue number is not an unsigned number"),
         (encode([[*INNER[:3], INNER[0]], COLD]), "the cold signature has 32 bytes instead of 64"),
-        (encode([INNER]), "the certificate has 1 items instead of 2"),
+        (encode([INNER]), "the certificate has 1 item instead of 2"),
         (b"\x9f" + WHOLE[1:] + b"\xff", "the certificate is of indefinite length"),
         (b"", "it ends before the item does"),
     ),

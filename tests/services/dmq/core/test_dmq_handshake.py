@@ -94,7 +94,7 @@ DATA = ClientData(MAINNET).encoded()
         ),
         (
             {CLIENT_VERSION: encode([MAINNET])},
-            MsgRefuse(HandshakeDecodeError(CLIENT_VERSION, "the version data has 1 items instead of 2")),
+            MsgRefuse(HandshakeDecodeError(CLIENT_VERSION, "the version data has 1 item instead of 2")),
         ),
         (
             {CLIENT_VERSION: encode([1 << 32, False])},
@@ -143,9 +143,9 @@ def test_a_query_on_another_network_is_refused() -> None:
         ("9f00a0ff", "a message of the handshake is of indefinite length"),
         ("8200b841", "the versions holds more than 64 entries"),
         ("8200a1191001", "it ends before the item does"),
-        ("8200a000", "1 bytes follow the message"),
+        ("8200a000", "1 byte follows the message"),
         ("8200a12000", "a version is not an unsigned number"),
-        ("8101", "a message of the handshake has 1 items"),
+        ("8101", "a message of the handshake has 1 item"),
         ("820100", "message 1 of 2 items"),
         ("8300a000", "message 0 of 3 items"),
         ("8204a0", "message 4 of 2 items"),

@@ -112,7 +112,7 @@ def test_a_non_blocking_reply_does_not_answer_a_blocking_request() -> None:
         ("dmq", encode([2, b"a"]), "the messages is not a list"),
         ("dmq", encode([2, [[]], 5]), "hasMore is neither true nor false"),
         ("dmq", encode([4]), "message 4 of 1 items"),
-        ("dmq", encode([3]) + b"\0", "1 bytes follow"),
+        ("dmq", encode([3]) + b"\0", "1 byte follows"),
         ("dmq", b"\x9f\x03\xff", "is of indefinite length"),
         ("dmq", array_of(b"\x02", b"\x9f\x80"), "it ends before"),
         ("cip-29ffe0e", encode([0, True]), "message 0 of 2 items"),

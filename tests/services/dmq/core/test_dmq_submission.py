@@ -93,7 +93,7 @@ def test_every_verdict_can_be_said(fault: Fault) -> None:
         (encode([2, [0, b"a"]]), "the reason's text is not a text"),
         (encode([2, [0, "a" * 1025]]), "the reason's text is longer than 1024 bytes"),
         (b"\x9f\x01\xff", "is of indefinite length"),
-        (encode([3]) + b"\0", "1 bytes follow the message"),
+        (encode([3]) + b"\0", "1 byte follows the message"),
         (encode({}), "is not a list"),
         (b"", "it ends before"),
     ),

@@ -60,7 +60,7 @@ def changed(data: bytes, **fields: Any) -> bytes:
         (changed(KES, cborHex=None), "lacks type or cborHex"),
         (changed(KES, cborHex="zz"), "not hexadecimal"),
         (changed(KES, cborHex="5820" + "00" * 32), "its content has 32 bytes instead of 608"),
-        (changed(KES, cborHex=json.loads(KES)["cborHex"] + "00"), "1 bytes follow"),
+        (changed(KES, cborHex=json.loads(KES)["cborHex"] + "00"), "1 byte follows"),
         (changed(KES, cborHex="590260" + "11" * 608), "its parts do not belong together"),
         (changed(KES, description="x" * e.ENVELOPE_BYTES_MAX), "longer than 16384 bytes"),
     ],

@@ -88,7 +88,7 @@ def test_cut_anywhere_it_is_no_message(encoding: Encoding) -> None:
     for end in range(0, len(wire), 3):
         with pytest.raises(Malformed, match="it ends before the item does"):
             encoding.read(wire[:end])
-    with pytest.raises(Malformed, match="1 bytes follow the message"):
+    with pytest.raises(Malformed, match="1 byte follows the message"):
         encoding.read(wire + b"\x00")
 
 

@@ -57,7 +57,7 @@ def test_what_is_no_snapshot(data: bytes) -> None:
 
 def test_a_snapshot_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stake, "POOLS_MAX", 1)
-    with pytest.raises(BadStake, match="names 2 pools; 1 to 1 are taken"):
+    with pytest.raises(BadStake, match="names 2 pools, and 1 to 1 are taken"):
         read_stake(json.dumps(SNAPSHOT).encode(), 0)
     monkeypatch.setattr(stake, "STAKE_BYTES_MAX", 10)
     with pytest.raises(BadStake, match="longer than 10 bytes"):
