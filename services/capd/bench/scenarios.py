@@ -84,8 +84,8 @@ def _span(seconds: float) -> str:
 def keys_of(pool: Pool) -> list[int]:
     """Return the first 16 bytes of each message as a number."""
     columns = pool.columns
-    halves = (column[columns.live()].tolist() for column in (columns.first, columns.second))
-    return [one << 64 | other for one, other in zip(*halves, strict=True)]
+    words = (column[columns.live()].tolist() for column in columns.words)
+    return [a << 96 | b << 64 | c << 32 | d for a, b, c, d in zip(*words, strict=True)]
 
 
 def _compared(pool: Pool, keys: list[int], pattern: Pattern, times: int = 1) -> tuple[float, float, int]:

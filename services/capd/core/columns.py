@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from struct import Struct as Layout
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,11 @@ from .pattern import KEY_BYTES, Pattern
 from .prefix_index import PrefixIndex
 from .priority import LIFE_S
 
-Half = tuple[NDArray[np.uint64], np.uint64, np.uint64]
-"""A column, and what its rows are where the mask is 1."""
+Part = tuple[NDArray[np.uint32], np.uint32, np.uint32]
+"""A column of key words, and what its rows are where the mask is 1."""
 HELD = np.uint8(Life.HELD)
 SAMPLE_ROWS = 1_024
-"""Rows by which a scan chooses the half that it looks at first."""
+"""Rows by which a scan chooses the words that it looks at first."""
 BLOCK_ROWS = 65_536
 PLACES_MIN = 1_024
 GROWTH_SHARE = 8
@@ -31,11 +33,14 @@ GROWTH_SHARE = 8
 FEW_SHARE = 16
 """If no more than this part of rows is left to be looked at, they are looked at one by one."""
 NEVER_S = (1 << 64) - 1
-_HALF = KEY_BYTES // 2
+WORDS = 4
+"""A key is kept in four columns, so a scan reads a fourth of all keys if one word decides."""
+_KEY = Layout(f">{WORDS}I")
+_ALL = np.uint32(0xFFFF_FFFF)
 Places = NDArray[np.intp]
 NOWHERE: Places = np.empty(0, np.intp)
 _WRAP = float(1 << 64)
-_COLUMNS = ("numbers", "initials", "created", "expiries", "sizes", "lives", "first", "second", "lengths", "_ids")
+_COLUMNS = ("numbers", "initials", "created", "expiries", "sizes", "lives", "lengths", "_ids")
 _FADED = -1e100
 """What has faded is ranked by its age times this, below any priority."""
 
@@ -74,13 +79,13 @@ class Columns:
         self.expiries: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
         self.sizes: NDArray[np.uint32] = np.zeros(PLACES_MIN, np.uint32)
         self.lives: NDArray[np.uint8] = np.zeros(PLACES_MIN, np.uint8)
-        self.first: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
-        self.second: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
+        self.words: list[NDArray[np.uint32]] = [np.zeros(PLACES_MIN, np.uint32) for _ in range(WORDS)]
         self.lengths: NDArray[np.uint8] = np.zeros(PLACES_MIN, np.uint8)
         self._ids: NDArray[np.uint8] = np.zeros((PLACES_MIN, 32), np.uint8)
         self._found: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)
         self._ages = np.empty(BLOCK_ROWS, np.float64)
-        self._words = np.empty(BLOCK_ROWS, np.uint64)
+        self._masked = np.empty(BLOCK_ROWS, np.uint32)
+        self._may_be_short = self._may_expire = False  # whether any row was, since all were packed
         self._flags = [np.empty(BLOCK_ROWS, np.bool_) for _ in range(2)]
 
     def __len__(self) -> int:
@@ -97,16 +102,17 @@ class Columns:
             self._make_room()
         place = self._used
         self._used += 1
-        key = data[:KEY_BYTES].ljust(KEY_BYTES, b"\0")
         self.numbers[place] = row.number
         self.initials[place] = row.initial
         self.created[place] = row.create_time
         self.expiries[place] = row.expires_at
         self.sizes[place] = row.counted_bytes
         self.lives[place] = row.life
-        self.first[place] = int.from_bytes(key[:_HALF])
-        self.second[place] = int.from_bytes(key[_HALF:])
+        for column, word in zip(self.words, _KEY.unpack(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0")), strict=True):
+            column[place] = word
         self.lengths[place] = min(len(data), KEY_BYTES)
+        self._may_be_short |= len(data) < KEY_BYTES
+        self._may_expire |= row.expires_at != NEVER_S
         self._ids[place] = np.frombuffer(row.id, np.uint8)
 
     def remove(self, place: int) -> None:
@@ -153,19 +159,23 @@ class Columns:
         size = self._used + max(PLACES_MIN, self._used // GROWTH_SHARE)
         self._found = np.zeros(size, np.float64)
         for name in _COLUMNS:
-            column = getattr(self, name)
-            more = np.zeros((size, *column.shape[1:]), column.dtype)
-            more[: self._used] = column[: self._used]
-            setattr(self, name, more)
+            setattr(self, name, self._grown(getattr(self, name), size))
+        self.words = [self._grown(column, size) for column in self.words]
+
+    def _grown(self, column: NDArray[Any], size: int) -> NDArray[Any]:
+        more = np.zeros((size, *column.shape[1:]), column.dtype)
+        more[: self._used] = column[: self._used]
+        return more
 
     def _pack(self) -> None:
         stays = self.lives[: self._used] != Life.GONE
         self._index.packed(stays)
         count = len(self)
-        for name in _COLUMNS:
-            column = getattr(self, name)
+        for column in (*(getattr(self, name) for name in _COLUMNS), *self.words):
             column[:count] = column[: self._used][stays]
         self._used, self._dead = count, 0
+        self._may_be_short = bool((self.lengths[:count] < KEY_BYTES).any())
+        self._may_expire = bool((self.expiries[:count] != NEVER_S).any())
 
     # -- priorities ----------------------------------------------------------------------------------------
 
@@ -226,17 +236,17 @@ class Columns:
         if places is None:
             places = self._scan(pattern)
         fits = self.lives[places] == HELD
-        if needed := pattern.bytes_needed:
+        if self._may_be_short and (needed := pattern.bytes_needed):
             fits &= self.lengths[places] >= needed
-        if now_s is not None:
+        if self._may_expire and now_s is not None:
             fits &= self.expiries[places] > np.uint64(max(0, now_s))
-        found: Places = places[fits]
+        found: Places = places if fits.all() else places[fits]
         return found
 
     def _by_prefix(self, pattern: Pattern) -> Places | None:
         """Find what begins with the pattern's whole bytes by the index; None if a scan is faster, for it is so much."""
         if self._index.lacks_many(self._used):
-            self._index.merge(self.first[: self._used], self.second[: self._used])
+            self._index.merge([column[: self._used] for column in self.words])
         size = pattern.prefix_bytes
         found = self._index.find(pattern.value[:size])
         if len(found) * FEW_SHARE > self._used:
@@ -249,52 +259,55 @@ class Columns:
         return np.concatenate((places, self._scan(pattern, self._index.upto)))
 
     def _those_of(self, places: Places, pattern: Pattern) -> Places:
-        value, mask = _halves(pattern.value), _halves(pattern.mask)
-        places = places[self.first[places] & mask[0] == value[0]]
-        found: Places = places[self.second[places] & mask[1] == value[1]]
-        return found
+        for part in self._parts(pattern):
+            places = _refined(places, part)
+        return places
+
+    def _parts(self, pattern: Pattern) -> list[Part]:
+        """Return the words that are looked at."""
+        words = zip(self.words, _KEY.unpack(pattern.value), _KEY.unpack(pattern.mask), strict=True)
+        return [(column, np.uint32(value), np.uint32(mask)) for column, value, mask in words if mask]
 
     def _scan(self, pattern: Pattern, start: int = 0) -> Places:
-        """Look at each row from this place on."""
-        value, mask = _halves(pattern.value), _halves(pattern.mask)
-        halves = [
-            (column, one, other)
-            for column, one, other in zip((self.first, self.second), value, mask, strict=True)
-            if other
-        ]
-        if not halves:
+        """Look at each row from this place on: at the words first that fewest rows share."""
+        parts = self._parts(pattern)
+        if not parts:
             return np.arange(start, self._used)
-        if len(halves) == 2 and self._share(halves[1]) < self._share(halves[0]):
-            halves.reverse()
-        found = [block.start + self._matching(block, halves) for block in self._blocks(start)]
+        if len(parts) > 1:
+            parts.sort(key=self._share)
+        found = [block.start + places for block in self._blocks(start) if len(places := self._matching(block, parts))]
         return np.concatenate(found) if found else NOWHERE
 
-    def _share(self, half: Half) -> float:
-        """Return about which share of all rows match in one half."""
-        column, value, mask = half
+    def _share(self, part: Part) -> float:
+        """Return about which share of all rows match in one word."""
+        column, value, mask = part
         some = column[: self._used : self._used // SAMPLE_ROWS + 1]
         return float(np.count_nonzero(some & mask == value) / max(1, len(some)))
 
-    def _matching(self, block: slice, halves: list[Half]) -> Places:
-        """Return the rows of a block that match, from its start; the half that stands second only of those whose other
-        does, if these are few."""
+    def _matching(self, block: slice, parts: list[Part]) -> Places:
+        """Return the rows of a block that match, from its start; as soon as few do in the words that were looked at,
+        only these are looked at in the others."""
         count = block.stop - block.start
-        words, flags, others = self._words[:count], self._flags[0][:count], self._flags[1][:count]
-        column, value, mask = halves[0]
-        np.equal(np.bitwise_and(column[block], mask, out=words), value, out=flags)
-        hit = np.count_nonzero(flags)
-        if not hit:
-            return NOWHERE
-        if len(halves) == 1:
-            return np.flatnonzero(flags)
-        column, value, mask = halves[1]
-        if hit * FEW_SHARE < count:
-            hits = np.flatnonzero(flags)
-            found: Places = hits[column[block][hits] & mask == value]
-            return found
-        np.equal(np.bitwise_and(column[block], mask, out=words), value, out=others)
-        return np.flatnonzero(np.logical_and(flags, others, out=flags))
+        masked, flags, others = self._masked[:count], self._flags[0][:count], self._flags[1][:count]
+        for number, (column, value, mask) in enumerate(parts):
+            words = column[block] if mask == _ALL else np.bitwise_and(column[block], mask, out=masked)
+            if number:
+                np.equal(words, value, out=others)
+                np.logical_and(flags, others, out=flags)
+            else:
+                np.equal(words, value, out=flags)
+            hit = np.count_nonzero(flags)
+            if not hit:
+                return NOWHERE
+            if hit * FEW_SHARE < count:
+                places: Places = np.flatnonzero(flags) + block.start
+                for part in parts[number + 1 :]:
+                    places = _refined(places, part)
+                return places - block.start
+        return np.flatnonzero(flags)
 
 
-def _halves(key: bytes) -> tuple[np.uint64, np.uint64]:
-    return np.uint64(int.from_bytes(key[:_HALF])), np.uint64(int.from_bytes(key[_HALF:]))
+def _refined(places: Places, part: Part) -> Places:
+    column, value, mask = part
+    found: Places = places[column[places] & mask == value]
+    return found

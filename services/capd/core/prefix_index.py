@@ -5,6 +5,8 @@ Rows that came since the index was made are left to the caller, who looks at the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,7 @@ from .pattern import KEY_BYTES
 
 UNMERGED_MIN, UNMERGED_SHARE = 4_096, 256
 """So many rows, or this part of all, are looked at one by one before they are merged in."""
+_WORD = np.uint64(32)
 _KEY = np.dtype(f"S{KEY_BYTES}")  # compared byte by byte; zeros at its end count as zeros
 
 
@@ -30,11 +33,12 @@ class PrefixIndex:
         """Whether of `used` rows so many are not in it that they should be merged in."""
         return used - self.upto > max(UNMERGED_MIN, used // UNMERGED_SHARE)
 
-    def merge(self, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> None:
-        """Take in the rows from `upto` on; the arguments are both halves of all keys, as big-endian numbers."""
-        new_first, new_second = first[self.upto :], second[self.upto :]
-        order = np.lexsort((new_second, new_first))
-        halves = np.stack((new_first[order], new_second[order]), axis=1).astype(">u8")
+    def merge(self, words: Sequence[NDArray[np.uint32]]) -> None:
+        """Take in the rows from `upto` on; `words`: all keys in columns, as big-endian numbers."""
+        new = [column[self.upto :].astype(np.uint64) for column in words]
+        first, second = new[0] << _WORD | new[1], new[2] << _WORD | new[3]
+        order = np.lexsort((second, first))
+        halves = np.stack((first[order], second[order]), axis=1).astype(">u8")
         keys = halves.view(_KEY).reshape(-1)
         places = (order + self.upto).astype(np.uint32)
         if self.upto:
@@ -42,7 +46,7 @@ class PrefixIndex:
             self._keys, self._places = np.insert(self._keys, at, keys), np.insert(self._places, at, places)
         else:
             self._keys, self._places = keys, places
-        self.upto = len(first)
+        self.upto = len(words[0])
 
     def find(self, prefix: bytes) -> NDArray[np.uint32]:
         """Return the places of rows whose key begins so, in no order."""
