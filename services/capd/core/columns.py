@@ -300,11 +300,12 @@ class Columns:
             if not hit:
                 return NOWHERE
             if hit * FEW_SHARE < count:
-                places: Places = np.flatnonzero(flags) + block.start
-                for part in parts[number + 1 :]:
-                    places = _refined(places, part)
-                return places - block.start
-        return np.flatnonzero(flags)
+                places: Places = np.flatnonzero(flags)
+                for column, value, mask in parts[number + 1 :]:
+                    places = _refined(places, (column[block], value, mask))
+                return places
+        found: Places = np.flatnonzero(flags)
+        return found
 
 
 def _refined(places: Places, part: Part) -> Places:
