@@ -8,9 +8,14 @@ from typing import Any
 import trio
 
 from router.cli.exits import Exit, Failure
-from router.client.node import ANSWER_S, connect
+from router.cli.output import note
+from router.client.node import ANSWER_S, Node, connect
 from router.core.wire.crypto import PublicKey
 from router.settings.home import Home
+
+SERVICE = "service"
+STARTING_S, AGAIN_S = 60.0, 0.3
+"""How long a service that is starting is waited for, and how often it is asked meanwhile."""
 
 
 def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S) -> Any:
@@ -24,9 +29,34 @@ def ask_peers(home: Home) -> list[dict[str, Any]]:
     return [one for one in found if one["address"] != asker.hex()]
 
 
+async def service_answer(node: Node, name: str, question: str, timeout_s: float = ANSWER_S) -> Any:
+    """Return the answer of a service, decoded from JSON, or what is in its place: {"error": …}.
+
+    A service that is still starting is waited for, at most `STARTING_S`."""
+    told, end_s = False, trio.current_time() + STARTING_S
+    while True:
+        answer = json.loads(await node.ask(SERVICE, f"{name} {question}", timeout_s=timeout_s))
+        if not (isinstance(answer, dict) and answer.get("away")):
+            return answer
+        rows = json.loads(await node.ask("status", timeout_s=timeout_s)).get("services", ())
+        problem = next((one["problem"] for one in rows if one["name"] == name), "")
+        if problem:
+            return {"error": f"the service {name} is not running: {problem}"}
+        if trio.current_time() >= end_s:
+            return {"error": f"the service {name} has not started within {STARTING_S:g} s; `router status` lists it"}
+        if not told:
+            note(f"the service {name} is starting; waiting for it")
+        told = True
+        await trio.sleep(AGAIN_S)
+
+
 async def _asked(home: Home, word: str, argument: str, timeout_s: float) -> tuple[Any, PublicKey]:
     async with connect(home=home) as node:
-        answer = json.loads(await node.ask(word, argument, timeout_s=timeout_s))
+        if word == SERVICE:
+            name, _, question = argument.partition(" ")
+            answer = await service_answer(node, name, question, timeout_s)
+        else:
+            answer = json.loads(await node.ask(word, argument, timeout_s=timeout_s))
         asker = node.key
     if isinstance(answer, dict) and "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))

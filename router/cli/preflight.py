@@ -24,7 +24,7 @@ def rules(home: Home) -> tuple[Rule, ...]:
     can be loaded, and no neighbour is the node itself."""
     return (
         lambda config: _unusable_urls(home, config),
-        _unknown_services,
+        lambda config: _unknown_services(home, config),
         _doubled_commands,
         lambda config: _itself(home, config),
     )
@@ -66,7 +66,7 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
                 yield Problem(("peers", at, "urls"), f"peers[{at}].urls: {error}")
 
 
-def _unknown_services(config: Config) -> Iterator[Problem]:
+def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
     named = instances(config.node.services)
     names = [one.name for one in named]
     for at, one in enumerate(named):
@@ -79,7 +79,16 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
         if why := plugins.deaf(found):
             yield Problem(place, f"the service {one.module} of node.services {why}")
         if names.count(one.name) == 1:  # of a name that stands twice nobody knows whose settings they are
-            yield from found.judge(config.services.get(one.name, {}), one.name)
+            addresses = _address(home, key_name(one.name)), _address(home, keyring.NODE)
+            yield from found.judge(config.services.get(one.name, {}), one.name, *addresses)
+
+
+def _address(home: Home, name: str) -> bytes | None:
+    """Return the address of the key of that name; None if there is none, or none that can be read, which
+    `unusable_keys` reports."""
+    if keyring.fault(home, name) or name not in keyring.names(home):
+        return None
+    return keyring.load(home, name).public
 
 
 def warnings(config: Config) -> list[str]:

@@ -35,7 +35,7 @@ class ServiceQuestions:
             return
         number = next(self._numbers)
         if not router.tell_service(key, Inquiry(ASKED, f"{number} {question}"), now):
-            self._fail(router, link, f"the service {name} is not running; `router status` says why", now)
+            self._fail(router, link, f"the service {name} is not running; `router status` says why", now, away=True)
             return
         self._open[number] = link, key
         if len(self._open) > OPEN_MAX:
@@ -58,5 +58,6 @@ class ServiceQuestions:
             self._fail(router, link, f"the service {name} ended before it answered; `router status` says why", now)
 
     @staticmethod
-    def _fail(router: Router, link: int, text: str, now: Now) -> None:
-        router.answer(link, json.dumps({"error": text}).encode(), now)
+    def _fail(router: Router, link: int, text: str, now: Now, *, away: bool = False) -> None:
+        """Answer with an error. `away`: the service may be about to start, so that asking again makes sense."""
+        router.answer(link, json.dumps({"error": text, **({"away": True} if away else {})}).encode(), now)

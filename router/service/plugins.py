@@ -58,16 +58,23 @@ class Plugin:
         """Return the name of the service's folder or file."""
         return service_name(self.spec)
 
-    def judge(self, options: Mapping[str, Any], name: str) -> list[Problem]:
-        """Return the problems with its settings."""
+    def judge(
+        self, options: Mapping[str, Any], name: str, own: bytes | None = None, router: bytes | None = None
+    ) -> list[Problem]:
+        """Return the problems with its settings. `own`, `router`: the addresses of the service and of its node, if they
+        have keys; of these `own_problems` of the settings tells, if there is such a method."""
         at = ("services", name)
         if self.settings is NoSettings and options:
             return [Problem((*at, key), f"services.{name}.{key}: {self.spec} has no settings") for key in options]
         found = Schema(self.settings, {}).problems(options, at)
-        more = getattr(self.settings, "problems", None)
-        if found or more is None:
+        if found:
             return found
-        return [Problem((*at, key), text) for key, text in more(self.settings_of(options))]
+        settings = self.settings_of(options)
+        for method, arguments in (("problems", ()), ("own_problems", (own, router))):
+            more = getattr(settings, method, None)
+            if callable(more) and not found:
+                found = [Problem((*at, key), text) for key, text in more(*arguments)]
+        return found
 
     def warnings(
         self, options: Mapping[str, Any], name: str, *, is_public: bool, has_neighbours: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from secrets import randbits
@@ -10,6 +9,7 @@ from typing import Any
 
 import trio
 
+from router.cli.ask import service_answer
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
@@ -113,7 +113,7 @@ async def pool_client(service: str, as_name: str | None = None) -> AsyncIterator
 @asynccontextmanager
 async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClient]:
     """Use the pool of that name over an app's connection; this reads its unicasts. Raise `Failure` without one."""
-    found = json.loads(await node.ask("service", f"{service} address"))
+    found = await service_answer(node, service, "address")
     if "address" not in found:
         raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
     async with trio.open_nursery() as nursery:

@@ -33,6 +33,12 @@ def hex_of(text: str, name: str) -> bytes:
     return bytes.fromhex(text)
 
 
+def bytes_behind(data: bytes, end: int) -> str:
+    """Return what is said of bytes behind a message that ends at this place."""
+    count = len(data) - end
+    return f"{count} {'byte stands' if count == 1 else 'bytes stand'} behind the message, which ends at byte {end}"
+
+
 def id_of(text: str) -> bytes:
     """Return an id as it is sent, from the digits that people see."""
     found = hex_of(text, "the id")

@@ -11,11 +11,11 @@ import click
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit
-from router.cli.output import say_json
+from router.cli.output import note, say_json
 from router.core.wire.codec import Malformed
 from router.core.wire.text import hex_fault
-from services.capd.command_input import read_file
-from services.capd.core.message import CapdMessage, read_message
+from services.capd.command_input import bytes_behind, read_file
+from services.capd.core.message import CapdMessage, end_of_message, read_message, shown_id
 from services.capd.core.pool_file import messages_in
 from services.capd.core.view import view_of
 
@@ -32,7 +32,8 @@ def decode(messages: tuple[str, ...], at: int | None, files: tuple[Path, ...], a
     """Print what stands in messages, a JSON object a line, whether with --json or not.
 
     Without arguments, standard input has one message in hex a line. What is no message becomes {"error": …}; then the
-    exit code is 1. `valid` says whether the message's work is done.
+    exit code is 1. `valid` says whether the message's work is done. Bytes behind a message are ignored, as Nexa nodes
+    do, and said on standard error.
     """
     now_s = int(time.time()) if at is None else at
     failed = False
@@ -50,7 +51,10 @@ def _found(messages: tuple[str, ...], files: tuple[Path, ...]) -> Iterator[CapdM
             yield Malformed(f"{text[:60]!r} {fault}")
             continue
         try:
-            yield read_message(bytes.fromhex(text))
+            found = read_message(data := bytes.fromhex(text))
+            if (end := end_of_message(data)) < len(data):
+                note(f"{shown_id(found.own_id())}: {bytes_behind(data, end)}; they are ignored")
+            yield found
         except Malformed as error:
             yield error
     for path in files:

@@ -18,9 +18,9 @@ from router.core.wire.reasons import Reason
 from router.disk import private_file
 from services.capd import reasons
 from services.capd.client import pool_client
-from services.capd.command_input import hex_of, name_option, read_file
+from services.capd.command_input import bytes_behind, hex_of, name_option, read_file
 from services.capd.core import messages as m
-from services.capd.core.message import CapdMessage, read_message
+from services.capd.core.message import CapdMessage, end_of_message, read_message
 from services.capd.core.pattern import Pattern
 from services.capd.core.pool_file import encode_pool, messages_in
 
@@ -84,7 +84,10 @@ def _given(file: Path | None, messages: tuple[str, ...]) -> Iterator[CapdMessage
     if file is not None:
         yield from messages_in(read_file(file))
     for text in messages:
-        yield read_message(hex_of(text, "--hex"))
+        found = read_message(data := hex_of(text, "--hex"))
+        if (end := end_of_message(data)) < len(data):
+            raise Malformed(f"{bytes_behind(data, end)}; give the message alone")
+        yield found
 
 
 async def _all(name: str) -> tuple[list[CapdMessage], int]:

@@ -44,6 +44,9 @@ def peers(name: str, as_json: bool) -> None:
     if pools:
         say("")
         columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT", "GOT", "TURNED AWAY"), pools, "")
+    for one in found["pools"]:
+        if one["problem"]:
+            note(f"{short(one['address'])}: {one['problem']}")
     for one in found["unconnected"]:
         note(f"{one['target']}: {one['problem']}")
     for word, count in found["refused"].items():

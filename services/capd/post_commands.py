@@ -114,7 +114,12 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
     elif shown:
         say("\n".join(shown))
     if not shown:
-        raise Failure(Exit.FAILED, "the pool holds no live message that this secret rescinds; see `router capd get`")
+        raise Failure(Exit.FAILED, _unended(own_id))
+
+
+def _unended(own_id: bytes) -> str:
+    said = "the pool holds no live message that this secret rescinds"
+    return f"{said}; `router capd get {shown_id(own_id)}` says how it stands"
 
 
 def _wish(data: bytes, wishes: dict[str, Any], keep: int | None) -> Wish:

@@ -17,7 +17,6 @@ _POOL = PoolLimits()
 POOL_BYTES_MAX = 1 << 34
 CONNECT_MAX = PEERS_MAX = 16
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|[1-9]\d{0,3})"
-PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):{_PORT}"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,7 +51,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             try:
                 parse_key(text, "addr")
             except BadText as error:
-                yield f"{str(error).removesuffix('.')}; `router capd address` on the other node prints it"
+                yield f"{str(error).rstrip('.')}; `router capd address` on the other node prints a pool's address"
+
+    def own_problems(self, own: bytes | None, router: bytes | None) -> Iterator[tuple[str, str]]:
+        """Yield the settings that name this pool itself, or its router; None: that has no address yet."""
+        for text in self.peers:
+            address = parse_key(text, "addr")
+            if address == own:
+                yield "peers", f"{text} is the address of this pool itself; take it out, and name pools of other nodes"
+            elif address == router:
+                said = f"{text} is the address of this node's router, and peers are pools of other nodes"
+                yield "peers", f"{said}; `router capd address` on the other node prints one"
 
     def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
         """Yield what a pool can run with and hardly is meant to. What neighbours bring reaches the pool in any case."""

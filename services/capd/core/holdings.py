@@ -54,6 +54,7 @@ class Holdings:
         self._unkept: dict[int, CapdMessage] = {}
         """Messages that were taken since `begin`, by their numbers: what keeps them is not carried out yet."""
         self._recent: dict[bytes, tuple[bytes, int]] = {}
+        """Secrets that have ended messages, each with its hash, and until when others are told of it."""
         self._followers: list[Changes] = []
 
     def __repr__(self) -> str:
@@ -74,7 +75,8 @@ class Holdings:
             elif key.startswith(rows.TOLD):
                 self._told[key[len(rows.TOLD) :]] = rows.read_until(self._kept[key])
             elif key.startswith(rows.SECRET):
-                self._recent[key[len(rows.SECRET) :]] = rows.read_secret(self._kept[key])
+                secret, until_s = rows.read_secret(self._kept[key])
+                self._recent[secret] = key[len(rows.SECRET) :], until_s
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -110,10 +112,11 @@ class Holdings:
 
     def rescind(self, secret: bytes) -> tuple[list[Row], list[c.Deed]]:
         """End the messages that the secret rescinds; return them, and what keeps that."""
-        ended = self.pool.rescind(rescind_hash_of(secret))
+        own_hash = self._recent[secret][0] if secret in self._recent else rescind_hash_of(secret)
+        ended = self.pool.rescind(own_hash)
         deeds = self._ends(ended)
         if ended:
-            deeds += self._remember(secret, max(row.create_time for row in ended) + LIFE_S)
+            deeds += self._remember(secret, own_hash, max(row.create_time for row in ended) + LIFE_S)
         return ended, deeds
 
     def expire_messages(self, now_s: int) -> tuple[list[Row], list[c.Deed]]:
@@ -127,20 +130,23 @@ class Holdings:
             for row in ended
         ]
 
-    def _remember(self, secret: bytes, until_s: int) -> Iterator[c.Deed]:
-        own_hash = rescind_hash_of(secret)
+    def _remember(self, secret: bytes, own_hash: bytes, until_s: int) -> Iterator[c.Deed]:
         for one in self._followers:
             one.secrets.append(secret)
-        self._recent[own_hash] = secret, until_s
+        self._recent[secret] = own_hash, until_s
         yield c.Keep(rows.SECRET + own_hash, rows.encode_secret(secret, until_s))
         if len(self._recent) > SECRETS_MAX:
-            oldest = next(iter(self._recent))
-            del self._recent[oldest]
+            oldest, _ = self._recent.pop(next(iter(self._recent)))
             yield c.Keep(rows.SECRET + oldest, None)
 
+    def knows_secret(self, secret: bytes) -> bool:
+        """Whether the secret has ended messages, and is remembered for that."""
+        return secret in self._recent
+
     def recent_secrets(self) -> list[bytes]:
-        """Return the secrets of messages that others may still hold live, as far as they are remembered."""
-        return [secret for secret, _ in self._recent.values()]
+        """Return the secrets of messages that others may still hold live, as far as they are remembered; the latest
+        come last."""
+        return sorted(self._recent, key=lambda secret: self._recent[secret][1])
 
     # -- standing queries ----------------------------------------------------------------------------------
 
@@ -174,6 +180,6 @@ class Holdings:
         for own_id in [one for one, until_s in self._told.items() if until_s <= now_s]:
             del self._told[own_id]
             yield c.Keep(rows.TOLD + own_id, None)
-        for own_hash in [one for one, (_, until_s) in self._recent.items() if until_s <= now_s]:
-            del self._recent[own_hash]
+        for secret in [one for one, (_, until_s) in self._recent.items() if until_s <= now_s]:
+            own_hash, _ = self._recent.pop(secret)
             yield c.Keep(rows.SECRET + own_hash, None)

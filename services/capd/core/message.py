@@ -136,6 +136,13 @@ def read_with_id(data: bytes) -> tuple[CapdMessage, bytes]:
     return message, message.own_id()
 
 
+def end_of_message(data: bytes) -> int:
+    """Return the place behind the message that the data begins with; raise `Malformed` if there is none."""
+    reader = Reader(data)
+    next_message(reader)
+    return reader.at
+
+
 def next_message(reader: Reader) -> CapdMessage:
     """Return the message that the reader comes to; unknown bits of its first byte are ignored."""
     fields = reader.uint(1, "the fields")

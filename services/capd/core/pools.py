@@ -8,7 +8,7 @@ before anything of it is kept; since a pool knows its id, it goes round no circl
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -17,6 +17,7 @@ from typing import Any
 from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text
 from router.service import contract as c
 from services.capd import reasons
@@ -44,7 +45,19 @@ WANT_S = 60.0
 WANTS_MAX = 16
 DECLINED_S, DECLINED_MAX = 60.0, 20_000
 UNITS_PER_S, UNITS_BURST = 2_000.0, 40_000.0
-"""What one peer may ask for, in units as those of Nexa's neighbours; a message that is taken costs nothing."""
+"""What one peer may ask for, in units as those of Nexa's neighbours; a message that is taken costs nothing, and one
+unit a secret that has ended something, or did so before."""
+SECRETS_FIRST, SECRETS_PER_S = 256, 25
+"""Secrets that a peer is told of at once at a catch-up, the latest, and then each second until it has heard of all. To
+one that knows none of their messages they cost 10,240 units at once, and then half of what it lets us ask for."""
+TAG = "peer "
+NOTHING_HEARD = "nothing has come from it yet: its node may be away, or its pool not run"
+GROWN_SILENT = "nothing has come from it for {:.0f} s: its node may be away, or its pool not run"
+_REMEDIES = {
+    reasons.NOT_A_PEER: "it does not name this pool in its `peers`; `router capd address` here prints what to name",
+    Reason.NO_ROUTE: "no route leads there; connect both nodes: `router peer add` of the other's link",
+    Reason.NOT_AUTHORISED: "its node does not let this pool send to it; its node.services_public must name the pool",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +69,10 @@ class Peer:
     allowance: Allowance = field(default_factory=lambda: Allowance(UNITS_PER_S, UNITS_BURST))
     cursor: int = 0
     has_more: bool = False
+    problem: str = ""
+    """Why the last question to it did not get through."""
+    secrets: deque[bytes] = field(default_factory=deque)
+    """Secrets that it is still to be told of since it has caught up."""
     ask_at_s: float = -inf
     heard_s: float = -inf
     wants: dict[int, tuple[tuple[bytes, ...], float]] = field(default_factory=dict)
@@ -64,8 +81,15 @@ class Peer:
     def is_present(self, now_s: float) -> bool:
         return now_s - self.heard_s < PRESENT_S
 
-    def say(self, value: b.BetweenPools, ttl_s: int = CATCH_UP_S) -> c.Send:
-        return c.Send(self.key, encode_message(value), ttl_s)
+    def say(self, value: b.BetweenPools, ttl_s: int = CATCH_UP_S, tag: str = "") -> c.Send:
+        return c.Send(self.key, encode_message(value), ttl_s, tag=tag)
+
+    def absence(self, now_s: float) -> str:
+        """Return why it does not count as present; "" if it does."""
+        if self.is_present(now_s):
+            return ""
+        silent = NOTHING_HEARD if self.heard_s == -inf else GROWN_SILENT.format(now_s - self.heard_s)
+        return self.problem or silent
 
 
 class Pools:
@@ -96,11 +120,11 @@ class Pools:
         if peer is None:
             yield c.Refuse(reasons.NOT_A_PEER)
             return
-        if not peer.allowance.take(_units(said), now.mono_s):
+        if not peer.allowance.take(self._units(said), now.mono_s):
             peer.counts["too_fast"] += 1
             yield c.Refuse(reasons.TOO_FAST)
             return
-        was_present, peer.heard_s = peer.is_present(now.mono_s), now.mono_s
+        was_present, peer.heard_s, peer.problem = peer.is_present(now.mono_s), now.mono_s, ""
         if not was_present:
             peer.cursor, peer.ask_at_s = 0, now.mono_s
             yield from self._catch_up(peer, now)
@@ -108,7 +132,8 @@ class Pools:
             case b.CatchUp(after):
                 yield from self._held(peer, after, int(now.wall_s))
                 if not after or not was_present:
-                    yield from _told_secrets(peer, self._holdings.recent_secrets())
+                    peer.secrets = deque(reversed(self._holdings.recent_secrets()))
+                    yield from _told_more_secrets(peer, SECRETS_FIRST)
             case b.Held():
                 yield from self._want(peer, said, now)
             case b.Want(n, ids):
@@ -116,7 +141,26 @@ class Pools:
             case b.Bring():
                 yield from self._take(peer, said, now)
             case b.Secrets(secrets):
-                yield from self._rescind(peer, secrets)
+                yield from self._rescind(peer, secrets, now)
+
+    def came_through(self, passed: c.Sent | c.Passed) -> None:
+        """Hear what became of a question to a peer."""
+        peer = self._peers.get(PublicKey(bytes.fromhex(passed.tag.removeprefix(TAG))))
+        reason = passed.refused if isinstance(passed, c.Sent) else passed.reason
+        if peer is not None and reason is not None:
+            peer.problem = f"{reason.word}: {_REMEDIES.get(reason, reason.clause)}"
+
+    def _units(self, said: b.BetweenPools) -> int:
+        """Return what it costs to deal with this; of messages, before they are judged."""
+        match said:
+            case b.CatchUp():
+                return QUERY_UNITS
+            case b.Held(ids) | b.Want(_, ids):
+                return 1 + len(ids) // UNIT_IDS
+            case b.Bring(_, _, messages):
+                return sum(_message_units(len(one)) for one in messages)
+            case b.Secrets(secrets):
+                return sum(1 if self._holdings.knows_secret(one) else SECRET_UNITS for one in secrets)
 
     def _held(self, peer: Peer, after: int, now_s: int) -> Iterator[c.Deed]:
         """Tell what is held above the relay line; of a number that was never given: everything."""
@@ -228,12 +272,15 @@ class Pools:
         if len(self._declined) > DECLINED_MAX:
             del self._declined[next(iter(self._declined))]
 
-    def _rescind(self, peer: Peer, secrets: Sequence[bytes]) -> Iterator[c.Deed]:
+    def _rescind(self, peer: Peer, secrets: Sequence[bytes], now: c.Now) -> Iterator[c.Deed]:
         for secret in secrets:
+            was_known = self._holdings.knows_secret(secret)
             ended, deeds = self._holdings.rescind(secret)
             yield from deeds
             yield from notes.rescinded(ended, peer.key.hex(), reasons.RESCINDED)
             peer.counts["rescinded"] += len(ended)
+            if ended and not was_known:
+                peer.allowance.charge(1 - SECRET_UNITS, now.mono_s)
 
     # -- what peers are told by themselves -----------------------------------------------------------------
 
@@ -265,10 +312,11 @@ class Pools:
                 peer.cursor = 0
             if now.mono_s >= peer.ask_at_s:
                 yield from self._catch_up(peer, now)
+            yield from _told_more_secrets(peer, SECRETS_PER_S)
 
     def _catch_up(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
         peer.ask_at_s = now.mono_s + CATCH_UP_S
-        yield peer.say(b.CatchUp(peer.cursor))
+        yield peer.say(b.CatchUp(peer.cursor), tag=TAG + peer.key.hex())
 
     # -- views ---------------------------------------------------------------------------------------------
 
@@ -277,6 +325,7 @@ class Pools:
         return [
             {
                 "address": key_text("addr", peer.key), "present": peer.is_present(now.mono_s),
+                "problem": peer.absence(now.mono_s),
                 "heard": None if peer.heard_s == -inf else round(now.mono_s - peer.heard_s, 1),
                 "wanted": sum(len(ids) for ids, _ in peer.wants.values()), **peer.counts,
             }
@@ -289,17 +338,10 @@ def _told_secrets(peer: Peer, secrets: Sequence[bytes]) -> Iterator[c.Send]:
         yield peer.say(b.Secrets(tuple(secrets[at : at + b.SECRETS_MAX])), LIFE_S)
 
 
-def _units(said: b.BetweenPools) -> int:
-    """Return what it costs to deal with this; of messages, before they are judged."""
-    match said:
-        case b.CatchUp():
-            return QUERY_UNITS
-        case b.Held(ids) | b.Want(_, ids):
-            return 1 + len(ids) // UNIT_IDS
-        case b.Bring(_, _, messages):
-            return sum(_message_units(len(one)) for one in messages)
-        case b.Secrets(secrets):
-            return SECRET_UNITS * len(secrets)
+def _told_more_secrets(peer: Peer, most: int) -> Iterator[c.Send]:
+    """Tell a peer of the next secrets that it lacks."""
+    if peer.secrets:
+        yield from _told_secrets(peer, [peer.secrets.popleft() for _ in range(min(most, len(peer.secrets)))])
 
 
 def _message_units(size: int) -> int:
