@@ -53,7 +53,7 @@ def _found(messages: tuple[str, ...], files: tuple[Path, ...]) -> Iterator[CapdM
         try:
             found = read_message(data := bytes.fromhex(text))
             if (end := end_of_message(data)) < len(data):
-                note(f"{shown_id(found.own_id())}: {bytes_behind(data, end)}; they are ignored")
+                note(f"{shown_id(found.own_id())}: {bytes_behind(data, end)}; what stands there is ignored")
             yield found
         except Malformed as error:
             yield error

@@ -8,11 +8,11 @@ kept: a block stays in the processor's cache, and no page of memory is fetched a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct as Layout
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from .lives import Life
@@ -45,9 +45,10 @@ _FADED = -1e100
 """What has faded is ranked by its age times this, below any priority."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What a pool knows of a message without reading it. `number`: greater for each that is taken."""
+class Row(Struct, frozen=True, gc=False):
+    """What a pool knows of a message without reading it. `number`: greater for each that is taken.
+
+    A struct, since one is made in a tenth of the time that a frozen dataclass takes."""
 
     number: int
     id: bytes

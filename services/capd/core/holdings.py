@@ -24,6 +24,8 @@ TOLD_MAX = 100_000
 """So many messages that somebody was told of are remembered; beyond that, the one that came first is forgotten."""
 BYTES_MAX = MESSAGE_BYTES_MAX - 128
 """Bytes of data and nonce at most, also under `compat`: a larger message could not be told of in a unicast."""
+RESTORE_AT_ONCE = 1_024
+"""Messages that are read from disk together at a start."""
 SECRETS_MAX = 10_000
 """So many secrets that have ended messages are remembered; beyond that, the one that came first is forgotten."""
 
@@ -66,11 +68,15 @@ class Holdings:
             yield c.Keep(rows.STATE, rows.encode_state(0))
         else:
             self.pool.last = rows.read_state(state)
-        for key in sorted(self._kept):
-            if key.startswith(rows.MESSAGE):
-                own_id, life, message = rows.read_kept(self._kept[key])
+        keys = sorted(self._kept)
+        messages = [key for key in keys if key.startswith(rows.MESSAGE)]
+        for at in range(0, len(messages), RESTORE_AT_ONCE):
+            some = messages[at : at + RESTORE_AT_ONCE]
+            for key, value in zip(some, c.kept_values(self._kept, some), strict=True):
+                own_id, life, message = rows.read_kept(value)
                 self.pool.restore(Row.of(rows.number_of(key), own_id, message, life), message, now_s)
-            elif key.startswith(rows.WATCH):
+        for key in keys:
+            if key.startswith(rows.WATCH):
                 self.watches.put(rows.watch_of(key), rows.read_until(self._kept[key]))
             elif key.startswith(rows.TOLD):
                 self._told[key[len(rows.TOLD) :]] = rows.read_until(self._kept[key])

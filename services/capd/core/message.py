@@ -136,6 +136,19 @@ def read_with_id(data: bytes) -> tuple[CapdMessage, bytes]:
     return message, message.own_id()
 
 
+def read_canonical(wire: bytes) -> CapdMessage:
+    """Return the message that is encoded so in the one form that the reference writes, or raise `Malformed`."""
+    if len(wire) > _START_BYTES:
+        fields, create_time, bits, size = _unpack_start(wire)
+        at = _START_BYTES + size
+        if not fields and size < LONG and at < len(wire) and len(wire) == at + 1 + wire[at] and wire[at] < LONG:
+            return CapdMessage(wire[at + 1 :], create_time, bits, wire[_START_BYTES:at], NEVER, NO_HASH)
+    message = next_message(Reader(wire))
+    if message.encoded() != wire:
+        raise Malformed("the message is not in canonical form")
+    return message
+
+
 def end_of_message(data: bytes) -> int:
     """Return the place behind the message that the data begins with; raise `Malformed` if there is none."""
     reader = Reader(data)
