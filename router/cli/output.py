@@ -151,11 +151,6 @@ def offset_text(ms: float | None) -> str:
     return f"{seconds:.0f} s" if abs(seconds) < 86_400 else f"{seconds / 86_400:.1f} d"
 
 
-def count_text(count: int, one: str) -> str:
-    """Return a number with its noun: `1 pool`, `2 pools`."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
-
-
 def size_text(count: int) -> str:
     """Return a size for people: `812 B`, `4.0 KiB`, `1.2 GiB`."""
     size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]

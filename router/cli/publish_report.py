@@ -10,7 +10,7 @@ import trio
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, leave_output, unwritten
-from router.cli.output import count_text, for_this_home, hint, note, say, say_json, short_text
+from router.cli.output import for_this_home, hint, note, say, say_json, short_text
 from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.outcomes import TERMINAL, Outcomes
@@ -18,7 +18,7 @@ from router.core.log.events import reason_word
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import RecipientOutcome
 from router.core.wire.reasons import SERVICES_MIN, Reason, reason_from
-from router.core.wire.text import key_text, short
+from router.core.wire.text import counted, key_text, short
 from router.settings.config_services import key_name
 from router.settings.names import Names
 
@@ -179,7 +179,7 @@ class Tally:
 
     @property
     def _in_custody(self) -> str:
-        return f"{count_text(self._taken, 'message')} {'is' if self._taken == 1 else 'are'} in custody"
+        return f"{counted(self._taken, 'message')} {'is' if self._taken == 1 else 'are'} in custody"
 
     def finish(self) -> None:
         """Raise the error with which the whole command ends, unless it succeeded."""

@@ -17,14 +17,14 @@ import trio
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
-from router.cli.output import count_text, hint, note, one_line, say, say_json, short_text
+from router.cli.output import hint, note, one_line, say, say_json, short_text
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import Place, history
 from router.client.loops import Messages
 from router.client.node import Node, connect
 from router.client.received import Received
 from router.core.wire.crypto import MessageId, PublicKey
-from router.core.wire.text import key_text
+from router.core.wire.text import counted, key_text
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Listening:
 
     @property
     def so_far(self) -> str:
-        return "" if self.count is None else f"; {self.came} of {count_text(self.count, 'message')} came"
+        return "" if self.count is None else f"; {self.came} of {counted(self.count, 'message')} came"
 
     def connect(self) -> Node:
         return connect(

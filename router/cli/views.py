@@ -15,7 +15,6 @@ from router.cli.output import (
     address_text,
     clipped,
     columns,
-    count_text,
     facts,
     named_address,
     neighbour_cell,
@@ -30,6 +29,7 @@ from router.cli.output import (
 from router.cli.services import ask_service
 from router.client.errors import NotAnswered
 from router.core.routing.directory import PUBSUB
+from router.core.wire.text import counted
 from router.settings.home import Home
 from router.settings.names import Names
 
@@ -67,7 +67,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *(("guests", problem) for problem in guest_problems(found["guests"])),
         *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
         *(row for one in found["services"] for row in service_rows(one)),
-        ("queue", f"{count_text(queue['messages'], 'message')}, {size_text(queue['bytes'])}"),
+        ("queue", f"{counted(queue['messages'], 'message')}, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
         *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
@@ -159,7 +159,7 @@ def drop(recipient: str, as_json: bool) -> None:
     if as_json:
         say_json({"recipient": key, **found})
     else:
-        say(f"{count_text(found['dropped'], 'message')} dropped")
+        say(f"{counted(found['dropped'], 'message')} dropped")
 
 
 @click.command(cls=Command)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from router.cli.guests import guest_problems, guests_beside
-from router.cli.output import address_text, count_text, span_text
+from router.cli.output import address_text, span_text
 from router.core.wire.address import AddressSource, Reach, reach_of, refusal_of
 from router.core.wire.lifetime import SECOND_NS, apart_words
-from router.core.wire.text import key_text, short
+from router.core.wire.text import counted, key_text, short
 from router.doctor.finding import Advertised, Dial, DialledBack, Finding, Lan, Running, split_remedy
 from router.settings.config import Config
 
@@ -192,7 +192,7 @@ def judge_lan(lan: Lan) -> Finding:
     heard = sum(one["heard"] for one in allowed)
     if heard:
         where = ", ".join(str(one["interface"]) for one in allowed if one["heard"])
-        return Finding("lan", True, f"{count_text(heard, 'node')} heard on {where}")
+        return Finding("lan", True, f"{counted(heard, 'node')} heard on {where}")
     lost = [one for one in lan.interfaces if not one.came_back]
     return Finding("lan", False if lost else None, f"nobody was heard; {machine}", NOBODY_HEARD)
 

@@ -12,9 +12,9 @@ import trio
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.config import overrides
-from router.cli.output import count_text, facts, say_json, size_text
+from router.cli.output import facts, say_json, size_text
 from router.cli.preflight import rules
-from router.core.wire.text import key_text
+from router.core.wire.text import counted, key_text
 from router.node.node import Node, Ready
 from router.settings import config as configuration
 from router.settings.config import Config
@@ -108,7 +108,7 @@ def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:
             "queue": {"messages": ready.messages, "bytes": ready.bytes}, "home": str(home.path), "pid": os.getpid(),
         })  # fmt: skip
         return
-    queue = f"{count_text(ready.messages, 'message')}, {size_text(ready.bytes)}"
+    queue = f"{counted(ready.messages, 'message')}, {size_text(ready.bytes)}"
     listeners = [("listening", url) for url in ready.listeners]
     facts([
         ("address", key_text("addr", ready.address)), *listeners, ("durability", ready.durability), ("queue", queue),

@@ -17,6 +17,7 @@ _POOL = PoolLimits()
 POOL_BYTES_MAX = 1 << 34
 CONNECT_MAX = PEERS_MAX = 16
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|[1-9]\d{0,3})"
+PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):{_PORT}"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

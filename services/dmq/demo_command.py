@@ -13,7 +13,8 @@ import trio
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import count_text, say, say_json
+from router.cli.output import say, say_json
+from router.core.wire.text import counted
 from router.rig.process import HANG_S, RigFailed
 from services.dmq.core.chain_time import NETWORKS
 from services.dmq.demo.counts import Check, Counts
@@ -70,6 +71,6 @@ def _show(played: Played, checks: list[Check], as_json: bool) -> None:
             "ok": all(one.holds for one in checks),
         })  # fmt: skip
         return
-    say(f"the node and the first aggregator were killed {count_text(played.kills, 'time')}; {played.seconds:.1f} s")
+    say(f"the node and the first aggregator were killed {counted(played.kills, 'time')}; {played.seconds:.1f} s")
     for one in checks:
         say(f"{'ok  ' if one.holds else 'NO  '}{one.counted:>6}  {one.text}")

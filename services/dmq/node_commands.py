@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from router.cli.command import Command, invocation, json_option
-from router.cli.output import columns, count_text, facts, say, say_json, size_text
+from router.cli.output import columns, facts, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted
 

@@ -199,4 +199,4 @@ def _regroup(data: Iterable[int], width: int, to_width: int) -> list[int]:
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun: `1 pool`, `2 pools`. `nouns`: the plural, if it is not made with an s."""
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

@@ -65,7 +65,7 @@ class Reader:
         """Read a byte string of `least` to `most` bytes, or of exactly `least`, and return the place of its content."""
         length = self._head(OCTETS, name)
         if not least <= length <= (least if most is None else most):
-            wanted = f"{least}" if most is None else f"{least} to {most}"
+            wanted = f"{least:,}" if most is None else f"{least:,} to {most:,}"
             raise Malformed(f"{name} has {counted(length, 'byte')} instead of {wanted}")
         return self._content(length)
 
@@ -90,7 +90,7 @@ class Reader:
         """Read the head of a list of definite length, one of `lengths`, and return its length."""
         length = self._head(ARRAY, name)
         if length not in lengths:
-            wanted = " or ".join(map(str, lengths))
+            wanted = " or ".join(f"{one:,}" for one in lengths)
             raise Malformed(f"{name} has {counted(length, 'item')} instead of {wanted}")
         return length
 

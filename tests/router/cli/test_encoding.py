@@ -18,7 +18,7 @@ def test_a_terminal_without_unicode_is_shown_plain_characters(router: Run, home:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.split()[-2].endswith(b"...")
+    assert done.stdout.split()[-3].endswith(b"...")
 
 
 def test_a_remedy_names_the_home_that_was_given(router: Run, home: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_non_blocking_reply_does_not_answer_a_blocking_request() -> None:
         ("overview-2025-04", encode([0]), "message 0 of 1 items"),
         ("overview-2025-04", encode([0, True, 1]), "an acknowledged id is not a byte string"),
         ("overview-2025-04", encode([0, True, b"a" * 65]), "an acknowledged id has 65 bytes instead of 0 to 64"),
-        ("overview-2025-04", encode([0, True, *[b""] * 1001]), "has 1003 items instead of"),
+        ("overview-2025-04", encode([0, True, *[b""] * 1001]), "has 1,003 items instead of"),
         ("overview-2025-04", encode([2, []]), "message 2 of 2 items"),
     ),
 )

@@ -29,7 +29,7 @@ def test_stored_messages(vector: dict[str, str]) -> None:
 @pytest.mark.parametrize(("name", "size"), (("body_89_bytes", 89), ("body_2001_bytes", 2001)))
 def test_bodies_out_of_bounds_are_no_messages_where_the_topic_says_so(name: str, size: int) -> None:
     [vector] = [one for one in SIGNED["messages"] if one["name"] == name]
-    with pytest.raises(Malformed, match=f"the body has {size} bytes instead of 90 to 2000"):
+    with pytest.raises(Malformed, match=f"the body has {size:,} bytes instead of 90 to 2,000"):
         DMQ.read(raw(vector["hex"]))
     assert len(Dmq05(ANY_BODY).read(raw(vector["hex"])).body) == size, "as a node before 0.7"
 

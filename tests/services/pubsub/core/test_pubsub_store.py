@@ -69,7 +69,7 @@ def written() -> dict[bytes, bytes]:
         [figures.missed(GROUP.public, 7, 3)],
         figures.new(GROUP.public, 5, 3, 20_000),
         interests.Interests(parts, Known(ME), others).hear(c.Started(ROUTER), NOW),
-        meeting._keep(advert.router, is_shared=True),
+        meeting.keep(advert.router),
         spreading._forward([f.Remember(IDS[0], Own(GROUP.public, NOW.wall_s))]),
         spreading._forward([f.RememberRun(IDS[1:2], Own(GROUP.public, NOW.wall_s))]),
         judge({}, "pubsub", VERSION, FORMS),
