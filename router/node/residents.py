@@ -155,7 +155,7 @@ class Residents:
         """Wait until the services inside that have rules have opened their doors, or have failed to."""
         with trio.move_on_after(OPEN_S):
             for one in self._all.values():
-                if one.instance.run == "inside" and one.plugin.rules is not None:
+                if one.run == INSIDE and one.plugin.rules is not None:
                     await one.opened.wait()
 
     def _start_inside(self, one: Resident, url: str, guests: str) -> None:

@@ -1,0 +1,30 @@
+"""The node is ready when its services inside have opened their doors, or have failed to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from router.node.residents import OPEN_S, Residents
+from router.settings import config
+from router.settings.home import Home
+
+
+@pytest.mark.parametrize(
+    ("service", "waited_s"),
+    [('"services.pubsub"', OPEN_S), ('{ name = "sub", module = "services.pubsub", run = "apart" }', 0.0), ('"services.capd"', 0.0)],
+    ids=["as the service says", "apart", "apart, as the service says"],
+)
+async def test_it_waits_for_services_inside_until_they_have_opened(
+    tmp_path: Path, service: str, waited_s: float, autojump_clock: MockClock
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text(f"[node]\nservices = [{service}]\n")
+    residents = Residents(home, config.load(home.config_path)[0])
+    began_s = trio.current_time()
+    await residents.until_open()
+    assert trio.current_time() - began_s == pytest.approx(waited_s)
