@@ -3,6 +3,7 @@ addresses that are missing for a while, as after sleep."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import AsyncExitStack
 from itertools import permutations
 from pathlib import Path
@@ -10,10 +11,19 @@ from pathlib import Path
 import trio
 from rig import new_key, rig
 from rigs.machines import bridged
-from test_laptops import NETWORK, App, Laptop, laptop
+from test_laptops import NETWORK, App, Laptop, both_share, laptop
 
 from router.rig.machines import Machine
 from router.rig.process import until
+
+SEND = """
+import errno, socket, sys
+try:
+    socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", (sys.argv[1], 4100))
+    print("sent")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"""
 
 
 def without_ipv6(machine: Machine) -> None:
@@ -46,21 +56,31 @@ async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_tw
 
 
 async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_path: Path) -> None:
-    """The network is unreachable meanwhile: each datagram fails, and neither the node nor its neighbour is
-    disturbed."""
+    """The network is unreachable meanwhile, as after sleep: each datagram and each dial fails, what is said on both
+    sides waits, and nothing is printed."""
+    group = new_key()
     with bridged(NETWORK) as bridge:
-        async with rig(tmp_path) as found:
+        async with rig(tmp_path) as found, trio.open_nursery() as nursery:
             one, two = laptop(found, bridge, "one", "--lan"), laptop(found, bridge, "two", "--lan")
             await one.node.start()
             await two.node.start()
-            await one.hears(two)
-            place = f"{two.machine.ip}/{NETWORK.prefixlen}"
-            two.machine.run("ip", "address", "flush", "dev", "eth0")
-            await two.lists()
-            two.machine.run("ip", "address", "add", place, "broadcast", "+", "dev", "eth0")
-            await two.lists(place)
-            await one.finds(1)
-            await two.hears(one)
+            first, second = App(one, new_key(), group), App(two, new_key(), group)
+            async with first.running(nursery), second.running(nursery):
+                await both_share(group, one, two)
+                place = f"{two.machine.ip}/{NETWORK.prefixlen}"
+                two.machine.run("ip", "address", "flush", "dev", "eth0")
+                for target in (one.machine.ip, "239.255.85.80"):
+                    assert two.machine.run(sys.executable, "-c", SEND, target) == "ENETUNREACH\n"
+                await two.lists()
+                await first.joined.publish(b"for who sleeps")
+                await second.joined.publish(b"asleep")
+                two.machine.run("ip", "address", "add", place, "broadcast", "+", "dev", "eth0")
+                await two.lists(place)
+                await one.finds(1)
+                await first.until_heard(lambda heard: heard == ["asleep"])
+                await second.until_heard(lambda heard: heard == ["for who sleeps"])
+            assert one.node.said() == two.node.said() == "nothing on standard error"
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_renamed_interface_is_of_another_network_which_is_silent_until_it_is_allowed(tmp_path: Path) -> None:

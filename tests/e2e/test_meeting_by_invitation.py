@@ -190,6 +190,10 @@ async def test_who_is_not_let_in_is_told_precisely_why(tmp_path: Path) -> None:
         another = await invite(core)
         await typed(barred, "peer", "add", another, "--yes", "--timeout", "0")
         assert f"{shown} has not let us in yet: it does not let us in" in await until_told(barred, another)
+        assert sorted(await used(core)) == [(0, 1), (0, 1), (1, 1)], "who is blocked takes no use"
+        await typed(core, "peer", "unblock", barred.address.hex())
+        assert (await typed(barred, "peer", "add", another, "--yes")).exit_code == 0
+        assert sorted(await used(core)) == [(0, 1), (1, 1), (1, 1)]
 
 
 async def test_who_was_let_in_asks_again_and_hears_what_holds_now(tmp_path: Path) -> None:
