@@ -28,9 +28,11 @@ from router.cli.exits import Exit
 from router.core.link.machine import Table
 from router.core.link.table import PROVEN, PROVING
 from router.core.wire import link_items as link
+from router.core.wire import reasons as of_router
 from router.core.wire.reasons import Reason
 from router.settings import config
 from router.settings.config_text import toml_value
+from services.discovery import reasons as of_discovery
 from services.dmq.core import handshake, notification, submission
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +111,7 @@ def drawn(table: Table) -> str:
     return diagram(mermaid(table))
 
 
+MEETING = (of_router, of_discovery)
 DMQ_TABLES = {
     "handshake": handshake.TABLE,
     "submission": submission.TABLE,
@@ -151,8 +154,10 @@ def table_rows(text: str, columns: int) -> list[list[str]]:
 
 def test_the_reasons_are_those_of_the_code() -> None:
     text = paper("docs/operators.md").partition("## Reasons\n")[2].partition("\n## ")[0]
-    said = [(word.strip("`"), kind, sentence) for word, kind, sentence, _ in table_rows(text, 4)[1:]]
-    assert said == [(one.word, "later" if one.later else "final", one.sentence) for one in Reason]
+    said = [(word.strip("`"), kind, sentence) for word, kind, sentence, _ in table_rows(text, 4) if word != "word"]
+    declared = (one for module in MEETING for one in vars(module).values() if isinstance(one, Reason))
+    named = sorted({one for one in declared if 192 <= one < 224})
+    assert said == [(one.word, "later" if one.later else "final", one.sentence) for one in (*Reason, *named)]
 
 
 def test_the_exit_codes_are_those_of_the_code() -> None:

@@ -253,6 +253,7 @@ def test_a_source_that_is_not_on_the_link_is_not_heard(peer: str) -> None:
     assert not lan.admits(came(signed(HIGH), peer), 0)
     assert not of(Learn, lan.hear(came(signed(HIGH), peer), at(0)))
     assert lan.turned_away.by_reason() == {LAN_OFF_LINK: 2}
+    assert LAN_OFF_LINK.sentence == "The datagram came from beyond the network that it arrived by."
 
 
 def test_what_this_node_says_itself_is_not_heard() -> None:
@@ -261,6 +262,10 @@ def test_what_this_node_says_itself_is_not_heard() -> None:
     assert not len(lan.turned_away)
     assert not of(Learn, lan.hear(came(signed(LOW, 7)), at(0)))  # of our own key, though not what we say
     assert lan.turned_away.by_reason() == {ADVERT_STALE: 1}
+    assert ADVERT_STALE.sentence == "A newer advertisement of that router is known."
+
+
+NO_MESSAGE = "The bytes are not a message of this protocol."
 
 
 def forged(data: bytes) -> bytes:
@@ -269,25 +274,28 @@ def forged(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
+    ("data", "reason", "said"),
     [
-        (signed(HIGH)[:-1], Reason.MALFORMED),
-        (signed(HIGH) + b"\0", Reason.MALFORMED),
-        (signed(HIGH).replace(b"\x18\x1e", b"\x19\x00\x1e"), Reason.MALFORMED),
-        (signed(HIGH, groups=27), Reason.MALFORMED),
-        (forged(signed(HIGH)), Reason.BAD_SIGNATURE),
-        (signed(HIGH, now_s=-700), Reason.EXPIRY_PASSED),
-        (signed(HIGH, now_s=200_000), Reason.EXPIRY_TOO_FAR),
+        (signed(HIGH)[:-1], Reason.MALFORMED, NO_MESSAGE),
+        (signed(HIGH) + b"\0", Reason.MALFORMED, NO_MESSAGE),
+        (signed(HIGH).replace(b"\x18\x1e", b"\x19\x00\x1e"), Reason.MALFORMED, NO_MESSAGE),
+        (signed(HIGH, groups=27), Reason.MALFORMED, NO_MESSAGE),
+        (forged(signed(HIGH)), Reason.BAD_SIGNATURE, "The signature does not fit the key that the message names."),
+        (signed(HIGH, now_s=-700), Reason.EXPIRY_PASSED, "The message's expiry time has passed."),
+        (signed(HIGH, now_s=200_000), Reason.EXPIRY_TOO_FAR, "expiry lies further ahead than this router allows."),
     ],
     ids=["truncated", "with a byte more", "not canonical", "27 groups", "forged", "expired", "of a wrong clock"],
 )
-def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(data: bytes, reason: Reason) -> None:
+def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(
+    data: bytes, reason: Reason, said: str
+) -> None:  # fmt: skip
     lan = speaking()
     assert of(Learn, lan.hear(came(signed(HIGH, 1, groups=26)), at(0)))
     lan = speaking()
     deeds = lan.hear(came(data), at(0.5))
     assert not of(Learn, deeds) and not of(Dial, deeds) and not of(Write, deeds)
     assert lan.turned_away.by_reason() == {reason: 1}
+    assert reason.sentence.endswith(said)
 
 
 def test_an_oversized_datagram_and_one_that_is_none_are_turned_away_unread() -> None:
