@@ -20,6 +20,7 @@ KEEPALIVE_IDLE_S = 60
 KEEPALIVE_INTERVAL_S = 15
 KEEPALIVE_PROBES = 4
 
+_NO_WAY = {errno.ENETUNREACH, errno.ENETDOWN}  # as after sleep, or without a network
 _FATAL = {errno.EADDRINUSE, errno.EACCES}  # others may only mean that this machine has no IPv6
 
 
@@ -34,18 +35,32 @@ async def connect(host: str, port: int) -> SocketType:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
         text = f"{host_port(host, port)} cannot be reached: {_first(error)}"
-        unknown = isinstance(error, socket.gaierror)
-        text += f"; is the name {host} right?" if unknown else "; is the node running and its port open?"
-        raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
+        raise ConnectFailed(Reason.CONNECT_FAILED, f"{text}; {_remedy(error, host)}") from None
     tune(sock)
     return sock
 
 
+def _remedy(error: OSError, host: str) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"is the name {host} right?"
+    if _number(error) in _NO_WAY:
+        return "is this machine in that network?"
+    return "is the node running and its port open?"
+
+
 def _first(error: OSError) -> str:
+    number = _number(error)
+    return words(OSError(number, os.strerror(number)) if number and number > 0 else _cause(error))
+
+
+def _number(error: OSError) -> int | None:
+    first = _cause(error)
+    return first.errno if isinstance(first, OSError) else None
+
+
+def _cause(error: OSError) -> Exception:
     group = error.__cause__  # one error per address tried
-    first = group.exceptions[0] if isinstance(group, BaseExceptionGroup) else error
-    number = first.errno if isinstance(first, OSError) else None
-    return words(OSError(number, os.strerror(number)) if number and number > 0 else first)
+    return group.exceptions[0] if isinstance(group, ExceptionGroup) else error
 
 
 def tune(sock: SocketType) -> None:

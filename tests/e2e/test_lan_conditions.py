@@ -26,6 +26,21 @@ except OSError as error:
 """
 
 
+DIAL = """
+import sys, trio
+from router.core.wire.crypto import SigningKey
+from router.transport.contract import ConnectFailed, dial
+
+async def main():
+    try:
+        await dial(f"tls://{sys.argv[1]}:4100", SigningKey(bytes(32)), None, timeout_s=30)
+    except ConnectFailed as error:
+        print(error.text)
+
+trio.run(main)
+"""
+
+
 def without_ipv6(machine: Machine) -> None:
     machine.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6")
 
@@ -71,6 +86,10 @@ async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_pat
                 two.machine.run("ip", "address", "flush", "dev", "eth0")
                 for target in (one.machine.ip, "239.255.85.80"):
                     assert two.machine.run(sys.executable, "-c", SEND, target) == "ENETUNREACH\n"
+                said = (
+                    f"{one.machine.ip}:4100 cannot be reached: network is unreachable; is this machine in that network?"
+                )
+                assert two.machine.run(sys.executable, "-c", DIAL, one.machine.ip) == f"{said}\n"
                 await two.lists()
                 await first.joined.publish(b"for who sleeps")
                 await second.joined.publish(b"asleep")
