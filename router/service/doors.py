@@ -9,6 +9,7 @@ peer waits, and nothing is dropped but datagrams, by the kernel. An empty URL le
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import socket
@@ -121,7 +122,10 @@ class Doors:
                     raise DoorError(f"no door is opened by {url}; {FORM}")
             except (OSError, ValueError) as error:
                 said = words(error) if isinstance(error, OSError) else str(error)
-                raise DoorError(f'its door "{door}" cannot be opened at {url}: {said}; name another place') from None
+                remedy = "name another place"
+                if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                    remedy = f"another program listens there: stop it, or {remedy}"
+                raise DoorError(f'its door "{door}" cannot be opened at {url}: {said}; {remedy}') from None
 
     # -- datagrams -----------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ FILE_S = 5.0
 """Seconds between two looks at the stake file."""
 COMMAND_S = 1.0
 """Seconds between two checks whether the stake command has ended."""
+FILE_LATE_S = 3600.0
+"""Seconds of an epoch after which a stake file of an earlier one is reported."""
 AGAIN_S = 60.0
 """Seconds after a fault until the command is run again, which is also the least age of a snapshot from an epoch's
 begin."""
@@ -55,6 +57,7 @@ class StakeSource:
         self._known_ns = 0
         self._next_s = 0.0
         self._has_tried = False
+        self._told_epoch_s = 0.0
         self.problem = ""
 
     def __repr__(self) -> str:
@@ -78,7 +81,7 @@ class StakeSource:
             return []
         if self._sources.stake_file:
             argument = msgspec.msgpack.encode((self._sources.stake_file, self._known_ns))
-            return self._ask("stake_file", argument)
+            return [*self._ask("stake_file", argument), *self._late(now)]
         if self._sources.stake_command and self._is_of_another_epoch(now):
             return self._ask("stake_command", msgspec.msgpack.encode(self._sources.stake_command))
         return []
@@ -120,6 +123,19 @@ class StakeSource:
         has_one = self._holdings.authentication.stake is not None
         then = "the stake that was read before stays" if has_one else "until it can be read, every message is refused"
         return [c.Note("dmq_stake", fields={"problem": error[:500]}), c.Warn(f"{error}; {then}")]
+
+    def _late(self, now: c.Now) -> list[c.Deed]:
+        """Return a warning, once an epoch, if the stake file is still of an earlier one."""
+        stake, chain = self._holdings.authentication.stake, self._holdings.authentication.topic.chain
+        epoch_s = chain.epoch_start_s(now.wall_s)
+        if stake is None or stake.at_s >= epoch_s or epoch_s == self._told_epoch_s:
+            return []
+        if now.wall_s < epoch_s + FILE_LATE_S:
+            return []
+        self._told_epoch_s = epoch_s
+        said = f"the stake file {self._sources.stake_file} is of another epoch, {stake.age_s(now.wall_s) / 86400:.1f} "
+        said += "days old: pools that have got stake since are refused; write it anew in each epoch"
+        return [c.Warn(said)]
 
     def _is_of_another_epoch(self, now: c.Now) -> bool:
         authentication = self._holdings.authentication

@@ -182,6 +182,14 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     node.pass_time(10)
     assert node.ask("status")["stake"] | {"age_s": 0} == {"age_s": 0, "pools": 3, "is_of_epoch": True, "problem": ""}
     assert node.connect().submit(wire()) == ACCEPTED
+    for _ in range(2):
+        node.pass_time(6 * 86400)
+        node.pass_time(10)
+        node.pass_time(10)
+    late = node.warnings[1:]
+    assert [one.split(": ")[0] for one in late] == [
+        f"the stake file {SETTINGS.stake_file} is of another epoch, {days} days old" for days in ("6.0", "12.0")
+    ], "once in each epoch"
 
 
 def test_a_message_expires_to_the_second_and_leaves_nothing_but_its_events() -> None:
