@@ -25,7 +25,7 @@ from router.core.wire.reasons import Reason
 from router.service.at_doors import Came, Connect, Hand, Opened, Unconnected, Write
 from router.service.between_nodes import Confirm, Forward, IdsOnly, Passed, Published, PulledFrom, PullFrom
 from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld, SaidCaughtUp
-from router.service.kept_reading import kept_under, kept_values
+from router.service.kept_reading import has_room, kept_under, kept_values
 from router.service.nearby import (
     Attend,
     Dial,
@@ -48,7 +48,7 @@ __all__ = [
     "ListHeld", "Listen", "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish",
     "Published", "Pull", "PullFrom", "Pulled", "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent",
     "Settles", "Setup", "Signed", "Started", "Tick", "Unconnected", "Unreached", "Wake", "Wanted", "Warn", "Write",
-    "WriteAtEnd", "kept_under", "kept_values",
+    "WriteAtEnd", "has_room", "kept_under", "kept_values",
 ]  # fmt: skip
 
 TTL_S = 86_400

@@ -21,3 +21,9 @@ def kept_values(kept: Mapping[bytes, bytes], keys: Sequence[bytes]) -> list[byte
         return [kept[key] for key in keys]
     found: list[bytes] = several(keys)
     return found
+
+
+def has_room(kept: Mapping[bytes, bytes]) -> bool:
+    """Whether the disk of a service's state has room for more. Without, rules should refuse what they would have to
+    keep; when it is fuller still nothing can be kept, and the service stops."""
+    return bool(getattr(kept, "has_room", True))

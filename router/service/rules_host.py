@@ -70,6 +70,11 @@ class Kept(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk has room for more; see `contract.has_room`."""
+        return self._state.has_room
+
     def under(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys that begin so, without the prefix, each with its value; see `contract.kept_under`."""
         found = dict(self._state.under(prefix))

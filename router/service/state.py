@@ -64,6 +64,10 @@ class Batch:
         return bool(self.events or self.outbox) or any(value is not None for value in self.kept.values())
 
 
+ROOM_SHARE = 1.25
+"""With less than so many times what a state must leave free, its rules should take in nothing more."""
+
+
 class State(Mapping[bytes, bytes]):
     """The service's kept values, as a mapping that shows the last commit; `commit` writes a batch.
 
@@ -127,6 +131,11 @@ class State(Mapping[bytes, bytes]):
     def events_waiting(self) -> int:
         """Return the number of events that are not in the node's log."""
         return self._entries("events")
+
+    @property
+    def has_room(self) -> bool:
+        """Whether rules may take in more: before the disk is so full that nothing can be kept, there is no room."""
+        return shutil.disk_usage(self.path).free >= ROOM_SHARE * self._leave_free_bytes
 
     def _entries(self, name: str) -> int:
         with self._env.begin() as txn:

@@ -33,6 +33,9 @@ POOL_FULL = Reason.declare(79, "dmq:pool-full", "The pool's share of the mempool
 PACE_FULL = Reason.declare(
     80, "dmq:pace-full", "Too many messages of the pool wait until other nodes may hear of them.", later=True
 )
+DISK_FULL = Reason.declare(
+    83, "dmq:disk-full", "The disk of the node is nearly full: it takes no message until there is room.", later=True
+)
 SET_ASIDE = Reason.declare(
     81, "dmq:set-aside", "The message alone broke the consumer off three times; router dmq again gives it once more."
 )

@@ -19,7 +19,7 @@ from services.dmq.core.admission import TAG, Admission, Verdict
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.consumers import Consumers
-from services.dmq.core.fault import Rejected
+from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.holdings import Holdings
 from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
@@ -36,6 +36,7 @@ from services.dmq.settings import Settings
 
 TICK_S = 1.0
 METRICS = "metrics"
+DISK_FULL = "its disk is nearly full: messages are refused until there is room; free some space, or move the home"
 
 
 class DmqNode:
@@ -61,6 +62,7 @@ class DmqNode:
         self._taken: list[Row] = []
         self._tick_s = 0.0
         self._is_woken_early = False
+        self._is_full = False
         self._urls[METRICS] = settings.metrics
         self._metrics = Metrics(settings.metrics_prefix, has_suffix=settings.metrics_suffix)
         self._pages = Pages(METRICS, {"/metrics": self._page})
@@ -144,6 +146,7 @@ class DmqNode:
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
         yield from self._holdings.counted()
+        self._is_full = self._is_full and not self._holdings.has_room
         yield from self._pages.overdue(now)
 
     def _page(self, now: c.Now) -> tuple[str, bytes]:
@@ -210,4 +213,7 @@ class DmqNode:
         self._holdings.counts[rejected.fault.reason.word] += 1
         if noted := self._turned_away.rejected(message, rejected, now):
             yield from (*noted, *self._holdings.counted())
+        if rejected.fault is Fault.DISK_FULL and not self._is_full:
+            self._is_full = True
+            yield c.Warn(DISK_FULL)
         talk.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))

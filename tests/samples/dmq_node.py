@@ -24,6 +24,12 @@ from services.dmq.settings import Settings
 from services.dmq.sources import encoded
 
 
+class Kept(dict[bytes, bytes]):
+    """The kept state, on a disk with room or without."""
+
+    has_room = True
+
+
 class Host:
     """The host: keeps state, runs jobs at once, and carries bytes; `crash` makes the rules anew from the kept state.
 
@@ -35,7 +41,7 @@ class Host:
         self.settings = settings
         self.stake = encoded(read_stake(stake_file(*pools), NOW.wall_s), 1) if has_stake else None
         self.now = c.Now(NOW.wall_s, NOW.mono_s)
-        self.kept: dict[bytes, bytes] = {}
+        self.kept = Kept()
         self.notes: list[c.Note] = []
         self.warnings: list[str] = []
         self.clients: dict[tuple[str, str], Client] = {}

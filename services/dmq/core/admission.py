@@ -170,4 +170,5 @@ class Admission:
     def _unfit(self, message: SignedMessage, now: Moment) -> Rejected | None:
         mempool = self._holdings.mempool
         found = self._holdings.authentication.judge(message, now, mempool.knows(message))
-        return found or mempool.judge(message, now)
+        found = found or mempool.judge(message, now)
+        return found if found or self._holdings.has_room else Rejected(Fault.DISK_FULL)

@@ -35,6 +35,7 @@ class Fault(Enum):
     TTL_TOO_LARGE = "ttlTooLarge", reasons.TTL_TOO_LARGE  # the seeds'
     MEMPOOL_FULL = "MempoolFull", reasons.MEMPOOL_FULL  # ours
     POOL_FULL = "PoolFull", reasons.POOL_FULL  # ours
+    DISK_FULL = "DiskFull", reasons.DISK_FULL  # ours
     PACE_FULL = "PoolPaceFull", reasons.PACE_FULL  # ours
 
 

@@ -50,14 +50,23 @@ class Holdings:
         self._kept_counts: dict[str, int] = {}
         self._kept_last = 0
         self._just_taken: dict[int, bytes] = {}
+        self._has_room: bool | None = None
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.mempool!r}, {len(self.cursors)} consumers>"
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk has room for more messages; asked once a cycle."""
+        if self._has_room is None:
+            self._has_room = c.has_room(self._kept)
+        return self._has_room
 
     def settled(self) -> Iterator[c.Deed]:
         """Yield what keeps the last number and the counts, if something was taken; from now on `kept` shows what was
         taken until now."""
         self._just_taken.clear()
+        self._has_room = None
         if self.mempool.last != self._kept_last:
             self._kept_last = self.mempool.last
             yield self._state()

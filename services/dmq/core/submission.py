@@ -84,7 +84,7 @@ _TWO = {"cip-29ffe0e": Fault.TTL_TOO_LARGE}
 """What reason 2 stands for in an encoding of messages; else expired."""
 SUBMITS = b"\x82\x00"
 """How a MsgSubmitMessage begins, as everybody writes it."""
-_OTHER = (Fault.MEMPOOL_FULL, Fault.POOL_FULL, Fault.PACE_FULL)
+_OTHER = (Fault.MEMPOOL_FULL, Fault.POOL_FULL, Fault.PACE_FULL, Fault.DISK_FULL)
 
 
 def rejection(verdict: Rejected, encoding: str) -> MsgRejectMessage:

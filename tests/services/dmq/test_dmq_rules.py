@@ -26,6 +26,7 @@ from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
 from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
 from services.dmq.core.talk import ANSWERS_MAX, HELLO_S
+from services.dmq.rules import DISK_FULL
 from services.dmq.settings import Settings
 
 SETTINGS = Settings(stake_file="stake", consumers=("a=unix:a.sock", "b=unix:b.sock"))
@@ -190,6 +191,19 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     assert [one.split(": ")[0] for one in late] == [
         f"the stake file {SETTINGS.stake_file} is of another epoch, {days} days old" for days in ("6.0", "12.0")
     ], "once in each epoch"
+
+
+def test_without_room_on_its_disk_a_message_is_refused_and_consumers_read_on() -> None:
+    node = host()
+    assert node.connect().submit(wire()) == ACCEPTED
+    node.kept.has_room = False
+    refused = [node.connect().submit(wire(1, b"%d" % number)) for number in range(2)]
+    assert [(one.kind, one.text.split(":")[0]) for one in refused] == [(RejectKind.OTHER, "DiskFull")] * 2
+    assert node.connect("consumer a").request() == (wire(),)
+    assert node.warnings == [DISK_FULL], "once"
+    node.kept.has_room = True
+    node.pass_time(1)
+    assert node.connect().submit(wire(1)) == ACCEPTED
 
 
 def test_a_message_expires_to_the_second_and_leaves_nothing_but_its_events() -> None:

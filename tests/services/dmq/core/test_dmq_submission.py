@@ -73,6 +73,7 @@ def test_every_verdict_can_be_said(fault: Fault) -> None:
         Fault.MEMPOOL_FULL: (other, other),
         Fault.POOL_FULL: (other, other),
         Fault.PACE_FULL: (other, other),
+        Fault.DISK_FULL: (other, other),
     }.get(fault, (invalid, invalid))
     assert (said["dmq-0.5"], said["cip-29ffe0e"]) == expected
     assert all(decode_message(encode_message(one)) == one for one in said.values())
