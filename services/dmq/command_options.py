@@ -92,12 +92,15 @@ def genesis_option(command: Function) -> Function:
 def chain_of(network: Terms, genesis: Path | None) -> ChainTime:
     """Return the constants of the genesis file, or else of the network; for a network without a name, those of
     mainnet."""
-    if genesis is None:
-        return network.chain or MAINNET
+    return network.chain or MAINNET if genesis is None else read_genesis_file(genesis)
+
+
+def read_genesis_file(path: Path) -> ChainTime:
+    """Return the constants of a Shelley genesis."""
     try:
-        return read_genesis(read_file(genesis, GENESIS_BYTES_MAX))
+        return read_genesis(read_file(path, GENESIS_BYTES_MAX))
     except BadGenesis as error:
-        raise Failure(Exit.USAGE, f"{genesis}: {error}") from None
+        raise Failure(Exit.USAGE, f"{path}: {error}") from None
 
 
 def read_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:

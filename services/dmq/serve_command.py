@@ -13,6 +13,7 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import serve_with
+from services.dmq.command_options import read_genesis_file
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 
@@ -59,6 +60,7 @@ def serve(
     if network is not None:
         settings["network"] = network
     if genesis is not None:
+        read_genesis_file(Path(genesis))
         settings["genesis"] = str(Path(genesis).absolute())
     if consumers:
         settings["consumers"] = tuple(_consumer(one) for one in consumers)

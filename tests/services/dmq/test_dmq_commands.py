@@ -108,14 +108,20 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("sign", "--keys", "{keys}", "--kes-period", "1429", "x"), "signs in the periods 1430 to 1493, not in 1429"),
     (("keygen", "{keys}"), "opcert.cert, stake.json already; name another directory"),
     (("submit", "00"), "Missing option '--socket'"),
+    (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
+    (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
+    (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "text"), WRONG, ids=lambda one: one if isinstance(one, str) else one[0])
 def test_wrong_usage(arguments: tuple[str, ...], text: str, keys: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    places = {"home": tmp_path, "keys": keys, "empty": tmp_path / "empty"}
-    result = dmq(*(one.format(**places) for one in arguments))
+    places = {"home": tmp_path, "keys": keys, "empty": tmp_path / "empty", "new": tmp_path / "new"}
+    before, rest = (arguments[:2], arguments[2:]) if arguments[0] == "--home" else ((), arguments)
+    words = [one.format(**places) for one in (*before, "dmq", *rest)]
+    result = CliRunner().invoke(main, words)
+    assert not (tmp_path / "new").exists()
     assert result.exit_code == (1 if arguments[0] == "keygen" else 2)
     assert text in result.stderr and "Traceback" not in result.stderr
 

@@ -91,6 +91,8 @@ async def test_the_command(tmp_path: Path) -> None:
         run = trio.to_thread.run_sync
         right = await run(partial(conform, url, "--silence", 0, "--timeout", HANG_S))
         wrong = await run(partial(conform, f"unix://{tmp_path}/faulty", "--json", "--only", "wrong-magic"))
+        other = await run(partial(CliRunner().invoke, main, ["dmq", "conform", url]))
+    assert other.exit_code == 4 and not other.stdout and other.stderr.endswith("; name its network with --network\n")
     assert right.exit_code == 0 and "checks: " in right.stderr and "0 wrong, 2 left out" in right.stderr
     lines = [line.split("\t") for line in right.stdout.splitlines()]
     assert {len(line) for line in lines} == {6} and lines[0][0] == "accept" and lines[0][-1] == "ok"

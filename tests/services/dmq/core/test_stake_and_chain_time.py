@@ -30,29 +30,32 @@ def test_the_set_snapshot_alone_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "cause"),
     (
-        json.dumps(SNAPSHOT).encode()[:-20],
-        b"",
-        b"[]",
-        b"{}",
-        b'{"pools": []}',
-        b'{"pools": {}}',
-        b"\xff\xfe",
-        b"[" * 100_000,
-        json.dumps({"pools": {NAMES[0][:-2]: {"stakeSet": 1}}}).encode(),
-        json.dumps({"pools": {"x" * 56: {"stakeSet": 1}}}).encode(),
-        json.dumps({"pools": {NAMES[0]: {"stakeMark": 1}}}).encode(),
-        json.dumps({"pools": {NAMES[0]: {"stakeSet": -1}}}).encode(),
-        json.dumps({"pools": {NAMES[0]: {"stakeSet": 1.5}}}).encode(),
-        json.dumps({"pools": {NAMES[0]: {"stakeSet": True}}}).encode(),
-        json.dumps({"pools": {NAMES[0]: {"stakeSet": 1 << 60}}}).encode(),
-        json.dumps({"pools": {NAMES[0]: 5}}).encode(),
+        (json.dumps(SNAPSHOT).encode()[:-20], "ends in the middle, after"),
+        (json.dumps(SNAPSHOT).encode()[:30], "ends in the middle, after 30 bytes"),
+        (b"", "ends in the middle, after 0 bytes"),
+        (b'{"pools": {"x"=1}}', "is no JSON: line 1, column 15"),
+        (b"[]", 'has no object "pools"'),
+        (b"{}", 'has no object "pools"'),
+        (b'{"pools": []}', 'has no object "pools"'),
+        (b'{"pools": {}}', "names 0 pools, and 1 to 50000 are taken"),
+        (b"\xff\xfe", "is no "),
+        (b"[" * 100_000, "is nested too deeply"),
+        (json.dumps({"pools": {NAMES[0][:-2]: {"stakeSet": 1}}}).encode(), "which is no pool id of 56 hex digits"),
+        (json.dumps({"pools": {"x" * 56: {"stakeSet": 1}}}).encode(), "which is no pool id of 56 hex digits"),
+        (json.dumps({"pools": {NAMES[0]: {"stakeMark": 1}}}).encode(), "has no number of lovelace as stakeSet of pool"),
+        (json.dumps({"pools": {NAMES[0]: {"stakeSet": -1}}}).encode(), "has -1, which is no number of lovelace"),
+        (json.dumps({"pools": {NAMES[0]: {"stakeSet": 1.5}}}).encode(), "has 1.5, which is no number of lovelace"),
+        (json.dumps({"pools": {NAMES[0]: {"stakeSet": True}}}).encode(), "has True, which is no number of lovelace"),
+        (json.dumps({"pools": {NAMES[0]: {"stakeSet": 1 << 60}}}).encode(), "which is no number of lovelace"),
+        (json.dumps({"pools": {NAMES[0]: 5}}).encode(), "has no number of lovelace as stakeSet of pool"),
     ),
 )
-def test_what_is_no_snapshot(data: bytes) -> None:
-    with pytest.raises(BadStake, match="give the unchanged output of cardano-cli query stake-snapshot"):
+def test_what_is_no_snapshot(data: bytes, cause: str) -> None:
+    with pytest.raises(BadStake, match="give the unchanged output of cardano-cli query stake-snapshot") as raised:
         read_stake(data, 0)
+    assert str(raised.value).startswith("the stake file ") and cause in str(raised.value)
 
 
 def test_a_snapshot_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
