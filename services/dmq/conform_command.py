@@ -16,7 +16,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from services.dmq import key_files
 from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
-from services.dmq.command_options import chain_of, genesis_option, network_option, revision_option
+from services.dmq.command_options import chain_of, genesis_option, home_network_option, revision_option
 from services.dmq.conform.as_node import AsNode, ListensAlready, listening
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import ChainTime
@@ -26,6 +26,8 @@ from services.dmq.core.networks import Terms
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
+from services.dmq.home_node import HomeNode
+from services.dmq.node_commands import NAME
 
 SCHEME = "unix://"
 
@@ -71,12 +73,12 @@ SCHEME = "unix://"
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
 @revision_option
-@network_option
+@home_network_option
 @genesis_option
 @json_option
 def conform(
     url: str | None, as_node: Path | None, connections: int, keys: Path | None, kes_period: int | None,
-    timeout: float, silence: float, only: tuple[str, ...], revision: Revision, network: Terms,
+    timeout: float, silence: float, only: tuple[str, ...], revision: Revision, network: Terms | None,
     genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
@@ -84,6 +86,8 @@ def conform(
     A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
     nothing is handed in that a node would take, and what needs it is left out.
     """
+    if network is None:
+        network = HomeNode(NAME).network()
     chain = chain_of(network, genesis)
     signer = None if keys is None else _signer(_read_keys(keys), chain, kes_period)
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)

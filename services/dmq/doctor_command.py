@@ -13,7 +13,6 @@ from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json
-from router.cli.services import ask_service, written_settings
 from router.client.errors import ClientError
 from services.dmq.client.connection import DmqError, HandshakeRefused, connect
 from services.dmq.command_options import (
@@ -25,13 +24,12 @@ from services.dmq.command_options import (
     revision_option,
 )
 from services.dmq.core.diagnosis import Facts, Finding, findings
-from services.dmq.core.networks import Terms, name_of, network_of
+from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.revision import Revision
 from services.dmq.core.stake import STAKE_BYTES_MAX
+from services.dmq.home_node import HomeNode
 from services.dmq.node_commands import name_option
-from services.dmq.settings import Settings
 
-MAINNET = "mainnet"
 REPLIES_MAX = 1000
 ASKED_S = 30.0
 """Most seconds for which the node is asked for messages."""
@@ -60,16 +58,17 @@ def doctor(
     It may be any DMQ node; of one that does not run in this home, its clock and consumers are not checked. Exit code 1
     if something is wrong.
     """
-    status = _status(name)
+    node = HomeNode(name)
+    status = node.status
     if network is None:
-        network = _network_of_home(name, status)
+        network = node.network()
     if socket is None:
-        socket = _socket_of_home(name)
+        socket = node.socket()
     silence, refusal, messages = trio.run(_asked, socket, network.magic, revision)
     facts = Facts(
         str(socket), _mode(socket), silence, refusal, messages, status, _clock(),
         None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
-        name_of(network.magic),
+        name_of(network.magic), node.away,
     )  # fmt: skip
     found = findings(facts, revision, chain_of(network, genesis), time.time())
     if as_json:
@@ -92,38 +91,6 @@ def _mode(path: Path) -> int | None:
         return path.stat().st_mode
     except OSError:
         return None
-
-
-def _status(name: str) -> Any:
-    """Return the state of the home's DMQ service; None if none runs."""
-    if not invocation().chosen_home.holds_node:
-        return None
-    try:
-        return ask_service(invocation().home, name, "status")
-    except (ClientError, Failure):
-        return None
-
-
-def _network_of_home(name: str, status: Any) -> Terms:
-    """Return the network of the home's DMQ service: as it runs, else as it is configured; without one, mainnet."""
-    if status is not None:
-        return network_of(str(status["magic"]))
-    try:
-        return network_of(str(written_settings(invocation().chosen_home, name).get("network", MAINNET)))
-    except ValueError:  # `config check` says what is wrong with it
-        return network_of(MAINNET)
-
-
-def _socket_of_home(name: str) -> Path:
-    """Return the socket of the home's DMQ service, as it is configured."""
-    home = invocation().chosen_home
-    if not home.holds_node:
-        said = f"there is no node in the home {home.path}, so its socket is not known"
-        raise Failure(Exit.USAGE, f"{said}; name the node's socket with --socket, or its home with --home")
-    url = str(written_settings(home, name).get("local_socket", Settings().local_socket))
-    if not url.startswith("unix:"):
-        raise Failure(Exit.USAGE, f"local_socket of the service {name} is {url!r}, no socket; name it with --socket")
-    return home.path / url.removeprefix("unix:").partition("?")[0]
 
 
 def _clock() -> Any:

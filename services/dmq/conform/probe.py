@@ -13,6 +13,7 @@ import trio
 from router.cli.conformance import Outcome
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed
+from router.core.wire.text import counted
 from services.dmq.client.connection import Unreachable
 from services.dmq.core import handshake, notification, submission
 from services.dmq.core.conformance import CLOSED, Begin, Check, described, in_words, messages_in, said
@@ -168,7 +169,7 @@ class Probe:
         second = await self._all_given()
         fault = first.fault or second.fault or self._fault_of(first.messages)
         fault = fault or self._difference(first.messages, second.messages)
-        got = fault or f"{len(first.messages)} messages, {len(second.messages)} of them for the second"
+        got = fault or f"{counted(len(first.messages), 'message')}, {len(second.messages)} of them for the second"
         return Outcome(
             "order", "StIdle", "requests of two consumers, until nothing is left",
             "the same messages in one order, each once, none expired", got, not fault,
@@ -179,7 +180,7 @@ class Probe:
         seen = set(second)
         missing = [one for one in first if one not in seen and self._lives_on(one)]
         if missing:
-            return f"{len(missing)} messages not for the second consumer"
+            return f"{counted(len(missing), 'message')} not for the second consumer"
         both = seen.intersection(first)
         if [one for one in first if one in both] != [one for one in second if one in both]:
             return "another order for the second consumer"
@@ -191,7 +192,7 @@ class Probe:
 
     def _fault_of(self, messages: tuple[bytes, ...]) -> str:
         if len(set(messages)) < len(messages):
-            return f"{len(messages) - len(set(messages))} messages twice"
+            return f"{counted(len(messages) - len(set(messages)), 'message')} twice"
         for wire in messages:
             try:
                 message = self._trial.revision.encoding.read_notified(wire)
@@ -219,7 +220,7 @@ class Probe:
         wanted = revision.encoding.notified(revision.encoding.read(known_message(self._trial, self._trial.known)))
         handed = await self._all_given()
         count = handed.messages.count(wanted)
-        got = handed.fault or f"{count} times among {len(handed.messages)} messages"
+        got = handed.fault or f"{counted(count, 'time')} among {counted(len(handed.messages), 'message')}"
         sent = "requests, until nothing is left"
         return Outcome("given", "StIdle", sent, "the message that was taken, once, byte for byte", got, count == 1)
 

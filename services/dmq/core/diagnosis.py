@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 class Facts:
     """The facts for the checks. `mode`: the socket file's, None if there is none; `silence`: why the node could not be
     asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
-    answers of the home's node, None if none runs."""
+    answers of the home's node, None if none runs; `away`: why the service does not run if its node does."""
 
     socket: str
     mode: int | None
@@ -52,6 +52,7 @@ class Facts:
     stake_file: bytes | None = None
     stake_at_s: float = 0.0
     network: str = "mainnet"
+    away: str = ""
 
 
 def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) -> list[Finding]:
@@ -86,7 +87,9 @@ def _clock(facts: Facts) -> Finding:
 
 def _socket(facts: Facts) -> Finding:
     if facts.mode is None:
-        return Finding("socket", False, f"there is no {facts.socket}", "start the node, or name its socket")
+        return Finding(
+            "socket", False, f"there is no {facts.socket}", facts.away or "start the node, or name its socket"
+        )
     if not _is_socket(facts.mode):
         return Finding("socket", False, f"{facts.socket} is no socket", "name the node's socket, as in its settings")
     if facts.silence:

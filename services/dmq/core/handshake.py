@@ -190,7 +190,7 @@ def _read(reader: Reader, kind: int) -> Message:
 
 def _read_versions(reader: Reader) -> dict[int, bytes]:
     versions: dict[int, bytes] = {}
-    for _ in range(reader.map("the versions", VERSIONS_MAX)):
+    for _ in range(reader.map("the map of versions", VERSIONS_MAX)):
         version = reader.uint("a version", VERSION_BITS)
         if version <= max(versions, default=-1):
             raise Malformed(f"version {version} stands out of order (unordered version)")

@@ -59,7 +59,7 @@ def read_stake(data: bytes, at_s: float) -> StakeSet:
 def _pools(data: bytes) -> dict[str, object]:
     """Return the pools of the snapshot as they stand there."""
     try:
-        found = json.loads(data)
+        found = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _bad(f"is no text: byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:

@@ -139,9 +139,9 @@ def test_a_query_on_another_network_is_refused() -> None:
     (
         ("8200a2191001821aad964a09f401821aad964a09f4", "version 1 stands out of order"),
         ("8200a219100100191001f4", "version 4097 stands out of order"),
-        ("8200bf191001821aad964a09f4ff", "the versions is of indefinite length"),
+        ("8200bf191001821aad964a09f4ff", "the map of versions is of indefinite length"),
         ("9f00a0ff", "a message of the handshake is of indefinite length"),
-        ("8200b841", "the versions holds more than 64 entries"),
+        ("8200b841", "the map of versions holds more than 64 entries"),
         ("8200a1191001", "it ends before the item does"),
         ("8200a000", "1 byte follows the message"),
         ("8200a12000", "a version is not an unsigned number"),

@@ -40,7 +40,7 @@ def test_the_set_snapshot_alone_counts() -> None:
         (b"{}", 'has no object "pools"'),
         (b'{"pools": []}', 'has no object "pools"'),
         (b'{"pools": {}}', "names 0 pools, and 1 to 50000 are taken"),
-        (b"\xff\xfe", "is no "),
+        (b"\xff\xfe", "is no text: byte 0 is not UTF-8"),
         (b"[" * 100_000, "is nested too deeply"),
         (json.dumps({"pools": {NAMES[0][:-2]: {"stakeSet": 1}}}).encode(), "which is no pool id of 56 hex digits"),
         (json.dumps({"pools": {"x" * 56: {"stakeSet": 1}}}).encode(), "which is no pool id of 56 hex digits"),

@@ -1,0 +1,57 @@
+"""The DMQ service of this home, running or not: for commands that may be about any node, and by default about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from router.cli.command import invocation
+from router.cli.exits import Exit, Failure
+from router.cli.services import ask_service, written_settings
+from router.client.errors import ClientError
+from services.dmq.core.networks import Terms, network_of
+from services.dmq.settings import Settings
+
+_DEFAULTS = Settings()
+
+
+class HomeNode:
+    """The service of that name. `status`: its answer, None if it does not run; `away`: why not, if its node does."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._home = invocation().chosen_home
+        self.away = ""
+        self.status = self._asked() if self._home.holds_node else None
+
+    def _asked(self) -> Any:
+        try:
+            return ask_service(invocation().home, self._name, "status")
+        except Failure as failure:
+            self.away = str(failure)
+        except ClientError:
+            pass  # no node runs there
+        return None
+
+    def network(self) -> Terms:
+        """Return its network: as it runs, else as it is configured; without one, mainnet."""
+        if self.status is not None:
+            return network_of(str(self.status["magic"]))
+        try:
+            return network_of(str(self._written("network", _DEFAULTS.network)))
+        except ValueError:  # `config check` says what is wrong with it
+            return network_of(_DEFAULTS.network)
+
+    def socket(self) -> Path:
+        """Return its socket, as it is configured; raise `Failure`."""
+        if not self._home.holds_node:
+            said = f"there is no node in the home {self._home.path}, so its socket is not known"
+            raise Failure(Exit.USAGE, f"{said}; name the node's socket with --socket, or its home with --home")
+        url = str(self._written("local_socket", _DEFAULTS.local_socket))
+        if not url.startswith("unix:"):
+            said = f"local_socket of the service {self._name} is {url!r}, which is no socket"
+            raise Failure(Exit.USAGE, f"{said}; name the node's socket with --socket")
+        return self._home.path / url.removeprefix("unix:").partition("?")[0]
+
+    def _written(self, key: str, default: str) -> object:
+        return written_settings(self._home, self._name).get(key, default)
