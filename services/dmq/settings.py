@@ -37,9 +37,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         except ValueError as error:
             yield "network", str(error)
         try:
-            consumers_of(self.consumers)
+            named = consumers_of(self.consumers)
         except ValueError as error:
             yield "consumers", str(error)
+        else:
+            ours = self.local_socket.partition("?")[0]
+            for name, url in named.items():
+                if url.partition("?")[0] == ours:
+                    yield "consumers", f"consumers: the socket of {name} is local_socket; a consumer has one of its own"
         if len(self.consumers) > CONSUMERS_MAX:
             yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
         if self.stake_file and self.stake_command:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from rigs.small_disk import on_a_small_disk
 
+from router.service.contract import has_room
+from router.service.state import State
+
 FILL = """
 import sys
 from pathlib import Path
@@ -38,3 +41,11 @@ def test_a_full_disk_is_called_that_and_nothing_of_the_state_is_lost(tmp_path: P
         "where it stopped True True True"
     )
     assert lines[1] == "code 0"
+
+
+def test_a_state_has_room_while_more_is_free_than_it_must_leave(tmp_path: Path) -> None:
+    for least, expected in ((0, True), (1 << 60, False)):
+        state = State(tmp_path / str(least), least)
+        assert has_room(state) is expected
+        state.close()
+    assert has_room({}), "which is on no disk"

@@ -290,6 +290,7 @@ def problems(**given: object) -> list[str]:
         ({"network": "42"}, "genesis"),
         ({"consumers": ("a=unix:x", "a=unix:y")}, "consumers"),
         ({"consumers": ("a=unix:x", "b=unix:x?mode=660")}, "consumers"),
+        ({"consumers": ("a=unix:x?mode=660",), "local_socket": "unix:x"}, "consumers"),
         ({"consumers": tuple(f"c{at}=unix:{at}" for at in range(17))}, "consumers"),
         ({"stake_command": ("cardano-cli",)}, "stake_command"),
     ],
