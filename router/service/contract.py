@@ -361,3 +361,10 @@ class Settles(Rules, Protocol):
 
     def settled(self, now: Now) -> list[Deed]:
         """Decide what follows from all that was heard since the last time; commits in the same transaction."""
+
+
+class Gathers(Settles, Protocol):
+    """Rules that at times would rather decide seldom and about much."""
+
+    def gather_s(self, now: Now) -> float:
+        """Return for how long after a cycle the next one waits for more; 0: no longer than usual."""

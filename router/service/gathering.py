@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import trio
 
+MANY = 64
+"""As many events wait for nothing more."""
 GATHER_S = 0.001
 """How long after a cycle the next one waits at most for as many events as that one dealt with."""
 
@@ -25,12 +27,14 @@ class Gathering:
         if waiting == self._awaited:
             self._enough.set()
 
-    async def until_enough(self, waiting: int) -> None:
-        """Wait until as many events wait as the last cycle dealt with, if it has ended just before."""
-        left_s = self._ended_s + GATHER_S - trio.current_time()
-        if left_s <= 0 or waiting >= self._usual:
+    async def until_enough(self, waiting: int, gather_s: float = 0.0) -> None:
+        """Wait until as many events wait as the last cycle dealt with, if it has ended just before; or if it has ended
+        less than `gather_s` ago, until there are many."""
+        left_s = self._ended_s + max(GATHER_S, gather_s) - trio.current_time()
+        enough = MANY if gather_s else self._usual
+        if left_s <= 0 or waiting >= enough:
             return
-        self._awaited, self._enough = self._usual, trio.Event()
+        self._awaited, self._enough = enough, trio.Event()
         with trio.move_on_after(left_s):
             await self._enough.wait()
         self._awaited = 0

@@ -35,6 +35,7 @@ from services.dmq.metrics import Metrics, page_of
 from services.dmq.settings import Settings
 
 TICK_S = 1.0
+DOUBT_GATHER_S = 0.01
 METRICS = "metrics"
 DISK_FULL = "its disk is nearly full: messages are refused until there is room; free some space, or move the home"
 
@@ -76,6 +77,10 @@ class DmqNode:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         return list(self._heard(heard, now))
 
+    def gather_s(self, now: c.Now) -> float:
+        """Return how far apart cycles are: while wrongly signed messages come, so far that many are refused at once."""
+        return DOUBT_GATHER_S if self._admission.is_in_doubt(now.mono_s) else 0.0
+
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Verify what has come, give consumers that wait what was taken, and tell the log of all that at once."""
         return list(self._settled(now))
@@ -85,7 +90,7 @@ class DmqNode:
             yield from self._decided(verdict, now)
         for talk in self._consumers.wake(now.mono_s):
             yield from self._go_on(talk, now)
-        yield from self._admission.batches(moment_of(now))
+        yield from self._admission.batches()
         yield from self._woken_early(now)
         taken, self._taken = self._taken, []
         yield from notes.accepted(taken, sorted(self._named))
@@ -123,10 +128,9 @@ class DmqNode:
 
     def _woken_early(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask for a tick in between for what gathers, if none is asked for."""
-        due_s = min(self._consumers.due_s, self._admission.due_s)
-        if due_s < self._tick_s and not self._is_woken_early:
+        if self._consumers.due_s < self._tick_s and not self._is_woken_early:
             self._is_woken_early = True
-            yield self._wake_at(due_s, now)
+            yield self._wake_at(self._consumers.due_s, now)
 
     def _wake_at(self, mono_s: float, now: c.Now) -> c.Wake:
         return c.Wake(now.wall_s + max(0.0, mono_s - now.mono_s))

@@ -11,7 +11,6 @@ have been taken, so the second round decides; nothing was changed by the first.
 from __future__ import annotations
 
 from collections import deque
-from math import inf
 from typing import NamedTuple
 
 from router.service import contract as c
@@ -32,8 +31,6 @@ AT_ONCE_MAX = 16
 """So many messages are verified here if nothing is under way, but none while wrong signatures come."""
 DOUBT_S = 10.0
 """How long after a wrong signature others are expected."""
-GATHER_S = 0.01
-"""How far apart batches begin meanwhile, unless they are full."""
 KNOWN_HERE_MAX = 1024
 """How many certificates and KES paths are remembered for that; the other process remembers more."""
 ATTEMPTS_MAX = 3
@@ -73,7 +70,6 @@ class Admission:
         self._at_once_max = at_once_max
         self._checker = SignatureChecker(KNOWN_HERE_MAX, KNOWN_HERE_MAX)
         self._doubted_until_s = 0.0
-        self._batch_s = 0.0
         self.verifications = 0
         """How many messages' signatures were verified since the start."""
         self._held: deque[tuple[Talk, SignedMessage]] = deque()
@@ -105,27 +101,21 @@ class Admission:
 
     def at_once(self, now: Moment) -> list[Verdict]:
         """Verify what waits here, if it is little and nothing is under way; return what became of it."""
-        if self._under_way or len(self._candidates) > self._at_once_max or now.mono_s < self._doubted_until_s:
+        if self._under_way or len(self._candidates) > self._at_once_max or self.is_in_doubt(now.mono_s):
             return []
         faults = self._checker.faults([one.check for one in self._candidates])
         found = [self._decided(one, fault, now) for one, fault in zip(self._candidates, faults, strict=True)]
         self._candidates.clear()
         return found
 
-    @property
-    def due_s(self) -> float:
-        """Return when the next batch may begin; infinity if there is nothing to verify, or one is under way."""
-        return self._batch_s if self._candidates and not self._under_way else inf
+    def is_in_doubt(self, mono_s: float) -> bool:
+        """Whether wrong signatures have come just before."""
+        return mono_s < self._doubted_until_s
 
-    def batches(self, now: Moment) -> list[c.Deed]:
-        """Return the jobs that verify the waiting signatures, unless too many batches are under way, or more signatures
-        may be awaited."""
+    def batches(self) -> list[c.Deed]:
+        """Return the jobs that verify the waiting signatures, unless too many batches are under way."""
         deeds: list[c.Deed] = []
-        if now.mono_s < self._batch_s and len(self._candidates) < BATCH_MAX:
-            return deeds
         while self._candidates and len(self._under_way) < UNDER_WAY_MAX:
-            if now.mono_s < self._doubted_until_s:
-                self._batch_s = now.mono_s + GATHER_S
             batch = [self._candidates.popleft() for _ in range(min(BATCH_MAX, len(self._candidates)))]
             self._batches += 1
             tag = f"{TAG}{self._batches}"

@@ -82,6 +82,7 @@ def test_few_messages_are_verified_at_once_unless_wrong_ones_come() -> None:
     node.settles = True
     node.pass_time(0)
     assert len(node.waiting) == 1, "after a wrong signature they are verified elsewhere"
+    assert node.rules.gather_s(node.now) > 0 == host().rules.gather_s(node.now), "and more are awaited each time"
 
 
 def test_a_message_alone_is_verified_at_once() -> None:
