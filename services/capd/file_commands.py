@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -66,11 +66,12 @@ def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bo
     if (file is None) is not bool(messages):
         raise Failure(Exit.USAGE, "name a FILE, or give messages with --hex")
     counts: Counter[str] = Counter()
+    given = [_whole(hex_of(text, "--hex")) for text in messages] if file is None else messages_in(read_file(file))
     try:
-        trio.run(_hand_in, name, _given(file, messages), counts)
+        trio.run(_hand_in, name, given, counts)
     except* Malformed as group:
         _say(dict(counts), as_json)
-        raise Failure(Exit.FAILED, f"{file or 'a message'}: {_first(group)}") from None
+        raise Failure(Exit.FAILED, f"{file}: {_first(group)}") from None
     _say(dict(counts), as_json)
 
 
@@ -80,14 +81,15 @@ def _first(group: BaseException) -> BaseException:
     return group
 
 
-def _given(file: Path | None, messages: tuple[str, ...]) -> Iterator[CapdMessage]:
-    if file is not None:
-        yield from messages_in(read_file(file))
-    for text in messages:
-        found = read_message(data := hex_of(text, "--hex"))
-        if (end := end_of_message(data)) < len(data):
-            raise Malformed(f"{bytes_behind(data, end)}; give the message alone")
-        yield found
+def _whole(data: bytes) -> CapdMessage:
+    """Return the message that is all of the data; else end the command."""
+    try:
+        found = read_message(data)
+    except Malformed as error:
+        raise Failure(Exit.FAILED, f"a message: {error}") from None
+    if (end := end_of_message(data)) < len(data):
+        raise Failure(Exit.FAILED, f"a message: {bytes_behind(data, end)}; give the message alone")
+    return found
 
 
 async def _all(name: str) -> tuple[list[CapdMessage], int]:
@@ -98,7 +100,7 @@ async def _all(name: str) -> tuple[list[CapdMessage], int]:
         return found, max(0, info.count - len(found))
 
 
-async def _hand_in(name: str, messages: Iterator[CapdMessage], counts: Counter[str]) -> None:
+async def _hand_in(name: str, messages: Iterable[CapdMessage], counts: Counter[str]) -> None:
     async with pool_client(name) as pool:
         for message in messages:
             answer: m.PostAnswer = await pool.ask(m.Post, message.encoded())

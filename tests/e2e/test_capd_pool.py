@@ -40,11 +40,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
     node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
     wallet = Wallets(home)
 
-    async def begin() -> None:
-        await node.start()
-        await node.until_answer("the pool runs", "status", lambda said: said["services"][0]["state"] == "running")
-
-    await begin()
+    await node.start()  # commands wait for the pool while it starts
     try:
         assert (await node.ask("status"))["services"][0]["run"] == "apart"
         # Bob leaves a standing query under a mask, and goes.
@@ -54,7 +50,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         other = await wallet.one("post", "something else", "--local")
         assert other["relay_until"] is None and other["secret"] is None
         await node.kill()
-        await begin()
+        await node.start()
         # The match waited for Bob; nothing but it.
         heard = await wallet.one("watch", *tkd, "--as", "bob", "--count", 1, "--timeout", 60)
         assert (heard["id"], heard["state"], bytes.fromhex(heard["data"])) == (
@@ -69,7 +65,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         # Alice rescinds: the pool holds it, and serves it no more, also after the next kill.
         assert await wallet.one("rescind", offer["id"]) == {"rescinded": [offer["id"]]}
         await node.kill()
-        await begin()
+        await node.start()
         assert await wallet.run("query", *tkd) == []
         assert (await wallet.one("get", offer["id"]))["state"] == "rescinded"
         info = await wallet.one("info")

@@ -50,6 +50,8 @@ unit a secret that has ended something, or did so before."""
 SECRETS_FIRST, SECRETS_PER_S = 256, 25
 """Secrets that a peer is told of at once at a catch-up, the latest, and then each second until it has heard of all. To
 one that knows none of their messages they cost 10,240 units at once, and then half of what it lets us ask for."""
+SECRETS_AGAIN_S = 30.0
+"""A peer that catches up again within this time is not told of them anew."""
 TAG = "peer "
 NOTHING_HEARD = "nothing has come from it yet: its node may be away, or its pool not run"
 GROWN_SILENT = "nothing has come from it for {:.0f} s: its node may be away, or its pool not run"
@@ -72,7 +74,8 @@ class Peer:
     problem: str = ""
     """Why the last question to it did not get through."""
     secrets: deque[bytes] = field(default_factory=deque)
-    """Secrets that it is still to be told of since it has caught up."""
+    secrets_since_s: float = -inf
+    """Secrets that it is still to be told of, and since when it has caught up."""
     ask_at_s: float = -inf
     heard_s: float = -inf
     wants: dict[int, tuple[tuple[bytes, ...], float]] = field(default_factory=dict)
@@ -132,8 +135,7 @@ class Pools:
             case b.CatchUp(after):
                 yield from self._held(peer, after, int(now.wall_s))
                 if not after or not was_present:
-                    peer.secrets = deque(reversed(self._holdings.recent_secrets()))
-                    yield from _told_more_secrets(peer, SECRETS_FIRST)
+                    yield from self._tell_secrets(peer, now)
             case b.Held():
                 yield from self._want(peer, said, now)
             case b.Want(n, ids):
@@ -142,6 +144,13 @@ class Pools:
                 yield from self._take(peer, said, now)
             case b.Secrets(secrets):
                 yield from self._rescind(peer, secrets, now)
+
+    def _tell_secrets(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
+        """Tell a peer that catches up of all secrets, unless that has just begun."""
+        if now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
+            peer.secrets_since_s = now.mono_s
+            peer.secrets = deque(reversed(self._holdings.recent_secrets()))
+            yield from _told_more_secrets(peer, SECRETS_FIRST)
 
     def came_through(self, passed: c.Sent | c.Passed) -> None:
         """Hear what became of a question to a peer."""

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from samples.capd import BORN
 
 from router.cli import main
+from router.settings.home import Home
+from services.capd.core.message import CapdMessage
 
 ID = "ab" * 32
 
@@ -33,3 +36,15 @@ def test_an_export_takes_the_place_of_no_pipe(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", "export", str(pipe)])
     assert result.exit_code == 2 and "is a device or a pipe" in result.stderr, result.output
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_what_stands_behind_a_message_is_not_handed_in_and_is_said_by_decode(tmp_path: Path) -> None:
+    wire = CapdMessage(b"data", BORN, 0x207FFFFF, b"n").encoded()
+    text, end = (wire + b"\0\0").hex(), len(wire)
+    given = tmp_path / "home"
+    Home(given).create()
+    refused = CliRunner().invoke(main, ["--home", str(given), "capd", "import", "--hex", text])
+    assert refused.exit_code == 1 and f"2 bytes stand behind the message, which ends at byte {end}" in refused.stderr
+    decoded = CliRunner().invoke(main, ["capd", "decode", text, wire.hex()])
+    one, other = decoded.stdout.splitlines()
+    assert decoded.exit_code == 0 and one == other and decoded.stderr.count(f"which ends at byte {end}") == 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from samples.capd import BORN, posted
 from samples.capd_fabric import Fabric, address
 from samples.capd_host import ASKERS, Host
 
+from router.core.wire.crypto import MessageId
+from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text
 from router.service import contract as c
 from services.capd import reasons
@@ -18,15 +22,16 @@ from services.capd.core import pools
 from services.capd.core.holdings import BYTES_MAX
 from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, rescind_hash_of
-from services.capd.core.nexa.limits import QUERY_UNITS
+from services.capd.core.nexa.limits import QUERY_UNITS, SECRET_UNITS
 from services.capd.core.pattern import Pattern
 from services.capd.core.pool import Rejected
-from services.capd.core.pools import CATCH_UP_S, PRESENT_S, WANT_S
+from services.capd.core.pools import CATCH_UP_S, PRESENT_S, SECRETS_AGAIN_S, TAG, WANT_S
 from services.capd.settings import Settings
 
 OFFER = posted(b"TKD\x0can offer", 30.0)
 SECRET = b"s" * 32
 RESCINDABLE = posted(b"TKD\x0canother", 30.0, secret_hash=rescind_hash_of(SECRET))
+ID = MessageId(bytes(32))
 TRIANGLE = {1: (2, 3), 2: (1, 3), 3: (1, 2)}
 
 
@@ -196,3 +201,79 @@ def test_a_peer_is_shown_and_named_once() -> None:
     assert "node.services_public" in text and "router peer add" in text
     for is_public, has_neighbours in ((True, False), (False, True)):
         assert not list(settings.warnings("capd", is_public=is_public, has_neighbours=has_neighbours))
+
+
+def told_secrets(fabric: Fabric) -> list[bytes]:
+    """Return the secrets that were carried since this was asked last."""
+    found = [one for _, _, said in fabric.carried if isinstance(said, b.Secrets) for one in said.secrets]
+    fabric.carried.clear()
+    return found
+
+
+def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the_others_bit_by_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pools, "SECRETS_FIRST", 4)
+    monkeypatch.setattr(pools, "SECRETS_PER_S", 2)
+    fabric = Fabric({1: (2,), 2: (1,)})
+    fabric.away = {2}
+    secrets = [bytes([number]) for number in range(9)]
+    for number, secret in enumerate(secrets):  # the later ones can be met for longer
+        message = posted(b"offer", 30.0, BORN - 100 + number, secret_hash=rescind_hash_of(secret))
+        assert fabric.pools[1].ask(m.Post(1, message.encoded())).result == 0
+        assert fabric.pools[1].ask(m.Rescind(2, secret)).ids
+    fabric.pass_time(SECRETS_AGAIN_S)
+    fabric.carried.clear()
+    fabric.away = set()
+    fabric.pools[2].crash()
+    fabric.carry()
+    assert told_secrets(fabric) == secrets[:4:-1]
+    for expected in ([secrets[4], secrets[3]], [secrets[2], secrets[1]], [secrets[0]], []):
+        fabric.pass_time(1)
+        assert told_secrets(fabric) == expected
+
+
+def test_known_secrets_and_those_that_end_something_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "UNITS_BURST", 1_000.0)
+    monkeypatch.setattr(pools, "UNITS_PER_S", 0.001)
+    fabric = Fabric({1: (2,), 2: (1,)})
+    post(fabric, 1, RESCINDABLE)
+    pool = fabric.pools[2]
+
+    def is_taken(secret: bytes) -> bool:
+        return not any(
+            isinstance(one, c.Refuse) for one in pool.say(m.encode_message(b.Secrets((secret,))), address(1))
+        )
+
+    assert all(is_taken(SECRET) for _ in range(300))
+    assert standing(pool, RESCINDABLE) is Standing.RESCINDED
+    assert 14 <= sum(is_taken(b"of nothing %d" % number) for number in range(30)) <= 700 // SECRET_UNITS
+
+
+@pytest.mark.parametrize(
+    ("passed", "said"),
+    [
+        (lambda tag: c.Passed(tag, ID, address(2), "refused", reasons.NOT_A_PEER), "it does not name this pool"),
+        (lambda tag: c.Sent(tag, ID, Reason.NO_ROUTE), "no-route: no route leads there"),
+        (lambda tag: c.Passed(tag, ID, address(2), "refused", Reason.NOT_AUTHORISED), "node.services_public"),
+        (lambda tag: c.Passed(tag, ID, address(2), "expired", Reason.TTL_EXPIRED), Reason.TTL_EXPIRED.word),
+        (lambda tag: c.Passed(tag, ID, address(2), "delivered"), "nothing has come from it yet"),
+    ],
+)
+def test_why_a_pool_is_not_present(passed: Callable[[str], c.Heard], said: str) -> None:
+    fabric = Fabric({1: (2,), 2: ()})
+    asker = fabric.pools[1]
+    asker.hear(passed(TAG + address(2).hex()))
+    [shown] = peers_of(asker)
+    assert not shown["present"] and said in shown["problem"]
+    asker.say(m.encode_message(b.CatchUp(0)), address(2))
+    [shown] = peers_of(asker)
+    assert shown["present"] and shown["problem"] == ""
+    asker.pass_time(PRESENT_S + 1)
+    assert peers_of(asker)[0]["problem"].startswith("nothing has come from it for 151 s")
+
+
+def peers_of(pool: Host) -> list[dict[str, Any]]:
+    [answer] = [one for one in pool.hear(c.Asked(1, "peers")) if isinstance(one, c.Answer)]
+    found: list[dict[str, Any]] = answer.value["pools"]
+    return found

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
 from services.capd.settings import CONNECT_MAX, Settings
 
 PLACE = "127.0.0.1:7228"
@@ -51,3 +53,13 @@ def test_what_a_form_cannot_check(given: dict[str, Any], name: str, said: str) -
 def test_what_is_right_is_taken() -> None:
     given = {"network": "testnet", "listen": "[::1]:7230", "connect": ["node.example:7230", "10.0.0.1:65535"]}
     assert list(msgspec.convert(given, Settings).problems()) == []
+
+
+def test_peers_are_neither_this_pool_nor_its_router() -> None:
+    own, router, other = (SigningKey(bytes((number,)) * 32).public for number in range(3))
+    given = Settings(peers=tuple(key_text("addr", key) for key in (own, other, router)))
+    assert list(given.problems()) == list(Settings().own_problems(own, router)) == []
+    (_, itself), (name, node) = given.own_problems(own, router)
+    assert "is the address of this pool itself; take it out" in itself and name == "peers"
+    assert "is the address of this node's router" in node and "`router capd address`" in node
+    assert list(given.own_problems(None, None)) == []
