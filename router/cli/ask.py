@@ -29,6 +29,12 @@ def ask_peers(home: Home) -> list[dict[str, Any]]:
     return [one for one in found if one["address"] != asker.hex()]
 
 
+async def problem_of(node: Node, name: str, timeout_s: float = ANSWER_S) -> str:
+    """Return why a service is away, or what it warns of, as `router status` does; "" if there is nothing to say."""
+    rows = json.loads(await node.ask("status", timeout_s=timeout_s)).get("services", ())
+    return next((str(one["problem"]) for one in rows if one["name"] == name), "")
+
+
 async def service_answer(node: Node, name: str, question: str, timeout_s: float = ANSWER_S) -> Any:
     """Return the answer of a service, decoded from JSON, or what is in its place: {"error": …}.
 
@@ -38,9 +44,7 @@ async def service_answer(node: Node, name: str, question: str, timeout_s: float 
         answer = json.loads(await node.ask(SERVICE, f"{name} {question}", timeout_s=timeout_s))
         if not (isinstance(answer, dict) and answer.get("away")):
             return answer
-        rows = json.loads(await node.ask("status", timeout_s=timeout_s)).get("services", ())
-        problem = next((one["problem"] for one in rows if one["name"] == name), "")
-        if problem:
+        if problem := await problem_of(node, name, timeout_s):
             return {"error": f"the service {name} is not running: {problem}"}
         if trio.current_time() >= end_s:
             return {"error": f"the service {name} has not started within {STARTING_S:g} s; `router status` lists it"}

@@ -9,14 +9,16 @@ from typing import Any
 
 import trio
 
-from router.cli.ask import service_answer
+from router.cli.ask import problem_of, service_answer
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.client.errors import Refused
 from router.client.node import ANSWER_S, Node, connect
 from router.client.received import Received
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from services.capd.core import messages as m
 from services.capd.core.limits import Standing
 from services.capd.core.pattern import Pattern
@@ -29,9 +31,10 @@ SERVICE = "capd"
 class PoolClient:
     """Requests to one pool over one connection."""
 
-    def __init__(self, node: Node, pool: PublicKey) -> None:
+    def __init__(self, node: Node, pool: PublicKey, service: str = SERVICE) -> None:
         self._node = node
         self._pool = pool
+        self._service = service
         self._next = randbits(31)
         self._open: dict[int, tuple[trio.Event, list[m.Answer]]] = {}
         self._put, self.matches = trio.open_memory_channel[tuple[m.Match, Received]](WAITING_MAX)
@@ -48,11 +51,17 @@ class PoolClient:
             await self._node.send(self._pool, m.encode_message(kind(n, *arguments)), ttl_s=int(ANSWER_S))
             with trio.move_on_after(ANSWER_S):
                 await heard.wait()
+        except Refused as error:
+            if error.reason is not Reason.DISK_FULL:
+                raise
+            said = "make room there, and ask again; what the pool has answered is safe"
+            raise Failure(Exit.REFUSED, f"{error}; {said}") from None
         finally:
             del self._open[n]
         if not answers:
             said = f"the pool has not answered within {ANSWER_S:.0f} s"
-            raise Failure(Exit.TIMED_OUT, f"{said}; `router status` says whether it runs")
+            cause = await problem_of(self._node, self._service) or "`router status` says whether it runs"
+            raise Failure(Exit.TIMED_OUT, f"{said}: {cause}")
         return answers[0]
 
     async def messages(
@@ -117,7 +126,7 @@ async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClien
     if "address" not in found:
         raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
     async with trio.open_nursery() as nursery:
-        client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])))
+        client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])), service)
         nursery.start_soon(client.read)
         yield client
         nursery.cancel_scope.cancel()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from router.core.wire import shape
 from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.crypto import PublicKey
+from router.core.wire.errors import RouterError
 
 from .lives import KEPT, Life
 from .message import ID_BYTES, SECRET_BYTES_MAX, CapdMessage, read_canonical
@@ -27,7 +28,7 @@ _SHORT, _SHORT_MIN = 0x58, 24
 _REMEDY = "put a backup of the directory in its place, or move it away, and the pool begins empty"
 
 
-class BadRow(ValueError):
+class BadRow(RouterError):
     """Raised for a row that this version did not write; the text says what is wrong and what to do."""
 
 
