@@ -41,6 +41,7 @@ class CapdPool:
         limits = PoolLimits(settings.pool_bytes, settings.data_bytes_max)
         self._key = setup.key
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
+        self._is_hurried, self._tick_at_s = False, 0.0
         self._turned_away = TurnedAway()
         self._answers = PoolAnswers(self._holdings, self._turned_away)
         peers = [parse_key(one, "addr") for one in settings.peers]
@@ -65,7 +66,15 @@ class CapdPool:
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Tell neighbours and peers of what was taken, whoever brought it."""
         self._holdings.begin()
-        return [*self._neighbours.settled(now), *self._pools.settled(now)]
+        return [*self._neighbours.settled(now), *self._pools.settled(now), *self._woken(now)]
+
+    def _woken(self, now: c.Now) -> Iterator[c.Deed]:
+        """Come back at once while requests wait for their turn, and else when it is time."""
+        was_hurried, self._is_hurried = self._is_hurried, self._neighbours.is_hurried
+        if self._is_hurried:
+            yield c.Wake(now.wall_s)
+        elif was_hurried:
+            yield c.Wake(now.wall_s + max(0.0, self._tick_at_s - now.mono_s))
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -95,7 +104,10 @@ class CapdPool:
                     number,
                     {"error": f"a CAPD pool tells its address and peers, and why; it has no answer to {word}"},
                 )
+            case c.Tick() if self._is_hurried and now.mono_s < self._tick_at_s:
+                pass  # `settled` gives those their turn who wait
             case c.Tick():
+                self._tick_at_s = now.mono_s + TICK_S
                 yield c.Wake(now.wall_s + TICK_S)
                 yield from self._tick(now)
 

@@ -53,8 +53,12 @@ one that knows none of their messages they cost 10,240 units at once, and then h
 SECRETS_AGAIN_S = 30.0
 """A peer that catches up again within this time is not told of them anew."""
 TAG = "peer "
-NOTHING_HEARD = "nothing has come from it yet: its node may be away, or its pool not run"
-GROWN_SILENT = "nothing has come from it for {:.0f} s: its node may be away, or its pool not run"
+_SILENT = (
+    "its node is away, its pool does not run, or its settings do not name this one in `peers`, which `router status` "
+    "there counts as capd:not-a-peer"
+)
+NOTHING_HEARD = f"nothing has come from it yet: {_SILENT}"
+GROWN_SILENT = f"nothing has come from it for {{:.0f}} s: {_SILENT}"
 _REMEDIES = {
     reasons.NOT_A_PEER: "it does not name this pool in its `peers`; `router capd address` here prints what to name",
     Reason.NO_ROUTE: "no route leads there; connect both nodes: `router peer add` of the other's link",

@@ -94,6 +94,15 @@ class Exchange:
             self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
             yield from self._serving.serve(neighbour, now)
 
+    def take_turn(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
+        """Answer what has waited while others had their turn."""
+        if self._serving.is_held_up(neighbour):
+            yield from self._serving.serve(neighbour, now)
+
+    def is_held_up(self, neighbour: Neighbour) -> bool:
+        """Whether a neighbour's requests wait for nothing but its turn."""
+        return self._serving.is_held_up(neighbour)
+
     # -- commands ------------------------------------------------------------------------------------------
 
     def said(self, neighbour: Neighbour, heard: Heard, now: c.Now) -> Iterator[c.Deed]:

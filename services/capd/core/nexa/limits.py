@@ -12,6 +12,8 @@ UNIT_BYTES, UNIT_IDS = 4_096, 8
 QUERY_UNITS, SECRET_UNITS, UNREADABLE_UNITS = 20, 40, 100
 UNIT_ROWS = 5_000
 """Rows of the pool that are looked through for one unit, where nothing but looking finds what matches."""
+UNIT_MATCHES = 2_500
+"""Matches that are counted for one unit, however they are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class NexaLimits:
     """Ids that one connection is asked for at once."""
     partial_bytes: int = 64 << 20
     """Bytes of packets that are not whole, of all connections; beyond it the one with most is ended."""
+    turn_units: int = 400
+    """Units of searches of one connection after which others have their turn: some 20 ms."""
     waiting_requests: int = 256
     """Requests of one connection that wait until it has read earlier answers."""
     unread_bytes: int = 1 << 20

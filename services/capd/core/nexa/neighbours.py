@@ -181,11 +181,17 @@ class Neighbours:
             self._unsaid.clear()
 
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
-        """Tell neighbours of what was taken and rescinded."""
+        """Tell neighbours of what was taken and rescinded, and answer what has waited for its turn."""
         self._exchange.announce(now)
         for neighbour in self._neighbours.values():
+            yield from self._exchange.take_turn(neighbour, now)
             if neighbour.session.queued_bytes:
                 yield from neighbour.write(self._chance, now.mono_s)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether requests of any neighbour wait for nothing but its turn."""
+        return any(self._exchange.is_held_up(one) for one in self._neighbours.values())
 
     def _note(self, event: str, name: str, reason: Reason, text: str, now_s: float) -> Iterator[c.Deed]:
         if self._events.take(1, now_s):

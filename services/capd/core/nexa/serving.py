@@ -30,7 +30,7 @@ from .commands import (
     Query,
 )
 from .envelope import last_of
-from .limits import NexaLimits
+from .limits import QUERY_UNITS, UNIT_MATCHES, UNIT_ROWS, NexaLimits
 from .neighbour import Neighbour
 from .own_commands import HELD_IDS_MAX, GetHeld, Held, MaskedQuery
 from .passing_on import PassingOn
@@ -53,6 +53,8 @@ class Serving:
         self._limits = limits
         self._notes = Allowance(NOTES_PER_S, NOTES_BURST)
         self.subscriptions = Subscriptions(limits)
+        self._left = 0
+        """Units that are left of the present turn."""
 
     def __repr__(self) -> str:
         return f"<Serving: {self.subscriptions!r}>"
@@ -69,18 +71,27 @@ class Serving:
         neighbour.requests.append(heard)
 
     def serve(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Answer what waits, as long as there is room."""
-        while neighbour.requests and neighbour.has_room:
+        """Answer what waits, as long as there is room, until its searches have cost so much that others have their
+        turn; then `is_held_up` until the next turn."""
+        self._left = self._limits.turn_units
+        while neighbour.requests and neighbour.has_room and self._left > 0:
             heard = neighbour.requests.popleft()
             match heard.message:
                 case GetMsg():
                     yield from self._send(neighbour, heard.message, heard.cookie, now)
                 case Query():
-                    self._query(neighbour, heard.message, heard.cookie, int(now.wall_s))
+                    self._query(neighbour, heard.message, heard.cookie, now)
                 case MaskedQuery(_, _, _, _, pattern):
-                    self._find(neighbour, heard.message, pattern, pattern, heard.cookie, int(now.wall_s))
+                    self._left -= len(self._holdings.pool) // UNIT_ROWS
+                    self._find(neighbour, heard.message, pattern, pattern, heard.cookie, now)
                 case GetHeld(after, quantity):
+                    self._left -= QUERY_UNITS + len(self._holdings.pool) // UNIT_ROWS
                     self._held(neighbour, after, quantity, heard.cookie, int(now.wall_s))
+
+    @staticmethod
+    def is_held_up(neighbour: Neighbour) -> bool:
+        """Whether a neighbour's requests wait for nothing but its turn."""
+        return bool(neighbour.requests) and neighbour.has_room
 
     # -- messages by id ------------------------------------------------------------------------------------
 
@@ -120,15 +131,15 @@ class Serving:
 
     # -- queries -------------------------------------------------------------------------------------------
 
-    def _query(self, neighbour: Neighbour, query: Query, cookie: int, now_s: int) -> None:
+    def _query(self, neighbour: Neighbour, query: Query, cookie: int, now: c.Now) -> None:
         if len(query.content) not in CONTENT_LENGTHS:
             neighbour.say(BadLengthReply(query.cookie, len(query.content) & 0xFF), last_of(cookie))
         else:
-            self._find(neighbour, query, query.content, Pattern.prefix(query.content), cookie, now_s)
+            self._find(neighbour, query, query.content, Pattern.prefix(query.content), cookie, now)
 
     def _find(
         self, neighbour: Neighbour, query: Query | MaskedQuery, what: bytes | Pattern, pattern: Pattern, cookie: int,
-        now_s: int,
+        now: c.Now,
     ) -> None:  # fmt: skip
         """Answer a query, and take it as a standing one; one of an unknown type gets no answer, as in the reference."""
         kind = query.type & ~SUBSCRIBE
@@ -137,7 +148,10 @@ class Serving:
         if query.type & SUBSCRIBE and not self._subscribe(neighbour, what, Subscription(query.cookie, kind == IDS)):
             return
         most = min(query.quantity, REPLY_IDS_MAX if kind == IDS else REPLY_MESSAGES_MAX)
-        total, found = self._holdings.pool.find(pattern, now_s, query.start, most)
+        total, found = self._holdings.pool.find(pattern, int(now.wall_s), query.start, most)
+        self._left -= QUERY_UNITS + total // UNIT_MATCHES
+        if not neighbour.pay(total // UNIT_MATCHES, now.mono_s):
+            return
         if kind == IDS:
             neighbour.say(IdsReply(query.cookie, total, tuple(row.id for row in found)), last_of(cookie))
         else:
