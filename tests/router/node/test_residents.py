@@ -15,7 +15,11 @@ from router.settings.home import Home
 
 @pytest.mark.parametrize(
     ("service", "waited_s"),
-    [('"services.pubsub"', OPEN_S), ('{ name = "sub", module = "services.pubsub", run = "apart" }', 0.0), ('"services.capd"', 0.0)],
+    [
+        ('"services.pubsub"', OPEN_S),
+        ('{ name = "sub", module = "services.pubsub", run = "apart" }', 0.0),
+        ('"services.capd"', 0.0),
+    ],
     ids=["as the service says", "apart", "apart, as the service says"],
 )
 async def test_it_waits_for_services_inside_until_they_have_opened(
