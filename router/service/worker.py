@@ -27,9 +27,12 @@ def compute(function: str, argument: bytes) -> tuple[bytes, str]:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each request in turn."""
-    while head := requests.read(LENGTH.size):
-        function, argument = cbor2.loads(requests.read(LENGTH.unpack(head)[0]))
+    """Answer each request in turn, until the requests end, also in the middle of one."""
+    while len(head := requests.read(LENGTH.size)) == LENGTH.size:
+        [size] = LENGTH.unpack(head)
+        if len(request := requests.read(size)) < size:
+            return
+        function, argument = cbor2.loads(request)
         answer = cbor2.dumps(compute(function, argument))
         answers.write(LENGTH.pack(len(answer)) + answer)
         answers.flush()
@@ -39,4 +42,7 @@ if __name__ == "__main__":
     os.nice(NICE)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a function prints goes to standard error
-    serve(sys.stdin.buffer, out)
+    try:
+        serve(sys.stdin.buffer, out)
+    except BrokenPipeError:  # the node was killed, and nobody waits for the answer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # so is what it still holds of it
