@@ -207,7 +207,8 @@ def remove(address: str, as_json: bool) -> None:
 def _tell_removed(known: Peer, running: bool, as_json: bool) -> None:
     _tell(f"{_shown(known)} is no neighbour any more", known, running, as_json)
     address = key_text("addr", known.address)
-    note(f"like any stranger it may still connect; `router peer block {address}` shuts it out")
+    said = "like any stranger it may still connect, and meet the readers of groups whose links it has"
+    note(f"{said}; `router peer block {address}` shuts it out")
 
 
 @peer.command("list", cls=Command)

@@ -146,7 +146,7 @@ def span_text(seconds: float | None) -> str:
 def offset_text(ms: float | None) -> str:
     """Return how far another clock is ahead of ours, for a table: `-0.3 ms`, `47 s`, `2.0 d`."""
     if ms is None or abs(ms) < 10_000:
-        return "-" if ms is None else f"{ms:.1f} ms"
+        return "-" if ms is None else f"{ms:.1f} ms" if abs(ms) < 100 else f"{ms:.0f} ms"
     seconds = ms / 1000
     return f"{seconds:.0f} s" if abs(seconds) < 86_400 else f"{seconds / 86_400:.1f} d"
 

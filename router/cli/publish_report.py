@@ -123,9 +123,9 @@ class Tally:
             else:
                 self._nobody = said
             return
-        if is_read_here:
-            return
         said = f"it is not known yet whether anybody gets it: nobody on this node does, and it waits for {whom}"
+        if is_read_here:
+            said = f"only apps of this node have it yet, and it waits for {whom}"
         note(f"{said}; `router why {text}` tells later")
 
     def _readers(self, recipients: Sequence[RecipientOutcome]) -> Sequence[RecipientOutcome]:

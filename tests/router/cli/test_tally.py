@@ -97,6 +97,7 @@ READ_HERE = [RecipientOutcome(ALICE, "delivered")]
             "not-authorised: the sender has no right to do this here; only apps of this node have it, and "
             "`router peers` says more\n", "",
         ),
+        (READ_HERE, "queued", None, "` tells later\n", ""),
         (READ_HERE, "refused", Reason.NO_SUBSCRIBERS, "messages kept; only apps of this node have it\n", ""),
     ],
 )  # fmt: skip
@@ -109,6 +110,7 @@ async def test_what_the_uplinks_refuse_is_said_also_where_apps_of_this_node_have
     outcomes.hear(Outcome(ID, (RecipientOutcome(BOB, state, reason),)))
     await hear_uplinks(outcomes, frozenset([BOB]), tally)
     said = capsys.readouterr().err
+    assert ("only apps of this node have it" in said) is bool(noted)
     assert said.endswith(noted) and bool(said) == bool(noted)
     if not ended:
         tally.finish()
