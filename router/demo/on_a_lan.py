@@ -71,7 +71,7 @@ class _Play:
         return self._meeting
 
     async def _start(self) -> None:
-        self._say(f"{len(self.laptops)} laptops start on one network. None can be dialled, and none knows another.")
+        self._say("Three laptops start on one network. None can be dialled, and none knows another.")
         async with trio.open_nursery() as nursery:
             for node in self.laptops:
                 nursery.start_soon(self._begin, node)
