@@ -90,6 +90,8 @@ class Pool(Host):
         self._streams = count(1)
         self._waiting: deque[c.Heard] = deque()
         self._is_busy = False
+        self.is_stepped = False
+        """Whether what it is to be woken for at once waits until that is heard."""
         super().__init__(settings or Settings(network="regtest"))
 
     def open(self, end: Any, address: str, door: str = DOOR, tag: str = "") -> None:
@@ -120,6 +122,8 @@ class Pool(Host):
                     del self.ends[door, peer]
                     self._waiting.append(c.Came(door, peer, b""))
                 end.written(data)
+            case c.Wake(at_s) if not self.is_stepped and at_s <= self.now.wall_s:
+                self._waiting.append(c.Tick())
             case c.Connect(_, url):
                 self.dialled.append(url)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any, TypeVar
 
+from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
@@ -16,6 +17,7 @@ from .columns import Row
 from .holdings import Holdings
 from .limits import Standing
 from .message import CapdMessage, read_with_id
+from .nexa.limits import QUERY_UNITS, UNIT_ROWS
 from .notes import note_id
 from .pool import Known, Rejected, Taken
 from .priority import aged, last_second
@@ -27,6 +29,8 @@ T = TypeVar("T")
 _Deciding = Generator[c.Deed, None, T]  # the deeds that come before an answer, and the answer
 ANSWER_TTL_S = 60
 """How long an answer waits for its asker."""
+UNITS_PER_S, UNITS_BURST, ASKERS_MAX = 2_000.0, 40_000.0, 4_096
+"""What one asker may search, in units as those of Nexa's neighbours, and of how many askers that is remembered."""
 
 
 class PoolAnswers:
@@ -35,10 +39,14 @@ class PoolAnswers:
     def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
         self._holdings = holdings
         self._turned_away = turned_away
+        self._searches: dict[PublicKey, Allowance] = {}
 
     def answer(self, request: m.Request, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Yield what is kept and noted, and the answer to send."""
         now_s, pool = int(now.wall_s), self._holdings.pool
+        if isinstance(request, m.Query) and not self._may_search(asker, now.mono_s):
+            yield c.Refuse(reasons.TOO_FAST)
+            return
         answer: m.Answer
         match request:
             case m.Post(n, wire):
@@ -123,6 +131,14 @@ class PoolAnswers:
         return m.Rescinded(n, tuple(row.id for row in ended[: m.PAGE_IDS_MAX]))
 
     # -- queries -------------------------------------------------------------------------------------------
+
+    def _may_search(self, asker: PublicKey, now_s: float) -> bool:
+        """Take the units of a search from what an asker may ask for; return whether there were enough."""
+        allowance = self._searches.pop(asker, None) or Allowance(UNITS_PER_S, UNITS_BURST)
+        self._searches[asker] = allowance
+        if len(self._searches) > ASKERS_MAX:
+            del self._searches[next(iter(self._searches))]
+        return allowance.take(QUERY_UNITS + len(self._holdings.pool) // UNIT_ROWS, now_s)
 
     def _query(self, query: m.Query, now_s: int) -> m.Found | m.FoundIds:
         """Return a page; empty if it would begin beyond the last that matches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from router.service import contract as c
 from services.capd import reasons
 from services.capd.core.nexa import commands as n
 from services.capd.core.nexa import own_commands as own
+from services.capd.core.nexa import serving
 from services.capd.core.nexa.addresses import BAN_S
 from services.capd.core.nexa.envelope import Packet, Unpacker
-from services.capd.core.nexa.limits import NexaLimits
+from services.capd.core.nexa.limits import QUERY_UNITS, NexaLimits
 from services.capd.core.nexa.neighbours import DOOR
 from services.capd.core.nexa.packets import Ping, Pong, packet_of
 from services.capd.core.pattern import Pattern
@@ -240,3 +242,28 @@ def test_what_cannot_be_read_is_rejected_as_deployed() -> None:
     [packet] = Unpacker(REGTEST).feed(bytes(client.unread))
     assert packet == Packet("reject", b"\x07capdmsg\x01\x15error parsing message", 0x5_FFFF)
     assert peers(pool)["neighbours"][0]["points"] == 0
+
+
+def test_searches_of_one_give_others_their_turn_and_are_all_answered_in_order() -> None:
+    pool = Pool(limits=replace(LIMITS, turn_units=3 * QUERY_UNITS))
+    post(pool, OFFER)
+    busy, other = greeted(pool), greeted(pool, "127.0.0.1:4001", 5)
+    pool.is_stepped = True
+    many = [own.MaskedQuery(number, 1, 0, 9, Pattern.prefix(b"TKD")) for number in range(20)]
+    assert [one.cookie for one in busy.say(*many)] == [0, 1, 2, 3, 4, 5], "a turn when it asks, and one after that"
+    assert [one.cookie for one in other.say(n.Query(99, 1, 0, 9, b"TKD\x0c"))] == [99]
+    pool.is_stepped = False
+    pool.hear(c.Tick())
+    assert [one.cookie for one in busy.take()] == list(range(6, 20)), "the rest comes when it is woken"
+
+
+def test_what_is_found_costs_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "UNIT_MATCHES", 1)
+    pool = Pool(limits=replace(LIMITS, units_burst=60.0 + 4 * (QUERY_UNITS + 8), units_per_s=0.001))
+    for number in range(8):
+        post(pool, posted(b"TKD%d" % number, 4.0))
+    client = greeted(pool)
+    found = 0
+    while not client.is_closed:
+        found += len(client.say(n.Query(1, 1, 0, 0, b"TK")))
+    assert 4 <= found <= 6, "8 messages of each cost as much as 8 units"

@@ -10,11 +10,12 @@ from samples.capd_host import ASKERS, Host
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
+from services.capd.core import answers, rows
 from services.capd.core import messages as m
-from services.capd.core import rows
 from services.capd.core.limits import Standing
 from services.capd.core.lives import Life
 from services.capd.core.message import CapdMessage, rescind_hash_of
+from services.capd.core.nexa.limits import QUERY_UNITS
 from services.capd.core.pattern import Pattern
 from services.capd.core.watches import WATCHES_OF_ONE_MAX
 from services.capd.settings import Settings
@@ -282,3 +283,17 @@ def test_many_that_end_at_once_are_few_events() -> None:
     host.pass_time(20)
     for event in ("capd_expired", "capd_rescinded"):
         assert [len(note.messages) for note in host.events(event)] == [64, 6]
+
+
+def test_one_that_searches_much_is_dealt_with_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "UNITS_BURST", 3.0 * QUERY_UNITS)
+    monkeypatch.setattr(answers, "UNITS_PER_S", 1.0 * QUERY_UNITS)
+    host, search = Host(), m.encode_message(m.Query(1, ALL))
+    for _ in range(3):
+        assert isinstance(host.say(search)[0], c.Send)
+    [refused] = host.say(search)
+    assert isinstance(refused, c.Refuse) and refused.reason is reasons.TOO_FAST and refused.reason.later
+    assert isinstance(host.say(search, ASKERS[1])[0], c.Send), "others are answered"
+    assert post(host, posted(b"TKD", 3.0)).result == 0, "what pays by its work is taken"
+    host.pass_time(1)
+    assert isinstance(host.say(search)[0], c.Send)

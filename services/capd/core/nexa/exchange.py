@@ -95,7 +95,8 @@ class Exchange:
             yield from self._serving.serve(neighbour, now)
 
     def take_turn(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Answer what has waited while others had their turn."""
+        """Begin a neighbour's next turn: answer what has waited while others had theirs."""
+        neighbour.turn_left = self._limits.turn_units
         if self._serving.is_held_up(neighbour):
             yield from self._serving.serve(neighbour, now)
 

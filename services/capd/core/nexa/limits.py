@@ -43,8 +43,8 @@ class NexaLimits:
     """Bytes of packets that are not whole, of all connections; beyond it the one with most is ended."""
     turn_units: int = 400
     """Units of searches of one connection after which others have their turn: some 20 ms."""
-    waiting_requests: int = 256
-    """Requests of one connection that wait until it has read earlier answers."""
+    waiting_requests: int = 1_024
+    """Requests of one connection that wait until it has read earlier answers, or for its turn."""
     unread_bytes: int = 1 << 20
     """Bytes written to a neighbour beyond its last answer to a ping; then no more is answered."""
     announce_bytes: int = 1 << 18

@@ -63,6 +63,8 @@ class Neighbour:
         """The matches that it was told of, by the cookie of its query."""
         self.subscriptions = 0
         """Its standing queries."""
+        self.turn_left = limits.turn_units
+        """Units of searches that are left of its present turn."""
         self.waiting_ids = 0
         """Ids in its requests."""
         self.counts: Counter[str] = Counter()

@@ -53,8 +53,6 @@ class Serving:
         self._limits = limits
         self._notes = Allowance(NOTES_PER_S, NOTES_BURST)
         self.subscriptions = Subscriptions(limits)
-        self._left = 0
-        """Units that are left of the present turn."""
 
     def __repr__(self) -> str:
         return f"<Serving: {self.subscriptions!r}>"
@@ -72,9 +70,8 @@ class Serving:
 
     def serve(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         """Answer what waits, as long as there is room, until its searches have cost so much that others have their
-        turn; then `is_held_up` until the next turn."""
-        self._left = self._limits.turn_units
-        while neighbour.requests and neighbour.has_room and self._left > 0:
+        turn; then it `is_held_up` until the next."""
+        while neighbour.requests and neighbour.has_room and neighbour.turn_left > 0:
             heard = neighbour.requests.popleft()
             match heard.message:
                 case GetMsg():
@@ -82,10 +79,10 @@ class Serving:
                 case Query():
                     self._query(neighbour, heard.message, heard.cookie, now)
                 case MaskedQuery(_, _, _, _, pattern):
-                    self._left -= len(self._holdings.pool) // UNIT_ROWS
+                    neighbour.turn_left -= len(self._holdings.pool) // UNIT_ROWS
                     self._find(neighbour, heard.message, pattern, pattern, heard.cookie, now)
                 case GetHeld(after, quantity):
-                    self._left -= QUERY_UNITS + len(self._holdings.pool) // UNIT_ROWS
+                    neighbour.turn_left -= QUERY_UNITS + len(self._holdings.pool) // UNIT_ROWS
                     self._held(neighbour, after, quantity, heard.cookie, int(now.wall_s))
 
     @staticmethod
@@ -149,7 +146,7 @@ class Serving:
             return
         most = min(query.quantity, REPLY_IDS_MAX if kind == IDS else REPLY_MESSAGES_MAX)
         total, found = self._holdings.pool.find(pattern, int(now.wall_s), query.start, most)
-        self._left -= QUERY_UNITS + total // UNIT_MATCHES
+        neighbour.turn_left -= QUERY_UNITS + total // UNIT_MATCHES
         if not neighbour.pay(total // UNIT_MATCHES, now.mono_s):
             return
         if kind == IDS:
