@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from itertools import permutations
 from pathlib import Path
 
+import pytest
 import trio
 from rig import new_key, rig
 from rigs.machines import bridged
@@ -70,6 +71,7 @@ async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_tw
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long  # It waits out pauses between dials, up to two minutes.
 async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_path: Path) -> None:
     """The network is unreachable meanwhile, as after sleep: each datagram and each dial fails, what is said on both
     sides waits, and nothing is printed."""
