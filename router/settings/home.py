@@ -13,6 +13,7 @@ import logging
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,9 @@ from router.settings.config_services import NOBODY, Residents
 from router.settings.default_home import VARIABLE, default_home
 
 WRITABLE = 0o022
+LET_GO_S, LET_GO_POLL_S = 5.0, 0.02
+"""How long to wait for the lock of a process that was killed: a child that it was starting just then lets go of it
+when that runs its own program."""
 log = logging.getLogger(__name__)
 
 SOCKET_NAME = "router.sock"
@@ -209,16 +213,19 @@ class Home:
             remedy = "make it with `router init`" if error.errno == errno.ENOENT else "make it writable for this user"
             raise HomeError(f"{said}; {remedy}, or {_ELSEWHERE}") from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(descriptor)
-            said = f"{self.path} is in use by pid {holder}, another node or a command that reads it"
-            raise HomeBusy(f"{said}; stop it or let it end first, or {_ELSEWHERE}") from None
+            holder = _try_lock(descriptor)
+            until_s = time.monotonic() + LET_GO_S
+            while holder and _has_ended(holder) and time.monotonic() < until_s:
+                time.sleep(LET_GO_POLL_S)
+                holder = _try_lock(descriptor)
         except OSError as error:
             os.close(descriptor)
             said = f"the home {self.path} cannot be locked: {error.strerror}"
             raise HomeError(f"{said}; it must be on a file system with file locks") from None
+        if holder:
+            os.close(descriptor)
+            said = f"{self.path} is in use by pid {holder}, another node or a command that reads it"
+            raise HomeBusy(f"{said}; stop it or let it end first, or {_ELSEWHERE}")
         return descriptor
 
     def _short_socket_path(self) -> Path:
@@ -235,6 +242,25 @@ def _load_owner(store: Path) -> bytes | None:
     from router.disk.store.file import owner
 
     return owner(store)
+
+
+def _try_lock(descriptor: int) -> str:
+    """Lock the file; return "" if that was possible, else the pid that its holder wrote into it, or "unknown"."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+    return ""
+
+
+def _has_ended(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OverflowError, PermissionError):
+        return False
+    return False
 
 
 def _note(descriptor: int, text: str) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from router.settings import config
+from router.settings import home as module
 from router.settings.home import SOCKET_PATH_BYTES_MAX, Home, HomeBusy, HomeError
 
 
@@ -148,6 +151,44 @@ def test_two_nodes_on_one_home(tmp_path: Path) -> None:
     with home.lock():
         pass
     assert home.lock_path.read_text() == ""
+
+
+@pytest.fixture
+def orphaned(tmp_path: Path) -> Iterator[tuple[Home, int]]:
+    """Return a home whose lock is held on behalf of a process that has ended, and the descriptor that holds it."""
+    home = Home(tmp_path / "h")
+    home.create()
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    with home.lock_path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(f"{ended.pid}\n")
+        file.flush()
+        yield home, file.fileno()
+
+
+def test_the_lock_of_a_killed_node_is_waited_for(orphaned: tuple[Home, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that was being started when the node was killed holds the lock until it runs its own program."""
+    home, held = orphaned
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        fcntl.flock(held, fcntl.LOCK_UN)
+
+    monkeypatch.setattr("router.settings.home.time.sleep", pause)
+    with home.lock():
+        assert home.lock_path.read_text() == f"{os.getpid()}\n"
+    assert len(pauses) == 1
+
+
+def test_a_lock_that_is_never_let_go_of_is_waited_for_a_while(
+    orphaned: tuple[Home, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, _ = orphaned
+    monkeypatch.setattr(module, "LET_GO_S", 0.05)
+    with pytest.raises(HomeBusy, match="in use by pid"), home.lock():
+        raise AssertionError("the home was held twice")
 
 
 def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
