@@ -20,11 +20,10 @@ from services.capd import reasons
 from services.capd.client import pool_client
 from services.capd.command_input import bytes_behind, hex_of, name_option, read_file
 from services.capd.core import messages as m
+from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, end_of_message, read_message
 from services.capd.core.pattern import Pattern
 from services.capd.core.pool_file import encode_pool, messages_in
-
-_WORDS = {int(one): one.word for one in vars(reasons).values() if isinstance(one, Reason)}
 
 
 @click.command("export", cls=Command)
@@ -60,19 +59,20 @@ def export_(file: Path, name: str, as_json: bool) -> None:
 def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bool) -> None:
     """Hand the messages of FILE, a msgpool.dat, to the pool, which judges each as any other.
 
-    Says how many it has taken or held already, and how many not, by reason; exit code 1 if the file is damaged:
-    then what comes before the damage has been handed in.
+    Says how many there were, how many the pool has taken now (new), how many it held already (known), of these how
+    many it serves no more, and how many it has turned away, by reason. Exit code 1 if the file is damaged: then
+    what comes before the damage has been handed in.
     """
     if (file is None) is not bool(messages):
         raise Failure(Exit.USAGE, "name a FILE, or give messages with --hex")
-    counts: Counter[str] = Counter()
+    counts, turned_away = Counter({"handed_in": 0, "new": 0, "known": 0}), Counter[Reason]()
     given = [_whole(hex_of(text, "--hex")) for text in messages] if file is None else messages_in(read_file(file))
     try:
-        trio.run(_hand_in, name, given, counts)
+        trio.run(_hand_in, name, given, counts, turned_away)
     except* Malformed as group:
-        _say(dict(counts), as_json)
+        _say_handed_in(counts, turned_away, as_json)
         raise Failure(Exit.FAILED, f"{file}: {_first(group)}") from None
-    _say(dict(counts), as_json)
+    _say_handed_in(counts, turned_away, as_json)
 
 
 def _first(group: BaseException) -> BaseException:
@@ -100,15 +100,35 @@ async def _all(name: str) -> tuple[list[CapdMessage], int]:
         return found, max(0, info.count - len(found))
 
 
-async def _hand_in(name: str, messages: Iterable[CapdMessage], counts: Counter[str]) -> None:
+async def _hand_in(
+    name: str, messages: Iterable[CapdMessage], counts: Counter[str], turned_away: Counter[Reason]
+) -> None:
     async with pool_client(name) as pool:
         for message in messages:
             answer: m.PostAnswer = await pool.ask(m.Post, message.encoded())
-            counts[_WORDS.get(answer.result, str(answer.result)) if answer.result else "taken"] += 1
+            counts["handed_in"] += 1
+            if answer.result:
+                turned_away[reasons.of(answer.result)] += 1
+            else:
+                counts["new" if answer.held is None else "known"] += 1
+            if answer.held is not None and not answer.held.is_served:
+                counts[answer.held.value] += 1
+
+
+def _say_handed_in(counts: Counter[str], turned_away: Counter[Reason], as_json: bool) -> None:
+    if as_json:
+        say_json({**counts, **{reason.word: count for reason, count in turned_away.items()}})
+        return
+    ended = [f"{counts[one.value]} {one.value}" for one in Standing if counts[one.value]]
+    facts([
+        ("handed in", str(counts["handed_in"])), ("new", str(counts["new"])),
+        ("known", ", ".join((str(counts["known"]), *ended))),
+        *((reason.word, f"{count}: {reason.clause}") for reason, count in turned_away.items()),
+    ])  # fmt: skip
 
 
 def _say(found: dict[str, int], as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        facts([(name, str(count)) for name, count in found.items()] or [("taken", "0")])
+        facts([(name, str(count)) for name, count in found.items()])

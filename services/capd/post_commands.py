@@ -12,7 +12,6 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
 from router.core.wire.errors import RouterError
-from router.core.wire.reasons import Reason
 from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, held_id, pool_client
 from services.capd.command_input import data_of, hex_of, id_of, name_option
@@ -27,7 +26,6 @@ AGAIN_S = 3.0
 """How long an offer that could not be posted anew waits until that is tried again."""
 LOCAL_LIFE_S = 500
 """So long a local offer that is kept alive stands before it is posted anew."""
-_WORDS = {int(one): one for one in vars(reasons).values() if isinstance(one, Reason)}
 
 
 @click.command(cls=Command)
@@ -167,8 +165,7 @@ async def _post(pool: PoolClient, found: Solved) -> None:
         secrets_file.keep(invocation().home.path, own_id, found.secret)
     answer: m.PostAnswer = await pool.ask(m.Post, found.message.encoded())
     if answer.result:
-        reason = _WORDS.get(answer.result)
-        raise Failure(Exit.REFUSED, f"{reason.word if reason else answer.result}: {answer.text}")
+        raise Failure(Exit.REFUSED, f"{reasons.of(answer.result).word}: {answer.text}")
 
 
 def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import Reason, reason_from
 
 BAD_WORK = Reason.declare(128, "capd:bad-work", "The message's work is not done: its id is not below its target.")
 BELOW_LINE = Reason.declare(
@@ -43,3 +43,8 @@ ASKS_TOO_MUCH = Reason.declare(159, "capd:asks-too-much", "The neighbour asks fo
 ITSELF = Reason.declare(160, "capd:itself", "The connection leads back to this node: take it out of `connect`.")
 UNREACHED = Reason.declare(161, "capd:unreached", "Nobody answers at the address.")
 GONE = Reason.declare(162, "capd:gone", "The neighbour has closed the connection.")
+
+
+def of(number: int) -> Reason:
+    """Return the reason that an answer of a pool names by its number: one of these, or of the router's."""
+    return reason_from(number)

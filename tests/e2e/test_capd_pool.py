@@ -74,7 +74,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         exported = tmp_path / "msgpool.dat"
         assert await wallet.one("export", exported) == {"exported": 2, "left_out": 1}
         assert {one["id"] for one in await wallet.run("decode", "--dat", exported)} == {other["id"], reply["id"]}
-        assert await wallet.one("import", exported) == {"taken": 2}
+        assert await wallet.one("import", exported) == {"handed_in": 2, "new": 0, "known": 2}
         result = await node.run("why", offer["id"], "--json")
         assert "capd_accepted" in result.stdout and "capd_rescinded" in result.stdout and "capd_told" in result.stdout
         # Its fate is found by either order of its bytes, and by a beginning; what is held tells how it stands now.

@@ -100,8 +100,8 @@ class PoolAnswers:
                 return m.PostAnswer(n, int(reason), own_id, verdict.sentence)
             case Taken():
                 yield from self._taken(verdict, message, asker.hex(), now)
-            case Known():
-                pass
+            case Known(row):
+                return m.PostAnswer(n, 0, own_id, held=self._holdings.pool.standing(row, int(now.wall_s)))
         return m.PostAnswer(n, 0, own_id)
 
     def _taken(self, taken: Taken, message: CapdMessage, by: str, now: c.Now) -> Iterator[c.Deed]:

@@ -48,12 +48,14 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class PostAnswer:
-    """The answer to POST: 0, or the number of the reason why it was not taken; the id, unless it is no message."""
+    """The answer to POST: 0, or the number of the reason why it was not taken; the id, unless it is no message.
+    `held`: how it stands, if the pool held it already."""
 
     n: int
     result: int
     id: bytes = b""
     text: str = ""
+    held: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +180,9 @@ def _encoded(value: Message) -> list[Any]:
     match value:
         case Post(n, message):
             return [1, {"n": n, "message": message}]
-        case PostAnswer(n, result, own_id, text):
-            return [2, {"n": n, "result": result, **({"id": own_id} if own_id else {}), **_said(text)}]
+        case PostAnswer(n, result, own_id, text, held):
+            known = {} if held is None else {"held": _STANDINGS.index(held)}
+            return [2, {"n": n, "result": result, **({"id": own_id} if own_id else {}), **_said(text), **known}]
         case Get(n, own_id):
             return [3, {"n": n, "id": own_id}]
         case Query(n, pattern, ids, start, limit):
@@ -256,9 +259,10 @@ def _post(value: Any) -> Post:
 
 
 def _posted(value: Any) -> PostAnswer:
-    found = shape.fields(value, "POSTED", ("n", "result"), ("id", "text"))
+    found = shape.fields(value, "POSTED", ("n", "result"), ("id", "text", "held"))
     own_id = shape.octets(found["id"], "id", ID_BYTES) if "id" in found else b""
-    return PostAnswer(_number(found), shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found))
+    held = _standing(found["held"]) if "held" in found else None
+    return PostAnswer(_number(found), shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found), held)
 
 
 def _get(value: Any) -> Get:
@@ -331,7 +335,7 @@ _ONE_MAX = MESSAGE_BYTES_MAX + 64
 _IDS_BYTES_MAX = 64 + PAGE_IDS_MAX * (ID_BYTES + 2)
 _FORMS: dict[int, Form] = {
     1: Form("POST", _ONE_MAX, 5, _post),
-    2: Form("POSTED", _SMALL_BYTES_MAX, 9, _posted),
+    2: Form("POSTED", _SMALL_BYTES_MAX, 11, _posted),
     3: Form("GET", _SMALL_BYTES_MAX, 5, _get),
     4: Form("QUERY", _SMALL_BYTES_MAX, 13, _query),
     5: Form("FOUND", _ONE_MAX + 4 * PAGE_MESSAGES_MAX, 7 + 3 * PAGE_MESSAGES_MAX, _found),

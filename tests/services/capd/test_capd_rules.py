@@ -58,7 +58,8 @@ def test_what_was_posted_survives_with_all_that_was_decided_on_it() -> None:
     assert host.ask(m.Get(4, rescindable.own_id())).messages == ((Standing.RESCINDED, rescindable.encoded()),)
     assert host.ask(m.Rescind(2, SECRET)) == m.Rescinded(2, ()), "it ends once"
     assert [one.reason for one in host.events("capd_rescinded")] == [reasons.RESCINDED]
-    assert post(host, OFFER).result == 0 and len(host.events("capd_accepted")) == 3, "it is known"
+    assert post(host, OFFER) == m.PostAnswer(7, 0, OFFER.own_id(), held=Standing.RELAYED)
+    assert post(host, rescindable).held is Standing.RESCINDED and len(host.events("capd_accepted")) == 3
 
 
 def test_each_end_has_its_event() -> None:

@@ -29,6 +29,7 @@ MESSAGES: tuple[m.Message, ...] = (
     m.Post(1, OFFER.encoded()),
     m.PostAnswer(1, 0, ID),
     m.PostAnswer(1, 132, b"", "no message"),
+    m.PostAnswer(1, 0, ID, held=Standing.RESCINDED),
     m.Get(2, ID),
     m.Query(3, PATTERN, True, 0, 10),
     m.Found(3, 2, ((Standing.LOCAL, OFFER.encoded()), (Standing.RESCINDED, b""))),
