@@ -14,14 +14,16 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, say, say_json
 from router.core.wire.address import AddressSource, parse_address, refusal_of
 from router.core.wire.text import key_text
-from router.settings import config, keyring
-from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Residents
+from router.settings import config, config_services, keyring
+from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Resident, Residents
 from router.settings.config_text import toml_value
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
 from router.transport import contract as transport
 
 RESIDENTS: Mapping[config.Role, Residents] = {"edge": OF_AN_EDGE, "core": OF_A_CORE}
 """The services of a new node."""
+APART = Resident(is_public=False)
+"""A service that is asked for by name: strangers may not send to it."""
 EVERYWHERE = '"tls://0.0.0.0:4100"'
 
 
@@ -44,8 +46,14 @@ EVERYWHERE = '"tls://0.0.0.0:4100"'
     help="The URL at which others reach it, for its link and its invitations: tls://HOST:PORT. Repeatable.",
 )
 @click.option("--name", default="", help="The name by which its neighbours see it, like laptop.")
+@click.option(
+    "--service", "services", multiple=True, metavar="NAME", help="A service to run as well, like capd. Repeatable."
+)
 @json_option
-def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], name: str, as_json: bool) -> None:
+def init(
+    role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], name: str, services: tuple[str, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
     """Make a node: its key and a commented configuration. Print its address.
 
     A key or configuration that exists already stays as it is.
@@ -57,9 +65,11 @@ def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], 
             raise Failure(Exit.USAGE, f"--advertise {url}: {refused[1]}")
     if name and not re.fullmatch(NAME_PATTERN, name):
         raise Failure(Exit.USAGE, f'--name "{name}" is no name; write {NAME_FORM}')
+    _check_services(services)
     home = invocation().chosen_home
     kind = cast(config.Role, role or "edge")
-    is_new = home.create(kind, listen, RESIDENTS[kind], advertise, name)
+    residents = {**RESIDENTS[kind], **{one: RESIDENTS[kind].get(one, APART) for one in services}}
+    is_new = home.create(kind, listen, residents, advertise, name)
     settings, _ = config.load(home.config_path)
     urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
     for key, wanted, stands in (
@@ -68,6 +78,10 @@ def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], 
         if wanted and wanted != stands:
             said = f"{home.config_path} says {key} = {toml_value(stands)} already"
             raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(wanted)}")
+    if missing := set(services) - {one.name for one in config_services.instances(settings.node.services)}:
+        said = f"{home.config_path} stands already, and its node.services does not name {', '.join(sorted(missing))}"
+        modules = ", ".join(f'"services.{one}"' for one in sorted(missing))
+        raise Failure(Exit.USAGE, f"{said}; add {modules} to the line services = [...] of its section [node]")
     if role is not None and role != settings.node.role:
         said = f'{home.config_path} says role = "{settings.node.role}" already'
         raise Failure(Exit.USAGE, f"{said}; change that line to make it a {role} node")
@@ -82,6 +96,14 @@ def init(role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], 
     ])  # fmt: skip
     if urls and all("//127.0.0.1:" in url or "//localhost:" in url or "//[::1]:" in url for url in urls):
         hint(f"other machines cannot reach it there; for that, write listen = [{EVERYWHERE}] into {home.config_path}")
+
+
+def _check_services(names: tuple[str, ...]) -> None:
+    """End the command at a name that no service of this program has."""
+    known = [name for name, _ in config_services.settings()]
+    for one in names:
+        if one not in known:
+            raise Failure(Exit.USAGE, f'--service "{one}" is none of {", ".join(known)}; name one of them')
 
 
 @click.command("id", cls=Command)

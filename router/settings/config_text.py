@@ -102,11 +102,13 @@ def parse(text: str, file: str) -> dict[str, Any]:
         raise ConfigError((f"{file}: {said}; remove the brackets or dots that are too many",)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
-        if found is None:
-            said, place = _in_words(str(error)), f"{file} line {text.count(chr(10)) + 1}"
-        else:
-            said, place = f"{_in_words(found[1])}, column {found[3]}", f"{file} line {found[2]}"
-            said += _quoted(text.split("\n")[int(found[2]) - 1], int(found[3]) - 1)
+        rows = text.split("\n")
+        line, column = (int(found[2]), int(found[3])) if found else (len(rows), 0)
+        said, place = _in_words(found[1] if found else str(error)), f"{file} line {line}"
+        if said in (_TWICE, _SECTION_TWICE):
+            said = _twice(rows, line - 1) or said
+        elif column:
+            place, said = f"{place}, column {column}", said + _quoted(rows[line - 1], column - 1)
         raise ConfigError((f"{place}: {said}",)) from None
     return value
 
@@ -119,6 +121,8 @@ def _is_within(value: dict[str, Any], depth: int) -> bool:
     return not any(isinstance(one, dict | list) for one in level)
 
 
+_TWICE = "this is set twice; remove one of the two"
+_SECTION_TWICE = "this section stands elsewhere too; put the two together"
 _SENTENCES = (
     ("Invalid value", "a value is missing, or is none that TOML knows"),
     ("Expected '=' after a key", "a key needs = and a value behind it"),
@@ -134,11 +138,29 @@ _SENTENCES = (
     ("Unescaped '\\'", "a \\ in a text is written \\\\"),
     ("Illegal character", "a character here is not allowed"),
     ("Found invalid character", "a character here is not allowed"),
-    ("Cannot overwrite", "this is set twice; remove one of the two"),
-    ("Cannot declare", "this section appears twice; put the two together"),
-    ("Duplicate", "this is set twice; remove one of the two"),
-    ("Cannot mutate", "this is set twice; remove one of the two"),
+    ("Cannot overwrite", _TWICE),
+    ("Cannot declare", _SECTION_TWICE),
+    ("Duplicate", _TWICE),
+    ("Cannot mutate", _TWICE),
 )  # fmt: skip
+
+
+def _twice(rows: list[str], at: int) -> str:
+    """Return the sentence about a row that repeats the section or setting of an earlier one, or ""."""
+    header = re.match(r"\s*(\[[^\[\]]+\])", rows[at])
+    named = header or re.match(r"\s*([\w.\"'-]+)\s*=", rows[at])
+    if named is None:
+        return ""
+    wanted = re.compile(rf"\s*{re.escape(named[1])}\s*(?:#|$)" if header else rf"\s*{re.escape(named[1])}\s*=")
+    for earlier in range(at - 1, -1, -1):
+        if wanted.match(rows[earlier]):
+            if header:
+                said = f"the section {named[1]} stands in line {earlier + 1} already"
+                return f"{said}; move the lines below this one there, and remove this one"
+            return f"{named[1]} is set in line {earlier + 1} already; remove one of the two"
+        if not header and rows[earlier].lstrip().startswith("["):
+            break
+    return ""
 
 
 def _in_words(said: str) -> str:

@@ -57,6 +57,16 @@ def test_init_says_where_the_node_listens_and_where_others_reach_it(router: Run,
         assert refused.exit_code == 2 and said in refused.stderr, refused.stderr
 
 
+def test_init_adds_a_service_and_says_what_to_write_into_a_file_that_stands(router: Run, home: Path) -> None:
+    assert "one of them" in router("init", "--service", "cap").stderr
+    lines(router("init", "--service", "capd"))
+    found = json.loads(router("config", "show", "node.services", "--json").stdout)
+    assert found[0]["value"] == ["services.discovery", "services.pubsub", "services.capd"]
+    lines(router("init", "--service", "capd"))
+    refused = router("init", "--service", "dmq")
+    assert refused.exit_code == 2 and 'add "services.dmq" to the line services = [...]' in refused.stderr
+
+
 def test_init_gives_the_node_a_name(router: Run, home: Path) -> None:
     refused = router("init", "--name", "my laptop")
     assert refused.exit_code == 2 and '--name "my laptop" is no name; write 1 to 64 letters' in refused.stderr

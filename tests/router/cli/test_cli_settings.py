@@ -102,7 +102,7 @@ def _row(one: Finding) -> tuple[str, bool | None, str]:
         ('[node]\nservices = ["deaf_service:Idle"]\n', "has neither on_message nor on_connected"),
         (
             "[node]\nrole = core\n",
-            'line 2: a value is missing, or is none that TOML knows, column 8; write text in quotes: "core"',
+            'line 2, column 8: a value is missing, or is none that TOML knows; write text in quotes: "core"',
         ),
         ('[[peers]]\naddress = "ADDRESS"\nurls = ["tls://host"]\n', "line 3: peers[0].urls: 'tls://host' lacks"),
         ('[[peers]]\naddress = "OWN"\n', "line 2: peers[0].address: this is the node's own address"),

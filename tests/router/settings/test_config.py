@@ -199,8 +199,19 @@ def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:
             'services.ecko is about a service "ecko" that node.services does not name',
         ),
         ("[services]\necho = 1", "line 2: services.echo is 1; it must be a section of its own, in [ ]"),
-        ("[node]\n\nrole = edge", "router.toml line 3: a value is missing, or is none that TOML knows, column 8"),
-        ("[node]\nrole = 'edge'\nrole = 'core'", "router.toml line 3: this is set twice; remove one of the two"),
+        (
+            "[node]\n\nrole = edge",
+            'toml line 3, column 8: a value is missing, or is none that TOML knows; write text in quotes: "edge"',
+        ),
+        (
+            "[node]\nrole = 'edge'\nrole = 'core'",
+            "router.toml line 3: role is set in line 2 already; remove one of the two",
+        ),
+        (
+            "[node]\nrole = 'edge'\n[link]\n[node]  # again\nservices = []",
+            "router.toml line 4: the section [node] stands in line 1 already; move the lines below this one there, and",
+        ),
+        ("[node]\n[link]\n[node.x]\n[ node ]", "router.toml line 4: this section stands elsewhere too; put"),
         ("[node]\nlisten = [", "router.toml line 2: "),
     ],
 )
