@@ -29,7 +29,7 @@ from router.service.host import Place, Service
 from router.service.jobs import Jobs
 from router.service.passing import copied_to
 from router.service.requests import Requests
-from router.service.sending import Sending, ToSend
+from router.service.sending import UNKEPT, Sending, ToSend
 from router.service.state import Batch, State
 from router.transport import contract as transport
 from router.transport.contract import Stream
@@ -269,6 +269,8 @@ class RulesHost(Service):
                 cycle.batch.kept[key] = value
             case c.Note():
                 cycle.batch.events.append(event_of(deed, self.place.events))
+            case c.Send(kept=False):
+                cycle.deeds.append(deed)
             case c.Send() | c.Publish() | c.Forward():
                 cycle.batch.outbox.append((deed.tag, self._wire(deed)))
             case c.Refuse() if received is not None:
@@ -334,6 +336,8 @@ class RulesHost(Service):
                 self.hear(c.Attested(tag, self.place.key.sign(deed.signed())))
             case c.Warn(text):
                 self.warn(text)
+            case c.Send():
+                await self._requests.send([(UNKEPT, deed.tag, self._wire(deed))])
             case c.Pull() | c.DialBack():
                 self.nursery.start_soon(self._ask.do, deed)
             case c.PullFrom():

@@ -30,6 +30,8 @@ AT_ONCE = 256
 
 ToSend = tuple[int, str, bytes]
 """Number in the state's outbox, tag, and bytes of a message."""
+UNKEPT = 0
+"""The number of a message that the state does not hold."""
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +87,8 @@ class Sending:
 
     def settled(self, one: _OnItsWay) -> None:
         """Record that the router has a message in custody, or has refused it."""
-        self._sent.append(one.number)
+        if one.number != UNKEPT:
+            self._sent.append(one.number)
         reason, text = one.refusal or (None, "")
         if reason is not None:
             self._copies.refused(one.id, one.wire)

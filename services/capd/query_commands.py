@@ -12,6 +12,7 @@ from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, one_line, say, say_json, size_text
 from router.core.wire.lifetime import UINT32_MAX
+from services.capd import reasons
 from services.capd.client import PoolClient, pool_client
 from services.capd.command_input import id_of, name_option, pattern_of, pattern_options
 from services.capd.core import messages as m
@@ -164,7 +165,7 @@ async def _watch(
 async def _begin(pool: PoolClient, pattern: Pattern, life_s: int) -> None:
     answer: m.Done = await pool.ask(m.Watch, pattern, life_s)
     if answer.result:
-        raise Failure(Exit.REFUSED, f"capd:too-many-queries: {answer.text}")
+        raise Failure(Exit.REFUSED, f"{reasons.of(answer.result).word}: {answer.text}")
     hint("watching; what comes is printed here, Ctrl-C ends")
 
 

@@ -9,6 +9,7 @@ Neighbours   Nexa nodes and other pools, by the protocol between Nexa nodes
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
 from router.core.wire.codec import Malformed
@@ -16,10 +17,12 @@ from router.core.wire.forms import UnknownMessage
 from router.core.wire.reasons import Reason
 from router.core.wire.text import parse_key
 from router.service import contract as c
+from services.capd import reasons
 from services.capd.core import messages as m
 from services.capd.core import notes
 from services.capd.core.answers import PoolAnswers
-from services.capd.core.between_pools import BetweenPools
+from services.capd.core.between_pools import BetweenPools, Bring, Held
+from services.capd.core.full_disk import FullDisk
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.nexa.limits import NexaLimits
@@ -41,6 +44,7 @@ class CapdPool:
         limits = PoolLimits(settings.pool_bytes, settings.data_bytes_max)
         self._key = setup.key
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
+        self._disk = FullDisk(setup.kept)
         self._is_hurried, self._tick_at_s = False, 0.0
         self._turned_away = TurnedAway()
         self._answers = PoolAnswers(self._holdings, self._turned_away)
@@ -61,12 +65,18 @@ class CapdPool:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         self._holdings.begin()
-        return list(self._heard(heard, now))
+        looked = self._look_at_disk() if isinstance(heard, c.Started | c.Tick) else []
+        return [*looked, *self._disk.fit(self._heard(heard, now))]
+
+    def _look_at_disk(self) -> list[c.Deed]:
+        found = list(self._disk.look())
+        self._holdings.has_room = not self._disk.is_full
+        return found
 
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Tell neighbours and peers of what was taken, whoever brought it."""
         self._holdings.begin()
-        return [*self._neighbours.settled(now), *self._pools.settled(now), *self._woken(now)]
+        return self._disk.fit([*self._neighbours.settled(now), *self._pools.settled(now), *self._woken(now)])
 
     def _woken(self, now: c.Now) -> Iterator[c.Deed]:
         """Come back at once while requests wait for their turn, and else when it is time."""
@@ -99,6 +109,8 @@ class CapdPool:
                 yield c.Answer(number, self._answers.how_it_stands(argument, int(now.wall_s)))
             case c.Asked(number, "address"):
                 yield c.Answer(number, {"address": self._key.hex()})
+            case c.Asked(number, "read", argument):
+                yield c.Answer(number, self._read(argument, now))
             case c.Asked(number, word):
                 yield c.Answer(
                     number,
@@ -121,11 +133,27 @@ class CapdPool:
             yield c.Refuse(Reason.MALFORMED, str(error))
         else:
             if isinstance(said, BetweenPools):
-                yield from self._pools.hear(said, message.source, now)
+                if self._disk.is_full and isinstance(said, Held | Bring):
+                    yield c.Refuse(Reason.DISK_FULL)
+                else:
+                    yield from self._pools.hear(said, message.source, now)
             elif isinstance(said, m.Request):
                 yield from self._answers.answer(said, message.source, now)
             else:
                 yield c.Refuse(Reason.UNSUPPORTED, f"a CAPD pool hears no {type(said).__name__}")
+
+    def _read(self, argument: str, now: c.Now) -> dict[str, str]:
+        """Answer a request that a command of this node could not send as a message."""
+        try:
+            request = m.decode_message(b64decode(argument, validate=True))
+        except (Malformed, ValueError) as error:
+            return {"error": f"the request cannot be read: {error}"}
+        if not isinstance(request, m.Query | m.Get | m.Info):
+            return {"error": "a CAPD pool is asked so for what needs no disk: to query, to get, and for its info"}
+        answer = self._answers.read(request, self._key, now)
+        if answer is None:
+            return {"error": f"{reasons.TOO_FAST.word}: {reasons.TOO_FAST.clause}"}
+        return {"answer": b64encode(m.encode_message(answer)).decode()}
 
     def _tick(self, now: c.Now) -> Iterator[c.Deed]:
         now_s = int(now.wall_s)
@@ -135,4 +163,5 @@ class CapdPool:
         yield from self._holdings.expire(now_s)
         yield from self._turned_away.due(now)
         yield from self._neighbours.tick(now)
-        yield from self._pools.tick(now)
+        if not self._disk.is_full:
+            yield from self._pools.tick(now)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
 
@@ -31,6 +33,8 @@ ANSWER_TTL_S = 60
 """How long an answer waits for its asker."""
 UNITS_PER_S, UNITS_BURST, ASKERS_MAX = 2_000.0, 40_000.0, 4_096
 """What one asker may search, in units as those of Nexa's neighbours, and of how many askers that is remembered."""
+READ_IDS_MAX, READ_BYTES = 1_000, 36 << 10
+"""A page that is read without a message: as base64 it fits an answer of a service to its operator."""
 
 
 class PoolAnswers:
@@ -61,6 +65,9 @@ class PoolAnswers:
             case m.Unwatch(n, pattern):
                 yield from self._holdings.unwatch(Watch(asker, pattern))
                 answer = m.Done(n)
+            case m.Rescind() if not self._holdings.has_room:
+                yield c.Refuse(Reason.DISK_FULL)
+                return
             case m.Rescind(n, secret):
                 answer = yield from self._rescind(n, secret, asker)
             case m.Info(n):
@@ -140,7 +147,7 @@ class PoolAnswers:
             del self._searches[next(iter(self._searches))]
         return allowance.take(QUERY_UNITS + len(self._holdings.pool) // UNIT_ROWS, now_s)
 
-    def _query(self, query: m.Query, now_s: int) -> m.Found | m.FoundIds:
+    def _query(self, query: m.Query, now_s: int, page_bytes: int = m.PAGE_BYTES) -> m.Found | m.FoundIds:
         """Return a page; empty if it would begin beyond the last that matches."""
         most = min(query.limit, m.PAGE_IDS_MAX if query.ids else m.PAGE_MESSAGES_MAX)
         count, chosen = self._holdings.pool.find(query.pattern, now_s, query.start, most)
@@ -150,7 +157,7 @@ class PoolAnswers:
         size = 0
         for row in chosen:
             size += row.counted_bytes
-            if shown and size > m.PAGE_BYTES:
+            if shown and size > page_bytes:
                 break
             shown.append(self._shown(row, now_s))
         return m.Found(query.n, count, tuple(shown))
@@ -158,7 +165,22 @@ class PoolAnswers:
     def _shown(self, row: Row, now_s: int) -> tuple[Standing, bytes]:
         return self._holdings.pool.standing(row, now_s), self._holdings.message(row).encoded()
 
+    def read(self, request: m.Query | m.Get | m.Info, asker: PublicKey, now: c.Now) -> m.Answer | None:
+        """Return the answer to what needs no disk, for a command of this node that cannot send it a message; of a page
+        so much as travels so. None: the asker has searched too much."""
+        if isinstance(request, m.Query):
+            if not self._may_search(asker, now.mono_s):
+                return None
+            few = min(request.limit, READ_IDS_MAX) if request.ids else request.limit
+            return self._query(replace(request, limit=few), int(now.wall_s), READ_BYTES)
+        [sent] = [one for one in self.answer(request, asker, now) if isinstance(one, c.Send)]
+        found = m.decode_message(sent.body)
+        assert isinstance(found, m.Answer)
+        return found
+
     def _watch(self, n: int, watch: Watch, until_s: int) -> _Deciding[m.Done]:
+        if not self._holdings.has_room:
+            return m.Done(n, int(Reason.DISK_FULL), Reason.DISK_FULL.sentence)
         if not self._holdings.watches.has_room(watch):
             said = f"at most {WATCHES_OF_ONE_MAX} of one address are kept"
             return m.Done(n, int(reasons.TOO_MANY_QUERIES), said)

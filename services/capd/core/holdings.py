@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
 
@@ -58,6 +59,8 @@ class Holdings:
         self._recent: dict[bytes, tuple[bytes, int]] = {}
         """Secrets that have ended messages, each with its hash, and until when others are told of it."""
         self._followers: list[Changes] = []
+        self.has_room = True
+        """Whether the disk takes more; without, nothing is taken that has to be kept."""
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.pool!r}, {self.watches!r}>"
@@ -79,10 +82,10 @@ class Holdings:
             if key.startswith(rows.WATCH):
                 self.watches.put(rows.watch_of(key), rows.read_until(self._kept[key]))
             elif key.startswith(rows.TOLD):
-                self._told[key[len(rows.TOLD) :]] = rows.read_until(self._kept[key])
+                self._told[rows.told_of(key)] = rows.read_until(self._kept[key])
             elif key.startswith(rows.SECRET):
                 secret, until_s = rows.read_secret(self._kept[key])
-                self._recent[secret] = key[len(rows.SECRET) :], until_s
+                self._recent[secret] = rows.secret_hash_of(key), until_s
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -99,6 +102,8 @@ class Holdings:
         """Judge a message, and take it if nothing speaks against it; return the verdict, and what keeps it."""
         if (size := len(message.data) + len(message.nonce)) > BYTES_MAX:
             return Rejected(reasons.TOO_LARGE, f"{size} bytes; at most {BYTES_MAX}"), []
+        if not self.has_room and self.pool.get(own_id) is None:
+            return Rejected(Reason.DISK_FULL, "make room there; the pool answers what is asked meanwhile"), []
         verdict = self.pool.add(message, own_id, now_s)
         if not isinstance(verdict, Taken):
             return verdict, []

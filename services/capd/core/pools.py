@@ -262,7 +262,7 @@ class Pools:
                 yield from deeds
         if isinstance(verdict, Rejected):
             peer.counts["turned_away"] += 1
-            if own_id and verdict.reason is not reasons.FUTURE:
+            if own_id and verdict.reason not in (reasons.FUTURE, Reason.DISK_FULL):
                 self._decline(own_id, now.mono_s)
             yield from self._turned_away.rejected(peer.key.hex(), own_id, verdict, now)
             return None

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from router.core.wire import shape
 from router.core.wire.codec import Malformed, decode, encode
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import InvalidKey, PublicKey
 from router.core.wire.errors import RouterError
 
 from .lives import KEPT, Life
-from .message import ID_BYTES, SECRET_BYTES_MAX, CapdMessage, read_canonical
+from .message import HASH_BYTES, ID_BYTES, SECRET_BYTES_MAX, CapdMessage, read_canonical
 from .messages import MESSAGE_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
 from .watches import Watch
@@ -63,8 +63,25 @@ def watch_of(key: bytes) -> Watch:
     asker, value, mask = rest[:32], rest[32 : 32 + KEY_BYTES], rest[32 + KEY_BYTES :]
     try:
         return Watch(PublicKey(asker), Pattern(value, mask))
-    except Malformed as error:
+    except (Malformed, InvalidKey) as error:
         raise BadRow(f"the key of a standing query cannot be read: {error}; {_REMEDY}") from None
+
+
+def told_of(key: bytes) -> bytes:
+    """Return the id in the key of a message that somebody was told of."""
+    return _rest(key, TOLD, ID_BYTES, "a message that was told of")
+
+
+def secret_hash_of(key: bytes) -> bytes:
+    """Return the hash in the key of a secret."""
+    return _rest(key, SECRET, HASH_BYTES, "a secret")
+
+
+def _rest(key: bytes, kind: bytes, size: int, name: str) -> bytes:
+    rest = key[len(kind) :]
+    if len(rest) != size:
+        raise BadRow(f"the key of {name} has {len(rest)} bytes instead of {size}; {_REMEDY}")
+    return rest
 
 
 def encode_state(last: int) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from router.core.wire.errors import RouterError
 from router.service import contract as c
 
 from . import notes, rows
@@ -30,7 +31,7 @@ _STAKE = msgspec.msgpack.Decoder(tuple[float, dict[bytes, int]])
 _COUNTS = msgspec.msgpack.Decoder(dict[str, int])
 
 
-class OtherNode(ValueError):
+class OtherNode(RouterError):
     """A directory is of another network or encoding; the text says what to do."""
 
 
@@ -85,10 +86,10 @@ class Holdings:
         else:
             self._take_state(rows.read_state(state))
         if STAKE in self._kept:
-            at_s, pools = _STAKE.decode(self._kept[STAKE])
+            at_s, pools = rows.decoded(_STAKE, self._kept[STAKE], "the stake")
             self.authentication.stake = StakeSet({PoolId(pool): stake for pool, stake in pools.items()}, at_s)
         if COUNTS in self._kept:
-            self._kept_counts = _COUNTS.decode(self._kept[COUNTS])
+            self._kept_counts = rows.decoded(_COUNTS, self._kept[COUNTS], "the counts")
             self.counts.update(self._kept_counts)
         named = frozenset(consumers)
         found = (rows.read_row(rows.number_of(key), row) for key, row in c.kept_under(self._kept, ROW))

@@ -12,8 +12,10 @@ from struct import Struct
 from typing import NamedTuple, TypeVar
 
 import cbor2
+import msgspec
 
 from router.core.wire.codec import Malformed, encode, first_of
+from router.core.wire.errors import RouterError
 
 from .authentication import Moment, PoolRecord
 from .cbor import Reader
@@ -39,7 +41,7 @@ _USUAL_HEADS = b"\x85\x58\x20", b"\x58\x1c", b"\x19", b"\x1b", b"\x1b"
 _REMEDY = "put a backup of the directory in its place, or move it away, and the node starts with an empty mempool"
 
 
-class BadRow(ValueError):
+class BadRow(RouterError):
     """A row was not written by this version; the text says what is wrong and what to do."""
 
 
@@ -140,6 +142,14 @@ def read_cursor(data: bytes, aside: bytes | None) -> Cursor:
     last, most, breaks, again = _read(data, "the cursor of a consumer", _cursor)
     set_aside = [] if aside is None else _read(aside, "what is set aside for a consumer", _numbers)
     return Cursor(last, (), most, breaks, set_aside, again)
+
+
+def decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, name: str) -> T:
+    """Return what stands in a row that is kept in MessagePack."""
+    try:
+        return decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise BadRow(f"{name} cannot be read: {error}; {_REMEDY}") from None
 
 
 def _read(data: bytes, name: str, read: Callable[[Reader], T]) -> T:

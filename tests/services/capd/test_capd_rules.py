@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS, Host
@@ -265,6 +269,39 @@ def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
             host.kept[key] = rows.encode_kept(rows.Kept(bytes(32), Life.HELD, OFFER))
         with pytest.raises(rows.BadRow, match=said):
             host.crash()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_damaged_row_is_named_with_a_remedy(data: st.DataObject) -> None:
+    kept = dict(kept_by_a_pool())
+    key = data.draw(st.sampled_from(sorted(kept)))
+    value = kept.pop(key)
+    if data.draw(st.booleans()):
+        key = key[: data.draw(st.integers(2, len(key)))]
+    elif data.draw(st.booleans()):
+        value = data.draw(st.binary(max_size=80))
+    else:
+        value = value[: data.draw(st.integers(0, len(value)))]
+    host = Host()
+    host.kept = {**kept, key: value}
+    try:
+        host.crash()
+        host.pass_time(1)
+    except rows.BadRow as error:
+        assert "put a backup" in str(error) or "another name" in str(error)
+
+
+@cache
+def kept_by_a_pool() -> dict[bytes, bytes]:
+    """Return rows of all kinds."""
+    host = Host()
+    host.ask(m.Watch(1, ALL, 600))
+    for message in (OFFER, posted(b"rescindable", secret_hash=rescind_hash_of(SECRET))):
+        post(host, message)
+    host.ask(m.Rescind(1, SECRET))
+    assert {key[:2] for key in host.kept} == {rows.STATE[:2], rows.MESSAGE, rows.WATCH, rows.TOLD, rows.SECRET}
+    return host.kept
 
 
 def test_a_pool_tells_its_address() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import notes
@@ -70,7 +71,7 @@ class Exchange:
         self._is_strict = profile is Profile.STRICT
         self._limits = limits
         self._passing_on = PassingOn(holdings.pool, profile)
-        self._fetching = Fetching(holdings.pool, limits)
+        self._fetching = Fetching(holdings, limits)
         self._serving = Serving(holdings, self._passing_on, profile, limits)
 
     def __repr__(self) -> str:
@@ -195,7 +196,9 @@ class Exchange:
                 neighbour.counts["known"] += isinstance(verdict, Known)
             if rejected is not None:
                 neighbour.counts["turned_away"] += 1
-                if rejected.reason is not reasons.FUTURE:
+                if rejected.reason is Reason.DISK_FULL:
+                    self._fetching.want(neighbour, own_id, now.mono_s)
+                elif rejected.reason is not reasons.FUTURE:
                     self._fetching.decline(own_id, now.mono_s)
                 yield from self._turned_away.rejected(neighbour.name, own_id, rejected, now, network_of(neighbour.host))
         neighbour.counts["taken"] += len(taken)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.capd.core.pool import Pool
+from services.capd.core.holdings import Holdings
 
 from .commands import GetMsg
 from .limits import NexaLimits
@@ -29,8 +29,9 @@ IDS_MAX = 1_000
 class Fetching:
     """What was asked for and has not come, and what was turned away a moment ago."""
 
-    def __init__(self, pool: Pool, limits: NexaLimits) -> None:
-        self._pool = pool
+    def __init__(self, holdings: Holdings, limits: NexaLimits) -> None:
+        self._holdings = holdings
+        self._pool = holdings.pool
         self._limits = limits
         self._asked: dict[bytes, float] = {}
         self._declined: dict[bytes, float] = {}
@@ -41,12 +42,19 @@ class Fetching:
     def announced(self, neighbour: Neighbour, ids: Iterable[bytes], line: float, now_s: float) -> None:
         """Want what a neighbour has announced and we lack, and ask for as much as may be asked for."""
         for own_id in ids:
-            if len(neighbour.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
-                neighbour.wanted[own_id] = None
+            self.want(neighbour, own_id, now_s)
         self.ask(neighbour, line, now_s)
 
+    def want(self, neighbour: Neighbour, own_id: bytes, now_s: float) -> None:
+        """Want a message of a neighbour, if we lack it; `ask` asks for it."""
+        if len(neighbour.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
+            neighbour.wanted[own_id] = None
+
     def ask(self, neighbour: Neighbour, line: float, now_s: float) -> None:
-        """Ask a neighbour for what it has announced; what another was asked for a moment ago waits for its turn."""
+        """Ask a neighbour for what it has announced, if there is room for it; what another was asked for a moment ago
+        waits for its turn."""
+        if not self._holdings.has_room:
+            return
         ids: list[bytes] = []
         while neighbour.wanted and len(neighbour.asked) < self._limits.outstanding_ids:
             own_id = next(iter(neighbour.wanted))
