@@ -1,0 +1,41 @@
+"""What a wallet hears of a pool that does not answer, on a real node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rigs.serving import serving
+
+from router.cli.exits import Failure
+from router.client.node import connect
+from router.settings.home import Home
+from services.capd import client
+from services.capd.core import messages as m
+
+MUTE = """
+from router.service.contract import Answer, Asked, Started, Warn
+
+class Mute:
+    def __init__(self, setup):
+        self.address = setup.key.hex()
+
+    def hear(self, heard, now):
+        if isinstance(heard, Asked):
+            return [Answer(heard.number, {"address": self.address})]
+        return [Warn("it is deaf; give it time")] if isinstance(heard, Started) else []
+"""
+
+
+async def test_a_pool_that_does_not_answer_is_named_with_what_it_warns_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mute.py").write_text(MUTE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(client, "ANSWER_S", 1.0)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[[node.services]]\nname = "capd"\nmodule = "mute"\n')
+    async with serving(home.path, {}), connect(home=home) as node, client.pool_of(node) as pool:
+        with pytest.raises(Failure, match=r"^the pool has not answered within 1 s: it is deaf; give it time$"):
+            await pool.ask(m.Info)
