@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pytest
 import trio
 from click.testing import CliRunner
 from rig import QUICK, Rows
+from samples.capd import posted
 
 from router.cli import main
+from router.cli.exits import Failure
+from router.client.errors import ClientError
+from router.client.node import connect
 from router.rig.node import NodeProcess
+from router.rig.process import pause
 from router.settings.home import Home
+from services.capd.client import PoolClient, pool_of
+from services.capd.core import messages as m
 
 
 class Wallets:
@@ -90,3 +100,42 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         assert (end["reason"], end["count"]) == ("capd:rescinded", 1)
     finally:
         await node.stop()
+
+
+async def post_on(pool: PoolClient, number: int, chance: Random, answered: set[bytes]) -> None:
+    """Post until the node has gone, and remember what was answered."""
+    while True:
+        offer = posted(b"TKD\x0c%d %d" % (number, chance.getrandbits(60)), 2.5, int(time.time()) - 5)
+        try:
+            answer: m.PostAnswer = await pool.ask(m.Post, offer.encoded())
+        except (ClientError, Failure):
+            return
+        assert answer.result == 0, answer
+        answered.add(offer.own_id())
+
+
+@pytest.mark.long
+async def test_a_node_is_killed_amid_posts_again_and_again(tmp_path: Path) -> None:
+    home, chance, answered = Home(tmp_path / "home"), Random(17), set[bytes]()
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.capd"]\n')
+    node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
+    for _ in range(8):
+        await node.start()
+        before = len(answered)
+        try:
+            async with connect(home=home) as app, pool_of(app) as pool, trio.open_nursery() as nursery:
+                for own_id in answered:
+                    assert (await pool.ask(m.Get, own_id)).count == 1, "an answered post is lost"
+                for number in range(8):
+                    nursery.start_soon(post_on, pool, number, chance, answered)
+                wanted, began = before + chance.randrange(1, 200), trio.current_time()
+                while len(answered) < wanted:
+                    await pause(began)
+                await node.kill()
+                nursery.cancel_scope.cancel()
+        except* ClientError:
+            pass  # the connection has gone with the node
+        finally:
+            await node.kill()
+    assert len(answered) > 100
