@@ -87,7 +87,10 @@ def pattern_of(prefix: str | None, value: str | None, mask: str | None) -> Patte
     try:
         if value is not None and mask is not None:
             return Pattern.of(hex_of(value, "--value"), hex_of(mask, "--mask"))
-        return Pattern.prefix(hex_of(prefix or "", "--prefix"))
+        if len(found := hex_of(prefix or "", "--prefix")) > KEY_BYTES:
+            said = f"--prefix has {len(found)} bytes, and only the first {KEY_BYTES} of the data are looked at"
+            raise Failure(Exit.USAGE, f"{said}; give {KEY_BYTES} at most")
+        return Pattern.prefix(found)
     except Malformed as error:
         raise Failure(Exit.USAGE, str(error)) from None
 

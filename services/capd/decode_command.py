@@ -13,6 +13,7 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit
 from router.cli.output import note, say_json
 from router.core.wire.codec import Malformed
+from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.text import hex_fault
 from services.capd.command_input import bytes_behind, read_file
 from services.capd.core.message import CapdMessage, end_of_message, read_message, shown_id
@@ -22,7 +23,10 @@ from services.capd.core.view import view_of
 
 @click.command(cls=Command)
 @click.argument("messages", nargs=-1, metavar="[HEX…]")
-@click.option("--at", type=int, metavar="UNIX", help="When their priority is looked at, in Unix seconds. Default: now.")
+@click.option(
+    "--at", type=click.IntRange(0, UINT32_MAX), metavar="UNIX",
+    help="When their priority is looked at, in Unix seconds. Default: now.",
+)  # fmt: skip
 @click.option(
     "--dat", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
     help="A msgpool.dat of a Nexa node, or of `router capd export`; - is standard input.",

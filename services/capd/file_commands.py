@@ -35,6 +35,8 @@ def export_(file: Path, name: str, as_json: bool) -> None:
 
     What has expired or was rescinded is left out, and counted: another pool would serve it.
     """
+    if file.is_dir():
+        raise Failure(Exit.USAGE, "the export goes into a file, and none is named; name one, as pool.dat")
     if file.exists() and not file.is_file():
         raise Failure(
             Exit.USAGE, f"{file} is a device or a pipe, which the export would take the place of; name a file"

@@ -31,8 +31,8 @@ class Pattern:
     def of(cls, value: bytes, mask: bytes) -> Pattern:
         """Return the pattern of a value and a mask of equal length, at most 16 bytes; the rest may be anything."""
         if len(value) != len(mask) or len(mask) > KEY_BYTES:
-            said = f"a value of {len(value)} bytes and a mask of {len(mask)} are no query"
-            raise Malformed(f"{said}; both have the same length, at most {KEY_BYTES} bytes")
+            said = f"the value has {len(value)} bytes and the mask {len(mask)}"
+            raise Malformed(f"{said}; give both the same length, at most {KEY_BYTES} bytes")
         kept = bytes(one & other for one, other in zip(value, mask, strict=True))
         return cls(kept.ljust(KEY_BYTES, b"\0"), mask.ljust(KEY_BYTES, b"\0"))
 

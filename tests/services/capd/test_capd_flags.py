@@ -23,6 +23,15 @@ ID = "ab" * 32
         (("query", "--start", "4294967296"), "Invalid value for '--start': 4294967296 is not in the range"),
         (("watch", "--timeout", "nan"), "Invalid value for '--timeout': 'nan' is no number of seconds"),
         (("rescind", ID, "ab" * 600), "the secret has 600 bytes; one has at most 520"),
+        (("query", "--prefix", "ab" * 17), "--prefix has 17 bytes, and only the first 16 of the data are looked at"),
+        (("query", "--value", "ab", "--mask", "abab"), "the value has 1 bytes and the mask 2; give both the same"),
+        (("query", "--value", "ab"), "--value and --mask belong together"),
+        (("query", "--prefix", "0x00"), "--prefix '0x00' is not hexadecimal; write two digits a byte"),
+        (("decode", "--at", "-1", "00"), "Invalid value for '--at': -1 is not in the range"),
+        (("export", ""), "the export goes into a file, and none is named; name one"),
+        (("watch", "--forget"), "--forget ends the query of a kept key; name it with --as"),
+        (("post", "x", "--relay-s", "600"), "no work makes a message live for 600 s"),
+        (("get", "ab" * 31), "has 31 bytes instead of 32; give all of it"),
     ],
 )
 def test_out_of_range(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -59,5 +59,5 @@ def test_the_longest_prefix_that_the_reference_can_look_for(value: bytes, mask: 
 
 @pytest.mark.parametrize(("value", "mask"), ((b"a", b""), (b"a" * 17, b"\xff" * 17), (b"", b"\xff")))
 def test_no_query(value: bytes, mask: bytes) -> None:
-    with pytest.raises(Malformed, match=f"a value of {len(value)} bytes and a mask of {len(mask)}"):
+    with pytest.raises(Malformed, match=f"the value has {len(value)} bytes and the mask {len(mask)}"):
         Pattern.of(value, mask)
