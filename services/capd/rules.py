@@ -76,11 +76,12 @@ class CapdPool:
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Tell neighbours and peers of what was taken, whoever brought it."""
         self._holdings.begin()
-        return self._disk.fit([*self._neighbours.settled(now), *self._pools.settled(now), *self._woken(now)])
+        turns = *self._neighbours.settled(now), *self._answers.take_turn(now)
+        return self._disk.fit([*turns, *self._pools.settled(now), *self._woken(now)])
 
     def _woken(self, now: c.Now) -> Iterator[c.Deed]:
         """Come back at once while requests wait for their turn, and else when it is time."""
-        was_hurried, self._is_hurried = self._is_hurried, self._neighbours.is_hurried
+        was_hurried, self._is_hurried = self._is_hurried, self._neighbours.is_hurried or self._answers.is_held_up
         if self._is_hurried:
             yield c.Wake(now.wall_s)
         elif was_hurried:

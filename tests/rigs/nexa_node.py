@@ -68,7 +68,7 @@ class NexaNode(Host):
 
     async def _hear(self, heard: c.Heard) -> None:
         self.now = c.Now(time.time(), trio.current_time())
-        for deed in [*self.hear(heard), *self.keep(self.rules.settled(self.now))]:
+        for deed in self.hear(heard):
             if isinstance(deed, c.Write) and (stream := self._streams.get(deed.peer)) is not None:
                 await self._write(stream, deed)
 

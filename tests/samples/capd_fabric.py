@@ -72,7 +72,7 @@ class _Pool(Host):
     fabric: Fabric
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
-        deeds = [*super().hear(heard), *self.keep(self.rules.settled(self.now))]
+        deeds = super().hear(heard)
         for deed in deeds:
             if isinstance(deed, c.Send):
                 self.fabric.sent(self.number, deed)

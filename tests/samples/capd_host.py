@@ -42,7 +42,8 @@ class Host:
         self.hear(c.Tick())
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
-        return self.keep(self.rules.hear(heard, self.now))
+        """Hear this, and what follows from it when nothing else is heard; keep what is to be kept."""
+        return [*self.keep(self.rules.hear(heard, self.now)), *self.keep(self.rules.settled(self.now))]
 
     def keep(self, deeds: list[c.Deed]) -> list[c.Deed]:
         """Keep what is to be kept, and remember what was noted."""

@@ -107,8 +107,7 @@ class Pool(Host):
             return found
         self._is_busy = True
         while self._waiting:
-            deeds = [*super().hear(self._waiting.popleft()), *self.keep(self.rules.settled(self.now))]
-            found += deeds
+            found += (deeds := super().hear(self._waiting.popleft()))
             for deed in deeds:
                 self._carry_out(deed)
         self._is_busy = False

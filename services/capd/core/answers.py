@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
@@ -19,10 +18,10 @@ from .columns import Row
 from .holdings import Holdings
 from .limits import Standing
 from .message import CapdMessage, read_with_id
-from .nexa.limits import QUERY_UNITS, UNIT_ROWS
 from .notes import note_id
 from .pool import Known, Rejected, Taken
 from .priority import aged, last_second
+from .searches import Searches
 from .turned_away import TurnedAway
 from .view import number
 from .watches import WATCHES_OF_ONE_MAX, Watch
@@ -31,8 +30,6 @@ T = TypeVar("T")
 _Deciding = Generator[c.Deed, None, T]  # the deeds that come before an answer, and the answer
 ANSWER_TTL_S = 60
 """How long an answer waits for its asker."""
-UNITS_PER_S, UNITS_BURST, ASKERS_MAX = 2_000.0, 40_000.0, 4_096
-"""What one asker may search, in units as those of Nexa's neighbours, and of how many askers that is remembered."""
 READ_IDS_MAX, READ_BYTES = 1_000, 36 << 10
 """A page that is read without a message: as base64 it fits an answer of a service to its operator."""
 
@@ -43,13 +40,17 @@ class PoolAnswers:
     def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
         self._holdings = holdings
         self._turned_away = turned_away
-        self._searches: dict[PublicKey, Allowance] = {}
+        self._searches = Searches()
 
     def answer(self, request: m.Request, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Yield what is kept and noted, and the answer to send."""
         now_s, pool = int(now.wall_s), self._holdings.pool
-        if isinstance(request, m.Query) and not self._may_search(asker, now.mono_s):
-            yield c.Refuse(reasons.TOO_FAST)
+        if isinstance(request, m.Query):
+            if not self._searches.may(asker, len(pool), now.mono_s):
+                yield c.Refuse(reasons.TOO_FAST)
+                return
+            self._searches.put(asker, request)
+            yield from self._searched(now_s)
             return
         answer: m.Answer
         match request:
@@ -58,8 +59,6 @@ class PoolAnswers:
             case m.Get(n, own_id):
                 row = pool.get(own_id)
                 answer = m.Found(n, 0 if row is None else 1, () if row is None else (self._shown(row, now_s),))
-            case m.Query():
-                answer = self._query(request, now_s)
             case m.Watch(n, pattern, life):
                 answer = yield from self._watch(n, Watch(asker, pattern), now_s + life)
             case m.Unwatch(n, pattern):
@@ -74,6 +73,20 @@ class PoolAnswers:
                 lines = pool.lines(now_s)
                 answer = m.PoolInfo(n, pool.bytes, len(pool), lines.relay, lines.local, lines.highest)
         yield c.Send(asker, m.encode_message(answer), ANSWER_TTL_S)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether searches wait for nothing but their turn."""
+        return self._searches.is_held_up
+
+    def take_turn(self, now: c.Now) -> Iterator[c.Deed]:
+        """Begin the next turn: answer searches that have waited while others had theirs."""
+        self._searches.begin_turn()
+        yield from self._searched(int(now.wall_s))
+
+    def _searched(self, now_s: int) -> Iterator[c.Send]:
+        for asker, query in self._searches.now(len(self._holdings.pool)):
+            yield c.Send(asker, m.encode_message(self._query(query, now_s)), ANSWER_TTL_S)
 
     def how_it_stands(self, shown: str, now_s: int) -> dict[str, Any]:
         """Return what an operator is told of a message, whose id is given as people see it."""
@@ -139,14 +152,6 @@ class PoolAnswers:
 
     # -- queries -------------------------------------------------------------------------------------------
 
-    def _may_search(self, asker: PublicKey, now_s: float) -> bool:
-        """Take the units of a search from what an asker may ask for; return whether there were enough."""
-        allowance = self._searches.pop(asker, None) or Allowance(UNITS_PER_S, UNITS_BURST)
-        self._searches[asker] = allowance
-        if len(self._searches) > ASKERS_MAX:
-            del self._searches[next(iter(self._searches))]
-        return allowance.take(QUERY_UNITS + len(self._holdings.pool) // UNIT_ROWS, now_s)
-
     def _query(self, query: m.Query, now_s: int, page_bytes: int = m.PAGE_BYTES) -> m.Found | m.FoundIds:
         """Return a page; empty if it would begin beyond the last that matches."""
         most = min(query.limit, m.PAGE_IDS_MAX if query.ids else m.PAGE_MESSAGES_MAX)
@@ -169,7 +174,7 @@ class PoolAnswers:
         """Return the answer to what needs no disk, for a command of this node that cannot send it a message; of a page
         so much as travels so. None: the asker has searched too much."""
         if isinstance(request, m.Query):
-            if not self._may_search(asker, now.mono_s):
+            if not self._searches.may(asker, len(self._holdings.pool), now.mono_s):
                 return None
             few = min(request.limit, READ_IDS_MAX) if request.ids else request.limit
             return self._query(replace(request, limit=few), int(now.wall_s), READ_BYTES)

@@ -14,8 +14,8 @@ from samples.capd_host import ASKERS, Host
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
-from services.capd.core import answers, rows
 from services.capd.core import messages as m
+from services.capd.core import rows, searches
 from services.capd.core.limits import Standing
 from services.capd.core.lives import Life
 from services.capd.core.message import CapdMessage, rescind_hash_of
@@ -324,8 +324,8 @@ def test_many_that_end_at_once_are_few_events() -> None:
 
 
 def test_one_that_searches_much_is_dealt_with_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "UNITS_BURST", 3.0 * QUERY_UNITS)
-    monkeypatch.setattr(answers, "UNITS_PER_S", 1.0 * QUERY_UNITS)
+    monkeypatch.setattr(searches, "UNITS_BURST", 3.0 * QUERY_UNITS)
+    monkeypatch.setattr(searches, "UNITS_PER_S", 1.0 * QUERY_UNITS)
     host, search = Host(), m.encode_message(m.Query(1, ALL))
     for _ in range(3):
         assert isinstance(host.say(search)[0], c.Send)
@@ -335,3 +335,29 @@ def test_one_that_searches_much_is_dealt_with_later(monkeypatch: pytest.MonkeyPa
     assert post(host, posted(b"TKD", 3.0)).result == 0, "what pays by its work is taken"
     host.pass_time(1)
     assert isinstance(host.say(search)[0], c.Send)
+
+
+def test_one_that_searches_much_at_once_holds_up_nobody_else() -> None:
+    host, much, little = Host(), ASKERS[0], ASKERS[1]
+    many = 3 * searches.TURN_UNITS // QUERY_UNITS
+    said = [
+        c.Message(c.MessageId(bytes(31) + bytes([n])), m.encode_message(m.Query(n, ALL)), source=much)
+        for n in range(many)
+    ]
+    sent = [one for heard in said for one in host.rules.hear(heard, host.now)]
+    assert len(sent) == many // 3 and host.rules._answers.is_held_up
+    one = c.Message(c.MessageId(b"l" * 32), m.encode_message(m.Query(7, ALL)), source=little)
+    assert host.rules.hear(one, host.now) == []
+    turns = [[one.to for one in host.rules.settled(host.now) if isinstance(one, c.Send)] for _ in range(3)]
+    assert little in turns[0][:2] and [len(turn) for turn in turns] == [many // 3, many // 3, 1]
+    assert not host.rules._answers.is_held_up
+
+
+def test_searches_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "WAITING_OF_ONE_MAX", 3)
+    host = Host()
+    body = m.encode_message(m.Query(1, ALL))
+    many = searches.TURN_UNITS // QUERY_UNITS + 4
+    said = [c.Message(c.MessageId(bytes(31) + bytes([n])), body, source=ASKERS[0]) for n in range(many)]
+    kinds = [type(one).__name__ for heard in said for one in host.rules.hear(heard, host.now)]
+    assert kinds == ["Send"] * (many - 4) + ["Refuse"], "three wait, and one comes again later"
