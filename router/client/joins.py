@@ -70,7 +70,12 @@ class Membership:
         """Do nothing: the router has the request; its answer comes as an acknowledgement."""
 
     def failed(self, error: ClientError) -> None:
-        self.deny(error)
+        """Hear that the connection is gone for good: who waits for an answer gets this error. A group that was granted
+        is not refused by that."""
+        if self.granted:
+            self.asked_s = math.inf
+        else:
+            self.deny(error)
 
 
 class Joins:
@@ -162,7 +167,7 @@ class Joins:
         """Deny all memberships that a caller waits for, because the node is gone for good."""
         for membership in self._memberships.values():
             if membership.waiting:
-                membership.deny(error)
+                membership.failed(error)
 
     @property
     def granted(self) -> list[PublicKey]:

@@ -27,7 +27,7 @@ async def test_a_real_node_whose_disk_fills(tmp_path: Path) -> None:
         whole = ["--home", str(home.path), "capd", *words, "--json"]
         ended = await trio.to_thread.run_sync(CliRunner().invoke, main, whole)
         assert ended.exit_code == code, (words, ended.output)
-        return ended.output
+        return ended.stdout if code == 0 else ended.output
 
     async def served_under(least: int, refusal: str) -> None:
         node = NodeProcess("node", home, tmp_path / "stderr", {**QUICK, "store.disk_free_bytes_min": least})

@@ -203,3 +203,17 @@ async def test_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.client.joins.GROUPS_MAX", 0)
     with pytest.raises(ClientError, match="which is the most"):
         await world.joins.join(TWO, False, 60)
+
+
+async def test_a_connection_that_is_gone_for_good_refuses_no_group() -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.join, ONE, False, 60)
+        await wait_all_tasks_blocked()
+        world.joins.hear(JoinAck(ONE, True))
+    world.joins.restart()
+    [run] = world.requests()
+    run.sink.failed(ClientError("this connection has been left"))
+    assert world.problems == [] and repr(world.joins) == GRANTED
+    with trio.fail_after(1):
+        await world.joins.all_again()
