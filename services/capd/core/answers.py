@@ -46,7 +46,7 @@ class PoolAnswers:
         """Yield what is kept and noted, and the answer to send."""
         now_s, pool = int(now.wall_s), self._holdings.pool
         if isinstance(request, m.Query):
-            if not self._searches.may(asker, len(pool), now.mono_s):
+            if not self._searches.may(asker, request, len(pool), now.mono_s):
                 yield c.Refuse(reasons.TOO_FAST)
                 return
             self._searches.put(asker, request)
@@ -174,7 +174,7 @@ class PoolAnswers:
         """Return the answer to what needs no disk, for a command of this node that cannot send it a message; of a page
         so much as travels so. None: the asker has searched too much."""
         if isinstance(request, m.Query):
-            if not self._searches.may(asker, len(self._holdings.pool), now.mono_s):
+            if not self._searches.may(asker, request, len(self._holdings.pool), now.mono_s):
                 return None
             few = min(request.limit, READ_IDS_MAX) if request.ids else request.limit
             return self._query(replace(request, limit=few), int(now.wall_s), READ_BYTES)

@@ -225,13 +225,13 @@ class Pool:
 
     def after(self, number: int, most: int) -> list[Row]:
         """Return the rows that were taken after this number, in that order, at most so many."""
-        return [self._columns.row(int(place)) for place in self._columns.after(number, most)]
+        return self._columns.rows(self._columns.after(number, most))
 
     def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
         """Return how many messages match and are served, and their rows in the order in which they were taken: those
         after the first `start`, at most `most`."""
         places = self._columns.find(pattern, now_s if self._is_strict else None)
-        return len(places), [self._columns.row(int(place)) for place in places[start : start + most]]
+        return len(places), self._columns.rows(places[start : start + most])
 
     def standing(self, row: Row, now_s: int) -> Standing:
         """Return how a message stands at a Unix second."""

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 
-from .messages import Query
-from .nexa.limits import QUERY_UNITS, UNIT_ROWS
+from .messages import PAGE_IDS_MAX, PAGE_MESSAGES_MAX, Query
+from .nexa.limits import QUERY_UNITS, UNIT_ROWS, answer_units
 
 UNITS_PER_S, UNITS_BURST, ASKERS_MAX = 2_000.0, 40_000.0, 4_096
 """What one asker may search, in units as those of Nexa's neighbours, and of how many askers that is remembered."""
@@ -40,7 +40,7 @@ class Searches:
         """Whether searches wait for nothing but their turn."""
         return self._count > 0
 
-    def may(self, asker: PublicKey, rows: int, now_s: float) -> bool:
+    def may(self, asker: PublicKey, query: Query, rows: int, now_s: float) -> bool:
         """Take the units of a search in a pool of so many rows from what an asker may ask for; return whether there
         were enough."""
         allowance = self._allowances.pop(asker, None) or Allowance(UNITS_PER_S, UNITS_BURST)
@@ -49,7 +49,7 @@ class Searches:
             del self._allowances[next(iter(self._allowances))]
         of_one = len(self._waiting.get(asker, ()))
         has_room = of_one < WAITING_OF_ONE_MAX and self._count < WAITING_MAX
-        return has_room and allowance.take(_units(rows), now_s)
+        return has_room and allowance.take(_units(query, rows), now_s)
 
     def put(self, asker: PublicKey, query: Query) -> None:
         """Let a search wait for its turn."""
@@ -65,7 +65,7 @@ class Searches:
             self._count -= 1
             if waiting:
                 self._waiting[asker] = waiting
-            self._turn_left -= _units(rows)
+            self._turn_left -= _units(query, rows)
             yield asker, query
 
     def begin_turn(self) -> None:
@@ -73,5 +73,7 @@ class Searches:
         self._turn_left = TURN_UNITS
 
 
-def _units(rows: int) -> int:
-    return QUERY_UNITS + rows // UNIT_ROWS
+def _units(query: Query, rows: int) -> int:
+    """Return what a search costs in a pool of so many rows, for a page as long as it may become."""
+    page = min(query.limit, rows, PAGE_IDS_MAX if query.ids else PAGE_MESSAGES_MAX)
+    return QUERY_UNITS + rows // UNIT_ROWS + answer_units(page, are_ids=query.ids)

@@ -14,6 +14,13 @@ UNIT_ROWS = 5_000
 """Rows of the pool that are looked through for one unit, where nothing but looking finds what matches."""
 UNIT_MATCHES = 2_500
 """Matches that are counted for one unit, however they are found."""
+UNIT_ANSWERED_IDS, UNIT_ANSWERED = 100, 10
+"""Ids, and messages, that an answer to a search holds for one unit."""
+
+
+def answer_units(count: int, *, are_ids: bool) -> int:
+    """Return what it costs to write so many ids or messages into an answer to a search."""
+    return count // (UNIT_ANSWERED_IDS if are_ids else UNIT_ANSWERED)
 
 
 @dataclass(frozen=True, slots=True)

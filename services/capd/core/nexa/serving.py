@@ -30,7 +30,7 @@ from .commands import (
     Query,
 )
 from .envelope import last_of
-from .limits import QUERY_UNITS, UNIT_MATCHES, UNIT_ROWS, NexaLimits
+from .limits import QUERY_UNITS, UNIT_MATCHES, UNIT_ROWS, NexaLimits, answer_units
 from .neighbour import Neighbour
 from .own_commands import HELD_IDS_MAX, GetHeld, Held, MaskedQuery
 from .passing_on import PassingOn
@@ -146,8 +146,9 @@ class Serving:
             return
         most = min(query.quantity, REPLY_IDS_MAX if kind == IDS else REPLY_MESSAGES_MAX)
         total, found = self._holdings.pool.find(pattern, int(now.wall_s), query.start, most)
-        neighbour.turn_left -= QUERY_UNITS + total // UNIT_MATCHES
-        if not neighbour.pay(total // UNIT_MATCHES, now.mono_s):
+        units = total // UNIT_MATCHES + answer_units(len(found), are_ids=kind == IDS)
+        neighbour.turn_left -= QUERY_UNITS + units
+        if not neighbour.pay(units, now.mono_s):
             return
         if kind == IDS:
             neighbour.say(IdsReply(query.cookie, total, tuple(row.id for row in found)), last_of(cookie))
