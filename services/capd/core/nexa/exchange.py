@@ -95,9 +95,9 @@ class Exchange:
             self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
             yield from self._serving.serve(neighbour, now)
 
-    def take_turn(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Begin a neighbour's next turn: answer what has waited while others had theirs."""
-        neighbour.turn_left = self._limits.turn_units
+    def take_turn(self, neighbour: Neighbour, share: int, now: c.Now) -> Iterator[c.Deed]:
+        """Begin a neighbour's next turn, of so many units: answer what has waited while others had theirs."""
+        neighbour.turn_left = share
         if self._serving.is_held_up(neighbour):
             yield from self._serving.serve(neighbour, now)
 

@@ -49,7 +49,8 @@ class NexaLimits:
     partial_bytes: int = 64 << 20
     """Bytes of packets that are not whole, of all connections; beyond it the one with most is ended."""
     turn_units: int = 400
-    """Units of searches of one connection after which others have their turn: some 20 ms."""
+    """Units of searches after which others have their turn, some 20 ms: those whose searches wait share them, and each
+    has at least one."""
     waiting_requests: int = 1_024
     """Requests of one connection that wait until it has read earlier answers, or for its turn."""
     unread_bytes: int = 1 << 20

@@ -183,8 +183,10 @@ class Neighbours:
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
         """Tell neighbours of what was taken and rescinded, and answer what has waited for its turn."""
         self._exchange.announce(now)
+        waiting = sum(self._exchange.is_held_up(one) for one in self._neighbours.values())
+        share = max(1, self._limits.turn_units // max(1, waiting))
         for neighbour in self._neighbours.values():
-            yield from self._exchange.take_turn(neighbour, now)
+            yield from self._exchange.take_turn(neighbour, share, now)
             if neighbour.session.queued_bytes:
                 yield from neighbour.write(self._chance, now.mono_s)
 
