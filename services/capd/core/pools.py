@@ -80,6 +80,8 @@ class Peer:
     secrets: deque[bytes] = field(default_factory=deque)
     secrets_since_s: float = -inf
     """Secrets that it is still to be told of, and since when it has caught up."""
+    asks_secrets_again: bool = False
+    """Whether it has asked for all of them anew while it was being told."""
     ask_at_s: float = -inf
     heard_s: float = -inf
     wants: dict[int, tuple[tuple[bytes, ...], float]] = field(default_factory=dict)
@@ -150,9 +152,11 @@ class Pools:
                 yield from self._rescind(peer, secrets, now)
 
     def _tell_secrets(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
-        """Tell a peer that catches up of all secrets, unless that has just begun."""
-        if now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
-            peer.secrets_since_s = now.mono_s
+        """Tell a peer that catches up of all secrets, unless that has just begun; if it goes on, once more afterwards."""
+        if peer.secrets:
+            peer.asks_secrets_again = True
+        elif now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
+            peer.secrets_since_s, peer.asks_secrets_again = now.mono_s, False
             peer.secrets = deque(reversed(self._holdings.recent_secrets()))
             yield from _told_more_secrets(peer, SECRETS_FIRST)
 
@@ -326,6 +330,8 @@ class Pools:
             if now.mono_s >= peer.ask_at_s:
                 yield from self._catch_up(peer, now)
             yield from _told_more_secrets(peer, SECRETS_PER_S)
+            if peer.asks_secrets_again and not peer.secrets:
+                yield from self._tell_secrets(peer, now)
 
     def _catch_up(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
         peer.ask_at_s = now.mono_s + CATCH_UP_S

@@ -231,6 +231,10 @@ def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the
     for expected in ([secrets[4], secrets[3]], [secrets[2], secrets[1]], [secrets[0]], []):
         fabric.pass_time(1)
         assert told_secrets(fabric) == expected
+        fabric.pools[1].say(m.encode_message(b.CatchUp(0)), address(2))
+        assert told_secrets(fabric) == [], "it is not begun anew while that goes on"
+    fabric.pass_time(SECRETS_AGAIN_S)
+    assert len(told_secrets(fabric)) >= 4, "it is told once more afterwards"
 
 
 def test_known_secrets_and_those_that_end_something_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
