@@ -152,7 +152,7 @@ class Pools:
                 yield from self._rescind(peer, secrets, now)
 
     def _tell_secrets(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
-        """Tell a peer that catches up of all secrets, unless that has just begun; if it goes on, once more afterwards."""
+        """Tell a peer that catches up of all secrets, unless that has just begun; once more after it if it goes on."""
         if peer.secrets:
             peer.asks_secrets_again = True
         elif now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
