@@ -15,12 +15,15 @@ from router.cli import main
 from router.rig.node import NodeProcess
 from router.settings.home import Home
 
+SERVICES = '[node]\nservices = ["services.capd"]\n'
+
 
 @pytest.mark.long
 async def test_a_real_node_whose_disk_fills(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
-    home.config_path.write_text('[node]\nservices = ["services.capd"]\n')
+    home.config_path.write_text(SERVICES)
+    node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
     free = shutil.disk_usage(tmp_path).free
 
     async def capd(*words: str, code: int = 0) -> str:
@@ -30,7 +33,7 @@ async def test_a_real_node_whose_disk_fills(tmp_path: Path) -> None:
         return ended.stdout if code == 0 else ended.output
 
     async def served_under(least: int, refusal: str) -> None:
-        node = NodeProcess("node", home, tmp_path / "stderr", {**QUICK, "store.disk_free_bytes_min": least})
+        home.config_path.write_text(f"{SERVICES}\n[store]\ndisk_free_bytes_min = {least}\n")
         await node.start()
         try:
             assert [json.loads(one)["id"] for one in (await capd("query", "--prefix", "544b44")).splitlines()] == [
@@ -42,12 +45,12 @@ async def test_a_real_node_whose_disk_fills(tmp_path: Path) -> None:
         finally:
             await node.stop()
 
-    node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
     await node.start()
     own_id = json.loads(await capd("post", "TKD offer"))["id"]
     await node.stop()
     await served_under(free * 6 // 10, "disk-full: The disk of this node is nearly full (make room there")
     await served_under(free * 2, "make room there, and ask again; what the pool has answered is safe")
+    home.config_path.write_text(SERVICES)
     await node.start()
     try:
         assert json.loads(await capd("post", "TKD more"))["id"] != own_id
