@@ -37,7 +37,8 @@ ROWS_MAX = 4_000
 LOG_BYTES_MAX = 700_000
 LOG_VALUES = 64
 HEARD_MAX = 4_096
-PAGE_MAX = 512  # messages in a page of held ones, before the last parcel
+PAGE_MAX = 4_096
+"""Messages in a page of held ones, before the last parcel: some 25 ms of the loop, and one turn of it for each page."""
 CONFIRM = "confirm"
 
 

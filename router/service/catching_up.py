@@ -19,7 +19,7 @@ class HeldIds:
 
     `upto`: the arrival number from which the next page begins; `more`: there is one already. `gone`: a number that
     changes when messages of the group are deleted before their expiry. `times`: Unix seconds, each with the number of
-    these messages that came then. `error`: why the router did not answer."""
+    these messages that came then. `error`: why the router did not answer. `after`: as in the `ListHeld`."""
 
     group: PublicKey
     keys: bytes = field(default=b"", repr=False)
@@ -28,6 +28,7 @@ class HeldIds:
     gone: int = 0
     times: tuple[tuple[int, int], ...] = ()
     error: str = ""
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Requests:
         try:
             return words.held_ids(asked, await self._host.say(*request))
         except (ClientError, SaidError) as error:
-            return c.HeldIds(asked.group, error=str(error))
+            return c.HeldIds(asked.group, error=str(error), after=asked.after)
 
     async def _signed(self, deed: c.Advertise) -> c.Signed:
         groups = [self._host.node.group(one).key.hex() for one in deed.groups]

@@ -338,7 +338,7 @@ class RulesHost(Service):
                 self.warn(text)
             case c.Send():
                 await self._requests.send([(UNKEPT, deed.tag, self._wire(deed))])
-            case c.Pull() | c.DialBack():
+            case c.Pull() | c.DialBack() | c.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
             case c.PullFrom():
                 if self._ask.pulls.add(deed):

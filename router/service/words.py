@@ -87,9 +87,9 @@ def heard(inquiry: admin.Inquiry) -> c.Heard | None:
 def held_ids(asked: c.ListHeld, answer: Mapping[str, Any]) -> c.HeldIds:
     """Return the event for an answer to `ListHeld`."""
     if "error" in answer:
-        return c.HeldIds(asked.group, error=str(answer["error"]))
+        return c.HeldIds(asked.group, error=str(answer["error"]), after=asked.after)
     keys, times = base64.b64decode(answer["keys"]), tuple([(at_s, count) for at_s, count in answer["times"]])
-    return c.HeldIds(asked.group, keys, answer["upto"], answer["more"], answer["gone"], times)
+    return c.HeldIds(asked.group, keys, answer["upto"], answer["more"], answer["gone"], times, after=asked.after)
 
 
 class LinkedRouters:

@@ -74,7 +74,7 @@ class Node:
         rows = list(self.held.items())[after : after + 100]
         keys = b"".join(key_of(minute, id) for id, minute in rows)
         times = tuple((int(self.came_s[id]), 1) for id, _ in rows)
-        return c.HeldIds(GROUP, keys, after + len(rows), after + 100 < len(self.held), self.gone, times)
+        return c.HeldIds(GROUP, keys, after + len(rows), after + 100 < len(self.held), self.gone, times, after=after)
 
 
 class World:

@@ -17,13 +17,14 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from router.core.routing.parcel import Parcel
+from router.core.wire.crypto import ID_BYTES
 from router.core.wire.lifetime import expiry_s
 from router.disk.store.parcels import Parcels
 from router.disk.store.rows import KEY_BYTES, NUMBER, TIMED, WORD
 
 _CARRIED = struct.Struct(">II?32s")  # Unix second of its end, bytes, whether it is owed to nobody, group
 SECOND_MAX = (1 << 32) - 1
-PAGE_ROWS_MAX = 512
+PAGE_ROWS_MAX = 4_096
 """Most parcels that one page reads."""
 
 
@@ -132,9 +133,10 @@ class History:
             if count >= most or rows >= PAGE_ROWS_MAX:
                 return Page(b"".join(keys), upto, True, self._gone[group], tuple(times))
             [upto] = NUMBER.unpack(cursor.key()[KEY_BYTES:])
-            if (parcel := self._parcels.row(txn, upto)) is not None and parcel.at_s >= since_s:
-                keys += (WORD.pack(minute) + parcel.id(at) for at, minute in enumerate(parcel.expiries))
-                times.append((parcel.at_s, parcel.count))
-                count += parcel.count
+            if (parcel := self._parcels.listed(txn, upto)) is not None and parcel.at_s >= since_s:
+                for at, minute in enumerate(parcel.expiries):
+                    keys += WORD.pack(minute), parcel.ids[at * ID_BYTES : (at + 1) * ID_BYTES]
+                times.append((parcel.at_s, len(parcel.expiries)))
+                count += len(parcel.expiries)
             rows, found = rows + 1, cursor.next()
         return Page(b"".join(keys), upto, False, self._gone[group], tuple(times))

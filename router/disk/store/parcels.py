@@ -10,7 +10,7 @@ from typing import Any
 
 from router.core.routing.parcel import Parcel
 from router.disk.store.parcel_cache import ParcelCache
-from router.disk.store.rows import NUMBER, decode_parcel, encode_parcel
+from router.disk.store.rows import NUMBER, Listed, decode_listed, decode_parcel, encode_parcel
 
 
 class Parcels:
@@ -43,6 +43,11 @@ class Parcels:
             return cached
         raw = txn.get(NUMBER.pack(first), db=self._rows)
         return None if raw is None else decode_parcel(first, bytes(raw), b"")
+
+    def listed(self, txn: Any, first: int) -> Listed | None:
+        """Return what is listed of a parcel; None if it is missing or its row is damaged."""
+        raw = txn.get(NUMBER.pack(first), db=self._rows)
+        return None if raw is None else decode_listed(first, bytes(raw))
 
     def complete(self, txn: Any, parcel: Parcel) -> list[tuple[int, int]]:
         """Read the frames of a parcel that `row` returned; return the runs of messages that are damaged."""

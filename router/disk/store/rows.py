@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cbor2
@@ -103,6 +103,24 @@ def decode_parcel(first: int, row: bytes, blob: bytes) -> Parcel | None:
         recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
         deadlines=deadlines, indexed=len(columns) == 4,
     )  # fmt: skip
+
+
+class Listed(NamedTuple):
+    """The part of a parcel that is listed: the Unix second of its arrival, and the id and expiry minute of each
+    message."""
+
+    at_s: int
+    ids: bytes
+    expiries: Sequence[int]
+
+
+def decode_listed(first: int, row: bytes) -> Listed | None:
+    """Return what is listed of a parcel, at half the cost of `decode_parcel`; None if the row is not the one written
+    under that number."""
+    if row[-WORD.size :] != _checksum(first, row[: -WORD.size]):
+        return None
+    fields = cbor2.loads(row)
+    return Listed(fields[6], fields[8], column_of(fields[11]))
 
 
 def _checksum(first: int, row: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -50,15 +51,19 @@ class CompareLimits:
 class Plan:
     """A topic's comparisons: the time of the next one with a random neighbour, and what must be reported afterwards.
 
+    `is_urgent`: messages are probably missing, so the next one is with a router that is connected.
     `missed`: messages of it that neighbours have dropped instead of bringing them here; `arrived`: how many have come
-    since, whoever brought them. `named`: the neighbours with which it is compared as soon as possible, each with the
-    earliest second for it; `begun_s`: the last time with each. Seconds are monotonic."""
+    since, whoever brought them; `came`: news that comparisons brought whose end is unknown. `named`: the neighbours
+    with which it is compared as soon as possible, each with the earliest second for it; `begun_s`: the last time with
+    each. Seconds are monotonic."""
 
     next_s: float
     period_s: float
     is_awaited: bool = True
+    is_urgent: bool = True
     missed: int = 0
     arrived: int = 0
+    came: int = 0
     named: dict[PublicKey, float] = field(default_factory=dict)
     begun_s: dict[PublicKey, float] = field(default_factory=dict)
 
@@ -69,8 +74,26 @@ class Plan:
     def begin(self, router: PublicKey, now_s: float, apart_s: float) -> None:
         """Record that a comparison with this neighbour begins."""
         self.named.pop(router, None)
+        self.is_urgent = False
         self.begun_s = {one: at_s for one, at_s in self.begun_s.items() if at_s > now_s - apart_s}
         self.begun_s[router] = now_s
+
+    def nearest(
+        self, free: Sequence[PublicKey], neighbours: Container[PublicKey], linked: Container[PublicKey]
+    ) -> Sequence[PublicKey]:  # fmt: skip
+        """Return the partners to choose from: neighbours on the ring, as a leaf has missed what this node has missed;
+        if it is urgent, those that are connected."""
+        near = [one for one in free if one in neighbours] or free
+        return [one for one in near if self.is_urgent and one in linked] or near
+
+    def cut_off(self, came: int, at_s: float) -> None:
+        """Plan a comparison in place of one that brought so many news, and whose end is unknown."""
+        self.came += came
+        self.next_s, self.is_urgent = min(self.next_s, at_s), True
+
+    def report(self) -> None:
+        """Record that the apps are told: what is missed from now on counts anew."""
+        self.is_awaited, self.missed, self.arrived, self.came = False, 0, 0, 0
 
     @property
     def due_s(self) -> float:

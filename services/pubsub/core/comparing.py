@@ -2,13 +2,16 @@
 (R-C35).
 
     every `period_s`, at random times   with a random neighbour of each topic
-    when a topic is wanted              with the first neighbour that is found
+    when a topic is wanted              with the first neighbours that are found, since one may have come back just now
     after an absence over `absence_s`   of this node with a neighbour of each topic, of a neighbour with that one
     after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
     when a neighbour says so            that messages to this node were dropped there
+    when a comparison was cut off       with any neighbour, at once
 
 Missing messages are fetched in the order in which the other took them. Those that the other took before the topic was
 wanted here are history: they are kept for other nodes, and not given to the apps of this node.
+
+The messages held here are looked up as soon as another router is connected, since that takes longer than to meet it.
 
 Sets are compared, not cursors, so that messages arriving meanwhile hide no gap. The window begins `ahead_min` minutes
 ahead on the clock of the node that is further ahead, since messages that expire sooner would arrive too late. The
@@ -89,7 +92,8 @@ class Comparing:
                 if self._held.is_fresh(group, now):
                     deeds += self._now_known(group, now)
             case c.PulledFrom():
-                self._fetching.pulled_from(heard, now)
+                if (fetch := self._fetching.pulled_from(heard, now)) is not None:
+                    self._cut_off(fetch, now, self._limits.again_s)
             case c.Pulled():
                 deeds += self._fetching.pulled(heard)
             case c.Sent(tag, id, refused) if tag == GIVEN and refused is not None:
@@ -134,7 +138,8 @@ class Comparing:
                 self._away[router] = now.mono_s
             for session in [one for one in self._sessions.values() if one.router == router]:
                 self._end(session, now)
-                session.fetch.is_void = True  # once it is back, another begins
+            for fetch in self._fetching.lost(router):
+                self._cut_off(fetch, now)
             return
         self._linked_to[router] = service
         since_s = self._away.pop(router, None)
@@ -142,6 +147,12 @@ class Comparing:
             for group, plan in self._plans.items():
                 if group in self._known.topics and router in self._known.topics[group].t:
                     self._at_once(plan, router, now)
+
+    def _cut_off(self, fetch: Fetch, now: c.Now, after_s: float = RETRY_S) -> None:
+        """Have another comparison in place of one whose end is unknown."""
+        fetch.is_void = True
+        if (plan := self._plans.get(fetch.group)) is not None:
+            plan.cut_off(fetch.came, now.mono_s + after_s)
 
     def _dropped(self, router: PublicKey, group: PublicKey, count: int, now: c.Now) -> c.Deed:
         plan = self._plans.get(group)
@@ -164,7 +175,9 @@ class Comparing:
 
     def _go_on(self, now: c.Now) -> list[c.Deed]:
         """Do everything that is due, and wake at the next due time."""
-        deeds = self._look_at_topics(now)
+        deeds = [*self._look_at_topics(now), *self._held.tick(now)]
+        if self._linked_to:
+            deeds += self._held.begin(self._plans)
         self._fetching.tick(now)
         deeds += [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
         for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
@@ -177,7 +190,7 @@ class Comparing:
             (*(one.due_s for one in self._plans.values()), *(one.until_s for one in self._sessions.values())),
             default=inf,
         )
-        due_s = min(due_s, self._fetching.due_s)
+        due_s = min(due_s, self._fetching.due_s, self._held.due_s)
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
     def _look_at_topics(self, now: c.Now) -> list[c.Deed]:
@@ -199,7 +212,7 @@ class Comparing:
                 self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
             elif slept:
                 plan = self._plans[group]
-                plan.next_s, plan.is_awaited = now.mono_s, True
+                plan.next_s, plan.is_awaited, plan.is_urgent = now.mono_s, True, True
         self._slept_s = now.slept_s
         for group, router in self._known.back:
             if group in self._plans:
@@ -223,11 +236,12 @@ class Comparing:
             else:
                 deeds += self._compare(topic, plan, router, partners[router], now)
         if plan.next_s <= now.mono_s:
-            free = [one for one in partners.items() if (one[0], group) not in self._sessions]
+            free = [one for one in partners if (one, group) not in self._sessions]
             if not free or len(self._sessions) >= self._limits.sessions_max:
                 plan.next_s = now.mono_s + RETRY_S
                 return deeds
-            deeds += self._compare(topic, plan, *self._chance.sample(free, 1)[0], now)
+            [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._linked_to), 1)
+            deeds += self._compare(topic, plan, router, partners[router], now)
         return deeds
 
     def _partners(self, topic: Topic) -> dict[PublicKey, PublicKey]:
@@ -297,10 +311,10 @@ class Comparing:
         session.fetch.close()
         plan = self._plans.get(session.group)
         if is_silent and plan is not None:
-            if session.router in self._known.topics[session.group].neighbours:
+            topic = self._known.topics[session.group]
+            if session.router in topic.neighbours:
                 self._known.silent(session.router)
-            plan.next_s = min(plan.next_s, now.mono_s + self._limits.again_s)
-            session.fetch.is_void = True
+            self._cut_off(session.fetch, now, self._limits.again_s if topic.is_alone else RETRY_S)
 
     def _refused(self, tag: str, reason: Reason, now: c.Now) -> None:
         """End a comparison whose frame was refused, and try again; this does not show that the neighbour is gone."""
@@ -308,8 +322,8 @@ class Comparing:
         if session is None:
             return
         self._end(session, now)
+        session.fetch.is_void = True
         if (plan := self._plans.get(session.group)) is not None:
-            session.fetch.is_void = True
             limits = self._limits
             plan.name(session.router, now.mono_s, limits.apart_s if reason is reasons.MEET_FIRST else limits.again_s)
 
@@ -321,13 +335,13 @@ class Comparing:
         limits = self._limits
         fruitless = fetch.needed > 0 and fetch.known == fetch.needed
         plan.period_s = min(limits.period_s_max, plan.period_s * 2) if fruitless else limits.period_s
-        topic, new = self._known.topics[fetch.group], fetch.news
+        topic, new = self._known.topics[fetch.group], fetch.news + plan.came
         missing = max(fetch.missing, plan.missed - plan.arrived)
         topic.caught_up_s, topic.missing = int(now.wall_s), missing
         if not (new or plan.is_awaited):
             return []
         of = max(new, plan.missed)
-        plan.is_awaited, plan.missed, plan.arrived = False, 0, 0
+        plan.report()
         fields: dict[str, str | int | bool] = {"group": fetch.group.hex(), "missing": missing, "of": of}
         return [
             self._figures.missed(fetch.group, 0, 0),

@@ -47,7 +47,7 @@ class FetchLimits:
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """The messages fetched from one router after one comparison: `needed` in all; `came`: those that came; `known`: the
+    """The messages fetched from one router after one comparison: `needed` in all; `came`: news that came; `known`: the
     own router had them after all; `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked for
     yet; `is_void`: the comparison did not end, so further missing messages are unknown.
 
@@ -221,26 +221,35 @@ class Fetching:
         """Record that a message has come; return whether it was fetched."""
         for fetch in self._fetches:
             if fetch.asked.pop(id, None) is not None:
-                fetch.came += 1
-                fetch.old_count += fetch.is_old(id)
+                is_old = fetch.is_old(id)
+                fetch.came, fetch.old_count = fetch.came + (not is_old), fetch.old_count + is_old
                 fetch.unanswered = 0
                 return True
         return False
 
-    def pulled_from(self, heard: c.PulledFrom, now: c.Now) -> None:
-        """Handle the result of a question; there is nothing to do if the other router was asked."""
+    def pulled_from(self, heard: c.PulledFrom, now: c.Now) -> Fetch | None:
+        """Handle the result of a question; there is nothing to do if the other router was asked. Return the fetch if it
+        is cut off, because that router is not connected."""
         fetch = next((one for one in self._fetches if one.router == heard.router and heard.id in one.asked), None)
         if fetch is None or heard.state == "asked":
-            return
+            return None
         if heard.state == "away":
             fetch.give_up()
-            return
+            return fetch
         asks, _ = fetch.asked.pop(heard.id)
         if heard.state == "known":
             fetch.known += 1
         else:
             fetch.put_back(heard.id, asks - 1)
             fetch.not_before_s = now.mono_s + self._limits.later_s
+        return None
+
+    def lost(self, router: PublicKey) -> list[Fetch]:
+        """Stop fetching from a router that is not connected any more, and return what is cut off."""
+        found = [one for one in self._fetches if one.router == router]
+        for fetch in found:
+            fetch.give_up()
+        return found
 
     def tick(self, now: c.Now) -> None:
         """Ask again for messages that did not come in time; give up those that were asked for often enough."""

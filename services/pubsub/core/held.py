@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 
 from router.core.wire.crypto import PublicKey
@@ -30,8 +32,8 @@ def minute_at(wall_s: float) -> int:
 class _Index:
     """The held messages of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that
     expire before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for
-    again. `count`: how many have been listed, each with the next rank; `came_s` and `came_rank`: messages from this
-    rank on came at that Unix second or later."""
+    again; `again_s`: when the router is asked again that did not answer. `count`: how many have been listed, each with
+    the next rank; `came_s` and `came_rank`: messages from this rank on came at that Unix second or later."""
 
     ids: IdSet = field(default_factory=IdSet)
     count: int = 0
@@ -41,6 +43,7 @@ class _Index:
     gone: int = 0
     floor: int = 0
     at_s: float = -inf
+    again_s: float = inf
     is_asked: bool = False
     is_anew: bool = True
 
@@ -58,11 +61,18 @@ class _Index:
 
 
 class Held:
-    """The ids that this node holds, at most `ids_max` of all topics, those that expire last. Seconds are monotonic."""
+    """The ids that this node holds, at most `ids_max` of all topics, those that expire last. Seconds are monotonic.
 
-    def __init__(self, ids_max: int = 1_000_000, fresh_s: float = 2.0) -> None:
+    `retry_s`: until the router is asked again when it did not answer. `open_max`: topics that are looked up at a time
+    before they are compared."""
+
+    def __init__(
+        self, ids_max: int = 1_000_000, fresh_s: float = 2.0, retry_s: float = 1.0, open_max: int = 8
+    ) -> None:  # fmt: skip
         self._ids_max = ids_max
         self._fresh_s = fresh_s
+        self._retry_s = retry_s
+        self._open_max = open_max
         self._indexes: dict[PublicKey, _Index] = {}
 
     def __repr__(self) -> str:
@@ -91,21 +101,37 @@ class Held:
             return 0
         return min(RANK_MAX, index.came_rank[at] if at < len(index.came_s) else index.count)
 
+    def begin(self, groups: Iterable[PublicKey]) -> list[c.Deed]:
+        """Ask the router for messages of topics that were never looked up, before they are needed."""
+        room = self._open_max - sum(one.is_asked for one in self._indexes.values())
+        new = (one for one in groups if one not in self._indexes)
+        return [deed for group in islice(new, max(0, room)) for deed in self.refresh(group)]
+
     def refresh(self, group: PublicKey) -> list[c.Deed]:
         """Ask the router for the messages that have arrived since, unless a question is open."""
         index = self._indexes.setdefault(group, _Index())
         if index.is_asked:
             return []
-        index.is_asked = True
+        index.is_asked, index.again_s = True, inf
         return [c.ListHeld(group, index.upto)]
+
+    @property
+    def due_s(self) -> float:
+        """Return the second at which `tick` has something to do; infinity: never."""
+        return min((one.again_s for one in self._indexes.values()), default=inf)
+
+    def tick(self, now: c.Now) -> list[c.Deed]:
+        """Ask the router again where it did not answer."""
+        due = [group for group, index in self._indexes.items() if index.again_s <= now.mono_s]
+        return [deed for group in due for deed in self.refresh(group)]
 
     def heard(self, page: c.HeldIds, now: c.Now) -> list[c.Deed]:
         """Handle a page; ask for the next one, or for all again."""
         index = self._indexes.get(page.group)
-        if index is None or not index.is_asked:
-            return []
+        if index is None or not index.is_asked or page.after != index.upto:
+            return []  # the last: an answer to a question before the topic was left
         if page.error:
-            index.is_asked = False
+            index.is_asked, index.again_s = False, now.mono_s + self._retry_s
             return []
         if index.gone != page.gone and not index.is_anew:
             self._indexes[page.group] = _Index(gone=page.gone, is_asked=True)

@@ -36,6 +36,10 @@ LOST_MAX = 256
 """Number of routers that a topic remembers as having been live; beyond it some are forgotten."""
 
 
+FIRST = 2
+"""Number of first neighbours of a topic with which it is compared: one of them may have come back just now, too."""
+
+
 class Topic:
     """A group that is wanted here, and the neighbours with which it is shared.
 
@@ -46,13 +50,14 @@ class Topic:
     last comparison with another node that ended well, None before the first; `missing`: how many messages no router
     asked then had. Since the topic is wanted: `received`, messages that came for the first time, those of this node
     included; `copies`, copies of them sent to routers; `repaired`, messages that came because they were asked for.
-    `lost`: routers that were live here and are not any more; `back`: the record of those that are live again, each with
-    the group; `moved`: the record of groups that got their first neighbour or lost their last.
+    `lost`: routers that were live here and are not any more; `back`: the record of those that are live again, and of
+    the first `first_left`, each with the group; `moved`: the record of groups that got their first neighbour or lost
+    their last.
     """
 
     __slots__ = (
-        "after", "back", "before", "caught_up_s", "copies", "group", "lost", "missing", "moved", "others", "received",
-        "repaired", "t",
+        "after", "back", "before", "caught_up_s", "copies", "first_left", "group", "lost", "missing", "moved", "others",
+        "received", "repaired", "t",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +67,7 @@ class Topic:
         self.back: set[Place] = set() if back is None else back
         self.moved: set[PublicKey] = set() if moved is None else moved
         self.lost: set[PublicKey] = set()
+        self.first_left = FIRST
         self.after: tuple[Neighbour, ...] = ()
         self.before: tuple[Neighbour, ...] = ()
         self.others: tuple[Neighbour, ...] = ()
@@ -83,7 +89,7 @@ class Topic:
         return {one.router: one for one in (*self.after, *self.before, *self.others)}
 
     def show(self, after: Side, before: Side, others: Side) -> None:
-        """Take these as the live neighbours, and record which of them were not live before.
+        """Take these as the live neighbours, and record which of them were not live before, or are the first.
 
         Those were sent nothing in the meantime."""
         if (after, before, others) == (self.after, self.before, self.others):
@@ -93,7 +99,9 @@ class Topic:
         live = self.neighbours.keys()
         if bool(earlier) is not bool(live):
             self.moved.add(self.group)
-        self.back |= {(self.group, router) for router in self.lost & live}
+        first = [router for router in live if router not in earlier | self.lost][: self.first_left]
+        self.first_left -= len(first)
+        self.back |= {(self.group, router) for router in (*first, *(self.lost & live))}
         self.lost = (self.lost | earlier) - live
         while len(self.lost) > LOST_MAX:
             self.lost.pop()

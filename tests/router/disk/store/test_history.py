@@ -17,6 +17,7 @@ from router.core.wire.lifetime import expiry_min, expiry_s
 from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
+from router.node.admin import PAGE_MAX
 
 GROUP, APP = KEYS[4], KEYS[1]
 MINUTE = expiry_min(WALL_S) + 100
@@ -168,3 +169,15 @@ def test_many_parcels_of_other_times_make_a_page_end(tmp_path: Path, monkeypatch
         apply(store, Changes(parcels=parcels))
         assert store.records.held(GROUP, 0, 100, WALL_S + 1) == (b"", 11, True, 0, ())
         assert store.records.held(GROUP, 41, 100, WALL_S + 1) == (b"", 41, False, 0, ())
+
+
+def test_a_page_holds_thousands_of_messages_that_came_one_by_one(tmp_path: Path) -> None:
+    """A service that starts asks for all ids of its groups, and each page takes a turn of a busy node."""
+    random = Random(1)
+    parcels = [carried(random, first, count=1) for first in range(1, 4_501)]
+    with closing(kept(tmp_path)) as store:
+        apply(store, Changes(parcels=parcels))
+        page = store.records.held(GROUP, 0, PAGE_MAX)
+        assert page.more and ids(store, most=PAGE_MAX) == of(*parcels[:PAGE_MAX])
+        assert ids(store, page.upto, PAGE_MAX) == of(*parcels[PAGE_MAX:])
+        assert PAGE_MAX == 4_096

@@ -189,7 +189,7 @@ def test_ids_that_nobody_has() -> None:
     right.hold(*map(message, range(1000)))
     gone, right.held = right.held, {}
     right.page = lambda after: c.HeldIds(  # type: ignore[method-assign]
-        GROUP, b"".join(key_of(minute, id) for id, minute in gone.items()), 1000, False, 1
+        GROUP, b"".join(key_of(minute, id) for id, minute in gone.items()), 1000, False, 1, after=after
     )
     world.hear(left, c.Dropped(right.me.router, GROUP, 1))
     world.run()
