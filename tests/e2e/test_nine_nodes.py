@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -55,6 +56,33 @@ class Family:
         return [self.core, *self.edges]
 
 
+class Fault(NamedTuple):
+    """A node or machine, by its place, that is away for a while; `before_s`: the pause since the one before."""
+
+    place: int
+    before_s: float
+    away_s: float
+
+
+class Faults:
+    """All that chance decides in one round; the same for the same seed and number."""
+
+    def __init__(self, seed: int, number: int, kills: int, pulls: int) -> None:
+        self._name = f"{seed} {number}"
+        self.kills, self.pulls = self._drawn("kills", kills), self._drawn("pulls", pulls)
+        self.apart = random.Random(f"{self._name} split").randrange(FAMILIES)
+
+    def _drawn(self, what: str, count: int) -> list[Fault]:
+        chance = random.Random(f"{self._name} {what}")
+        return [
+            Fault(chance.randrange(len(GROUPS)), chance.random() * AWAY_S, chance.random() * AWAY_S)
+            for _ in range(count)
+        ]
+
+    def talk_of(self, app: str) -> random.Random:
+        return random.Random(f"{self._name} {app}")
+
+
 @dataclass
 class Nine:
     """The network with its apps."""
@@ -62,7 +90,6 @@ class Nine:
     bridge: Bridge
     families: list[Family]
     talkers: list[Talker]
-    chance: random.Random
 
     @property
     def nodes(self) -> list[NodeProcess]:
@@ -74,48 +101,44 @@ class Nine:
 
     # -- what happens ----------------------------------------------------------------------------------------
 
-    async def round(self, kills: int, pulls: int) -> None:
+    async def round(self, faults: Faults) -> None:
         """Publish while faults happen; return when each app has everything and all queues are empty."""
         async with trio.open_nursery() as talking:
             for talker in self.talkers:
-                talking.start_soon(self._talk, talker)
+                talking.start_soon(self._talk, talker, faults.talk_of(talker.name))
             async with trio.open_nursery() as storm:
-                storm.start_soon(self._kill_some, kills)
-                storm.start_soon(self._pull_some, pulls)
-            await self._split()
+                storm.start_soon(self._kill_some, faults.kills)
+                storm.start_soon(self._pull_some, faults.pulls)
+            await self._split(self.families[faults.apart])
             talking.cancel_scope.cancel()
         await self.until_all_have_all()
 
-    async def _talk(self, talker: Talker) -> None:
+    async def _talk(self, talker: Talker, chance: random.Random) -> None:
         while True:
-            talk = self.chance.choice(list(talker.talks.values()))
+            talk = chance.choice(list(talker.talks.values()))
             with trio.CancelScope(shield=True):  # what is begun is published
                 await talker.publish(talk)
-            await trio.sleep(self.chance.random() * PAUSE_S)
+            await trio.sleep(chance.random() * PAUSE_S)
 
-    async def _kill_some(self, count: int) -> None:
-        for node in (self.chance.choice(self.nodes) for _ in range(count)):
-            await self._moment()
-            await node.kill()
-            await self._moment()
-            await node.start()
+    async def _kill_some(self, faults: Iterable[Fault]) -> None:
+        for place, before_s, away_s in faults:
+            await trio.sleep(before_s)
+            await self.nodes[place].kill()
+            await trio.sleep(away_s)
+            await self.nodes[place].start()
 
-    async def _pull_some(self, count: int) -> None:
-        for machine in (self.chance.choice(self.machines) for _ in range(count)):
-            await self._moment()
-            machine.pull()
-            await self._moment()
-            machine.plug()
+    async def _pull_some(self, faults: Iterable[Fault]) -> None:
+        for place, before_s, away_s in faults:
+            await trio.sleep(before_s)
+            self.machines[place].pull()
+            await trio.sleep(away_s)
+            self.machines[place].plug()
 
-    async def _split(self) -> None:
+    async def _split(self, family: Family) -> None:
         """Part one family, a core with its edges, from the other two."""
-        apart = self.chance.choice(self.families).machines
-        self.bridge.split(apart)
+        self.bridge.split(family.machines)
         await trio.sleep(AWAY_S)
-        self.bridge.heal(apart)
-
-    async def _moment(self) -> None:
-        await trio.sleep(self.chance.random() * AWAY_S)
+        self.bridge.heal(family.machines)
 
     # -- what is waited for -----------------------------------------------------------------------------------
 
@@ -190,8 +213,7 @@ class Nine:
 
 
 @asynccontextmanager
-async def nine(base: Path, seed: int, within_s: float) -> AsyncIterator[Nine]:
-    chance = random.Random(seed)
+async def nine(base: Path, within_s: float) -> AsyncIterator[Nine]:
     with bridged() as bridge:
         async with rig(base, within_s) as found, trio.open_nursery() as reading, AsyncExitStack() as apps:
             families: list[Family] = []
@@ -209,26 +231,30 @@ async def nine(base: Path, seed: int, within_s: float) -> AsyncIterator[Nine]:
                 for node in nodes:
                     starting.start_soon(node.start)
             talkers = [await apps.enter_async_context(Talker(one, GROUPS[one.name]).running(reading)) for one in nodes]
-            network = Nine(bridge, families, talkers, chance)
+            network = Nine(bridge, families, talkers)
             await network.until_joined()
             yield network
             reading.cancel_scope.cancel()
 
 
 async def storm(base: Path, *, rounds: int, kills: int, pulls: int) -> None:
-    """NINE_NODES_SEED repeats the choices of an earlier run; the moments depend on the machine."""
+    """NINE_NODES_SEED repeats an earlier run: the same nodes and cables are away, for as long, with the same pauses.
+    NINE_NODES_ROUND repeats one round of it alone, without the history of those before it."""
     seed = int(os.environ.get("NINE_NODES_SEED") or random.SystemRandom().getrandbits(32))
+    only = int(os.environ.get("NINE_NODES_ROUND") or 0)
+    print(f"NINE_NODES_SEED={seed}", flush=True)
+    number = 0
     try:
-        async with nine(base, seed, HANG_S * (rounds + 1)) as network:
-            for number in range(1, rounds + 1):
-                await network.round(kills, pulls)
+        async with nine(base, HANG_S * (rounds + 1)) as network:
+            for number in [only] if only else range(1, rounds + 1):
+                await network.round(Faults(seed, number, kills, pulls))
                 check(network.talkers)
                 print(f"round {number} of {rounds}: each app has everything, once and in causal order", flush=True)
             await network.stop()
             network.check_recipients()
             await network.check_audit()
     except BaseException as error:
-        error.add_note(f"NINE_NODES_SEED={seed}")
+        error.add_note(f"NINE_NODES_SEED={seed} NINE_NODES_ROUND={number}")
         raise
 
 
