@@ -25,7 +25,8 @@ T = TypeVar("T")
 class OrderLimits:
     """Limits of causal order in one group; `given_max` and `senders_max` hold for all groups together.
 
-    `waiting_max`: number of waiting messages at which the oldest is given. `bytes_max`: bytes of answers to questions
+    `waiting_max`: number of waiting messages at which the oldest is given, half of a window, so that a node may catch
+    up for a while beside live messages that wait for what it fetches. `bytes_max`: bytes of answers to questions
     that may wait. `gap_s`: the longest wait. `full_s`: the longest wait of the oldest message once the node's window is
     full, so that no cause can come through it. `old_s`: how long the causes are waited for of a message that was asked
     for and may be from before this app's time. `given_max`: ids of messages remembered as given; `missed_max`: ids
@@ -33,7 +34,7 @@ class OrderLimits:
     message along the messages it waits for.
     """
 
-    waiting_max: int = 256
+    waiting_max: int = 512
     bytes_max: int = 4 << 20
     gap_s: float = 30.0
     full_s: float = 2.0
