@@ -1,7 +1,8 @@
 """Start commands of the router without importing its modules anew each time: fork them from a process that has.
 
 Each is a process of its own with the arguments, environment, directory and standard streams that it would have got, and
-a child of the test's process. The quick tests start commands so; all others execute them, as users do.
+a child of the test's process. A command behind `nsenter` enters the same namespaces. The quick tests start commands so;
+all others execute them, as users do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gc
 import os
 import pickle
 import pkgutil
+import re
 import runpy
 import signal
 import socket
@@ -36,6 +38,7 @@ LOADED = (
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
 """Beginnings of variables that count while Python starts: where they differ, the command is executed, since packages
 already loaded would not take in the folders that are named."""
+ENTER = re.compile(r"nsenter --target=(\d+) --preserve-credentials (--user )?--net --")  # see router/rig/machines.py
 REQUEST_BYTES_MAX = 1 << 20
 SET_CHILD_SUBREAPER = 36  # prctl(2)
 
@@ -69,9 +72,10 @@ class WarmStart:
         env = {**os.environb} if env is None else dict(one.split(b"=", 1) for one in env)
         plain = close_fds and kept == (fds[-1],) and (group, umask) == (-1, -1)
         plain = plain and (gid, gids, uid, preexec) == (None,) * 4 and _at_start(env) == self._at_start
-        if not plain or list(args[:3]) != COMMAND or args[3] not in OURS:
+        spaces, command = _entered([os.fsdecode(one) for one in args])
+        if not plain or command[:3] != COMMAND or command[3] not in OURS:
             return int(execute(*how))
-        told = pickle.dumps(([os.fsdecode(one) for one in args[3:]], cwd, env, session))
+        told = pickle.dumps((command[3:], cwd, env, session, spaces))
         streams = [fd if fd != -1 else number for number, fd in enumerate((fds[0], fds[3], fds[5]))]
         with self._lock:
             here = self._connected()
@@ -95,6 +99,18 @@ def _at_start(env: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     return {name: value for name, value in env.items() if name.startswith(AT_START)}
 
 
+def _entered(args: list[str]) -> tuple[list[str], list[str]]:
+    """Return the namespaces that a command enters first, and what it executes there."""
+    if args[0] != "nsenter" or "--" not in args:
+        return [], args
+    place = args.index("--") + 1
+    found = ENTER.fullmatch(" ".join(args[:place]))
+    if found is None:
+        return [], args
+    kinds = ("user", "net") if found[2] else ("net",)
+    return [f"/proc/{found[1]}/ns/{kind}" for kind in kinds], args[place:]
+
+
 # -- in the process that is forked ----------------------------------------------------------------------------
 
 
@@ -114,8 +130,9 @@ def serve(there: socket.socket) -> list[str] | None:
             os.close(born)
             os.close(says)
             there.close()
-            args, cwd, env, session = pickle.loads(told)
+            args, cwd, env, session, spaces = pickle.loads(told)
             _become(fds, cwd, env, session)
+            _enter(spaces)
             return list(args)
         os.waitpid(between, 0)
         there.send(os.read(born, 100))
@@ -135,6 +152,15 @@ def _become(fds: list[int], cwd: str | None, env: dict[bytes, bytes], session: b
         os.close(fd)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin, sys.stdout, sys.stderr = (_stream(number) for number in range(3))
+
+
+def _enter(spaces: list[str]) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for space in spaces:
+        fd = os.open(space, os.O_RDONLY)
+        if libc.setns(fd, 0):
+            raise OSError(ctypes.get_errno(), f"{space} cannot be entered")
+        os.close(fd)
 
 
 def _stream(number: int) -> TextIOWrapper:

@@ -68,6 +68,7 @@ class Fetch:
     places: dict[MessageId, int] = field(default_factory=dict)  # in the order in which they are asked for
     waiting: list[tuple[int, MessageId, int]] = field(default_factory=list)  # a heap: place, id, how often asked
     asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order
+    elsewhere: set[MessageId] = field(default_factory=set)  # that came otherwise while they waited
     not_before_s: float = -inf
     unanswered: int = 0
 
@@ -103,10 +104,22 @@ class Fetch:
             (self.places[id] for id in self.asked), default=self.waiting[0][0]
         )
 
+    def came_otherwise(self, id: MessageId) -> None:
+        """Record that a message that may still be waiting has come from somewhere else: it is not asked for."""
+        if id in self.places and id not in self.asked and id not in self.elsewhere:
+            self.elsewhere.add(id)
+            self._skip()
+
+    def _skip(self) -> None:
+        while self.waiting and self.waiting[0][1] in self.elsewhere:
+            heappop(self.waiting)
+            self.known += 1
+
     def ask(self, until_s: float) -> MessageId:
         """Record that the next waiting message is asked for, and return it."""
         _, id, asks = heappop(self.waiting)
         self.asked[id] = asks + 1, until_s
+        self._skip()
         return id
 
     def put_back(self, id: MessageId, asks: int) -> None:
@@ -218,14 +231,18 @@ class Fetching:
         return any(id in fetch.asked and fetch.is_old(id) for fetch in self._fetches)
 
     def arrived(self, id: MessageId) -> bool:
-        """Record that a message has come; return whether it was fetched."""
+        """Record that a message has come; return whether it was fetched, or a fetch is over with it."""
+        is_fetched = False
         for fetch in self._fetches:
             if fetch.asked.pop(id, None) is not None:
                 is_old = fetch.is_old(id)
                 fetch.came, fetch.old_count = fetch.came + (not is_old), fetch.old_count + is_old
                 fetch.unanswered = 0
-                return True
-        return False
+                is_fetched = True
+            else:
+                fetch.came_otherwise(id)
+            is_fetched |= fetch.is_over
+        return is_fetched
 
     def pulled_from(self, heard: c.PulledFrom, now: c.Now) -> Fetch | None:
         """Handle the result of a question; there is nothing to do if the other router was asked. Return the fetch if it

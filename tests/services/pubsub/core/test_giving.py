@@ -91,3 +91,34 @@ def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
     assert fetching.go_on(at(5)) == [pulls[1], pulls[2]]
     fetching.tick(at(10))
     assert (fetch.came, fetch.missing, len(fetch.waiting)) == (1, 1, 1), "one was asked for twice, the other once"
+
+
+# -- fetching ---------------------------------------------------------------------------------------------------
+
+
+def test_what_one_fetch_brings_another_does_not_ask_for() -> None:
+    """A node that is back compares with two neighbours at once, which both list what it has missed."""
+    fetching = Fetching()
+    for router in (FIRST, SECOND):
+        fetch = fetching.begin(GROUP, router)
+        fetch.add({id: Needed(1, 1, at) for at, id in enumerate(IDS if router is SECOND else IDS[1:4])})
+        fetch.close()
+    assert [one.id for one in fetching.go_on(at(0)) if isinstance(one, c.PullFrom)] == IDS[1:4]
+    assert [fetching.arrived(id) for id in IDS[1:4]] == [True] * 3
+    [over] = fetching.take_over()
+    assert (over.router, over.came, over.known) == (FIRST, 3, 0)
+    assert [one.id for one in fetching.go_on(at(1)) if isinstance(one, c.PullFrom)] == [IDS[0], IDS[4]]
+    assert fetching.arrived(IDS[0]) and fetching.arrived(IDS[4])
+    [over] = fetching.take_over()
+    assert (over.router, over.came, over.known, over.news) == (SECOND, 2, 3, 2)
+
+
+def test_a_fetch_is_over_when_all_of_it_came_otherwise() -> None:
+    fetching = Fetching()
+    for router in (FIRST, SECOND):
+        fetch = fetching.begin(GROUP, router)
+        fetch.add({IDS[0]: Needed(1, 1, 0)})
+        fetch.close()
+    fetching.go_on(at(0))
+    assert fetching.arrived(IDS[0])
+    assert [(one.router, one.came, one.known) for one in fetching.take_over()] == [(FIRST, 1, 0), (SECOND, 0, 1)]
