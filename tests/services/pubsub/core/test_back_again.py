@@ -119,7 +119,8 @@ def test_the_own_router_is_asked_again_when_it_does_not_answer() -> None:
 
 
 def test_an_answer_to_a_question_before_the_topic_was_left_is_not_counted() -> None:
-    held, key = Held(), key_of(*reversed(message(1)))
+    held, (id, minute) = Held(), message(1)
+    key = key_of(minute, id)
     assert listed(held.refresh(GROUP)) == [(GROUP, 0)]
     assert listed(held.heard(c.HeldIds(GROUP, key, 9, True), NOW)) == [(GROUP, 9)]
     held.left(GROUP)
