@@ -27,7 +27,7 @@ from router.rig.process import run_command, until
 
 FAMILIES = 3
 PAUSE_S = 0.8  # at most, between two messages of an app
-AWAY_S = 3.0  # at most, without its process or its cable; a split takes so long
+AWAY_S = 3.0  # at most, without its process or its cable; a split takes as long
 
 
 def new_group(name: str) -> GroupLink:
