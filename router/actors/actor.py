@@ -101,6 +101,8 @@ class TrioActor(pykka.Actor):
     fatal: ClassVar[bool] = False
     inbox_messages_max: ClassVar[int] = INBOX_MESSAGES_MAX
     stop_s: ClassVar[float] = STOP_S
+    logs_failures: ClassVar[bool] = False
+    """Whether its `on_child_end` logs why a child failed; then the child logs only faults of the program."""
 
     address: PublicKey | None = None
     nursery: trio.Nursery
@@ -214,6 +216,10 @@ class TrioActor(pykka.Actor):
         with trio.CancelScope(shield=True):
             await self._ended.wait()
 
+    @property
+    def _is_logged_by_parent(self) -> bool:
+        return self._home.parent is not None and self._home.parent.logs_failures
+
     def _end(self, failure: Exception | None) -> None:
         """Run the last hook, then wake the tasks that wait for the end; synchronous, so that nothing runs in
         between."""
@@ -224,8 +230,8 @@ class TrioActor(pykka.Actor):
             if failure is None:
                 self.on_stop()
             else:
-                if not self.fatal:  # else it is raised from the actor system and logged there
-                    known = isinstance(failure, RouterError)  # a sentence for the operator; the rest is a fault
+                known = isinstance(failure, RouterError)  # a sentence for the operator; the rest is a fault
+                if not self.fatal and not (known and self._is_logged_by_parent):  # a fatal one's is raised, and logged
                     log.error("%s failed%s", self, f": {failure}" if known else "", exc_info=None if known else failure)
                 self.on_failure(type(failure), failure, failure.__traceback__)
         except Exception:

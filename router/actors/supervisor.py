@@ -41,6 +41,8 @@ class Supervisor(TrioActor):
     again. `on_problem` is called with the reason of each failure. `name` is the actor's name in the log.
     """
 
+    logs_failures = True
+
     def __init__(
         self,
         start: Callable[[], pykka.ActorRef[Any]],

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import click
 
 from router.cli import service_commands
-from router.cli.command import Group, Invocation
+from router.cli.command import ARGUMENTS, Group, Invocation
 from router.cli.encoding import show_what_it_can
 from router.cli.exits import Exit, innermost, is_interrupt, report
 
-ARGUMENTS = "router.arguments"
 _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
 
 

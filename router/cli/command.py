@@ -15,6 +15,8 @@ from router.cli.exits import Exit, Failure
 if TYPE_CHECKING:
     from router.settings.home import Home
 
+ARGUMENTS = "router.arguments"
+"""Where the root command's context keeps the arguments of the command line."""
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 Function = TypeVar("Function", bound=Callable[..., Any])

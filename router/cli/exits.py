@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import traceback
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 
@@ -49,11 +50,24 @@ def report(error: Exception, home_option: str | None = None) -> int:
 
 
 def with_home(text: str, home_option: str | None) -> str:
-    """Return the text with the `--home` that was given in each command that it names for this machine."""
+    """Return the text with the `--home` that was given in each command that it names for this machine; the one that
+    starts the node is that which has started it last."""
+    text = _as_started(text, home_option)
     if not home_option:
         return text
     home = shlex.quote(home_option)
     return _REMEDY.sub(lambda found: f"`router --home {home} {found[1]}`", text)
+
+
+def _as_started(text: str, home_option: str | None) -> str:
+    from router.settings.home import Home, HomeError
+    from router.settings.last_start import USUAL, remedy
+
+    if USUAL not in text:
+        return text
+    with suppress(HomeError):
+        return text.replace(USUAL, remedy(Home.chosen(home_option).path))
+    return text
 
 
 def innermost(error: Exception) -> Exception:

@@ -18,22 +18,26 @@ def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
     return ask(home, "service", f"{name} {word} {argument}".rstrip())
 
 
-def know_reasons(home: Home) -> None:
-    """Declare the reasons of the configured services that can be loaded."""
-    from router.service.plugins import UnknownService, load_reasons
+def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:
+    """Declare the reasons of the configured services that can be loaded; return by service's name how people read the
+    fields of its events."""
+    from router.service.plugins import UnknownService, load_reasons, load_shown
     from router.settings.config import load
     from router.settings.config_services import instances
     from router.settings.config_text import ConfigError
 
     try:
-        modules = {one.module for one in instances(load(home.config_path)[0].node.services)}
+        named = instances(load(home.config_path)[0].node.services)
     except ConfigError:
-        return
-    for module in modules:
+        return {}
+    shown: dict[str, Mapping[str, Callable[[Any], str]]] = {}
+    for one in named:
         try:
-            load_reasons(module)
+            load_reasons(one.module)
+            shown[one.name] = load_shown(one.module)
         except UnknownService:
             continue  # `config check` says what is wrong with it; its reasons are shown by number
+    return shown
 
 
 def written_settings(home: Home, name: str) -> Mapping[str, Any]:
@@ -45,6 +49,13 @@ def written_settings(home: Home, name: str) -> Mapping[str, Any]:
         return load(home.config_path)[0].services.get(name, {}) if home.holds_node else {}
     except ConfigError:  # `config check` says what is wrong with it
         return {}
+
+
+def start_command(home: Home) -> str:
+    """Return the command that starts the node of this home as it was started last; "" if the home has no node."""
+    from router.settings import last_start
+
+    return last_start.remedy(home.path) if home.holds_node else ""
 
 
 def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
@@ -65,7 +76,7 @@ def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) ->
     config = load(home.config_path)[0]
     named = {one.module: one.name for one in instances(config.node.services)}
     name = named.get(module, service_name(module))
-    flags = [f"services.{name}={_inline({**config.services.get(name, {}), **settings}, toml_value)}"]
+    flags = [f"services.{name}.{key}={toml_value(value)}" for key, value in settings.items()]
     if module not in named:
         written = parse(text_of(home.config_path), home.config_path.name).get("node", {}).get("services", [])
         entries = [_inline(one, toml_value) if isinstance(one, dict) else toml_value(one) for one in written]

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from router.cli import ARGUMENTS, load, service_commands
-from router.cli.command import Group
+from router.cli import load, service_commands
+from router.cli.command import ARGUMENTS, Group
 
 
 class Scenarios(Group):

@@ -10,13 +10,14 @@ import socket
 import click
 import trio
 
-from router.cli.command import Command, invocation, json_option
+from router.cli.command import ARGUMENTS, Command, invocation, json_option
 from router.cli.config import overrides
-from router.cli.output import facts, say_json, size_text
+from router.cli.output import NAME_MAX, facts, say_json, size_text
 from router.cli.preflight import rules
-from router.core.wire.text import counted, key_text
+from router.core.wire.text import clean, counted, key_text
 from router.node.node import Node, Ready
 from router.settings import config as configuration
+from router.settings import last_start
 from router.settings.config import Config
 from router.settings.home import Home
 from router.transport import contract as transport
@@ -77,7 +78,11 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
 
 
 async def _serve(node: Node, home: Home, as_json: bool) -> None:
+    arguments = click.get_current_context().find_root().meta.get(ARGUMENTS, ())
+
     def on_ready(ready: Ready) -> None:
+        if arguments:
+            last_start.keep(home.path, arguments)
         _print_ready(ready, home, as_json)
         tell_service_manager("READY=1")
 
@@ -106,12 +111,19 @@ def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:
         say_json({
             "address": ready.address, "role": ready.role, "listeners": ready.listeners, "durability": ready.durability,
             "queue": {"messages": ready.messages, "bytes": ready.bytes}, "home": str(home.path), "pid": os.getpid(),
+            "services": ready.services,
         })  # fmt: skip
         return
     queue = f"{counted(ready.messages, 'message')}, {size_text(ready.bytes)}"
     listeners = [("listening", url) for url in ready.listeners]
+    services = [
+        ("" if at else clean(service, NAME_MAX), clean(f"{name}: {value}", 1000))
+        for service, told in ready.services.items()
+        for at, (name, value) in enumerate(told.items())
+    ]
     facts([
-        ("address", key_text("addr", ready.address)), *listeners, ("durability", ready.durability), ("queue", queue),
+        ("address", key_text("addr", ready.address)), *listeners, *services,
+        ("durability", ready.durability), ("queue", queue),
     ])  # fmt: skip
 
 

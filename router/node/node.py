@@ -9,7 +9,7 @@ import random
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -111,6 +111,7 @@ class Ready:
     durability: str
     messages: int
     bytes: int
+    services: Mapping[str, Mapping[str, str]]
 
 
 def neighbours(config: Config) -> list[Neighbour]:
@@ -240,7 +241,7 @@ class Node:
             node = router.queues.node
             on_ready(
                 Ready(self._key.public, config.node.role, tuple(self._listeners), config.store.durability,
-                      node.messages, node.bytes)
+                      node.messages, node.bytes, self._residents.at_start())
             )  # fmt: skip
             await self._stopping.wait()
             drained = trio.Event()

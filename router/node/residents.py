@@ -111,6 +111,16 @@ class Residents:
             bytes(one.key.public): ServiceFacts(name, frozenset(one.plugin.events)) for name, one in self._all.items()
         }
 
+    def at_start(self) -> dict[str, dict[str, str]]:
+        """Return what each service says of itself when the node is ready; only why it is away if it failed to start."""
+        found = {
+            name: {"away": one.problem.text}
+            if one.problem is not None
+            else one.plugin.at_start(self._config.services.get(name, {}), self._home.path)
+            for name, one in self._all.items()
+        }
+        return {name: facts for name, facts in found.items() if facts}
+
     def facts(self, connected: frozenset[bytes]) -> list[dict[str, Any]]:
         """Return one row for each service, as in `router status`. `connected`: the keys of all open links."""
         return [self._row(one, one.key.public in connected) for one in self._all.values()]

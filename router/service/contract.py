@@ -39,12 +39,12 @@ from router.service.nearby import (
     WriteAtEnd,
 )
 from router.service.own_key import Attest, Attested
-from router.service.warning import Warn
+from router.service.warning import Inform, Warn
 
 __all__ = [
     "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
     "Computed", "Confirm", "Connect", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant",
-    "Hand", "Heard", "HeldIds", "Hinted", "IdsOnly", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked",
+    "Hand", "Heard", "HeldIds", "Hinted", "IdsOnly", "Inform", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked",
     "ListHeld", "Listen", "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish",
     "Published", "Pull", "PullFrom", "Pulled", "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent",
     "Settles", "Setup", "Signed", "Started", "Tick", "Unconnected", "Unreached", "Wake", "Wanted", "Warn", "Write",
@@ -345,7 +345,7 @@ class Wake:
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
     | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial | ListHeld
-    | Attest | CaughtUp | Connect | Warn | IdsOnly
+    | Attest | CaughtUp | Connect | Warn | Inform | IdsOnly
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
     services/guestbook/rules.py      a class with `hear`: the rules        or service.py: a subclass of `Service`
                        settings.py   `Settings`, a Struct
                        reasons.py    reasons of its own
-                       events.py     `EVENTS`: event -> sentence
+                       events.py     `EVENTS`: event -> sentence; `SHOWN`: field of an event -> its value for people
                        commands.py   `COMMANDS`: command -> what it does (found by `router.cli`)
 
 A service of one file holds its class and, where it has settings, `Settings` in that file.
@@ -15,9 +15,10 @@ import importlib
 import importlib.util
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -31,6 +32,9 @@ from router.service.contract import Rules
 from router.service.host import Service
 from router.settings.config_services import APART, INSIDE, service_name
 from router.settings.config_text import Problem, Schema, Setting
+
+Shown = Callable[[Any], str]
+"""Returns the value of an event's field as people read it; JSON has it as it is."""
 
 
 class UnknownService(RouterError):
@@ -87,6 +91,11 @@ class Plugin:
             return []
         return list(more(self.settings_of(options), name, is_public=is_public, has_neighbours=has_neighbours))
 
+    def at_start(self, options: Mapping[str, Any], home: Path) -> dict[str, str]:
+        """Return what `router serve` prints of it when it is ready, by name: where it listens, for whom, with what."""
+        more = getattr(self.settings, "at_start", None)
+        return dict(more(self.settings_of(options), home)) if callable(more) else {}
+
     def settings_of(self, options: Mapping[str, Any]) -> Struct:
         """Return its settings, with defaults for those not given."""
         return msgspec.convert(options, self.settings)
@@ -116,6 +125,13 @@ def load(spec: str) -> Plugin:
 def load_reasons(spec: str) -> None:
     """Declare the reasons of that service, without loading its rules. Raises `UnknownService`."""
     _load_part(spec, _load_module(spec, spec.partition(":")[0]), "reasons")
+
+
+def load_shown(spec: str) -> Mapping[str, Shown]:
+    """Return how people read the fields of that service's events, without loading its rules. Raises
+    `UnknownService`."""
+    shown = getattr(_load_part(spec, _load_module(spec, spec.partition(":")[0]), "events"), "SHOWN", {})
+    return dict(shown) if isinstance(shown, Mapping) else {}
 
 
 def deaf(plugin: Plugin) -> str:

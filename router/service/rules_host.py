@@ -47,6 +47,9 @@ Done = Callable[[], None]
 """Called when what follows from something has been carried out."""
 
 log = logging.getLogger(__name__)
+informing = logging.getLogger("router.service.informing")
+"""For what operators are told though nothing is wrong; they see it without --verbose, too."""
+informing.setLevel(logging.INFO)
 
 
 class Kept(Mapping[bytes, bytes]):
@@ -336,6 +339,8 @@ class RulesHost(Service):
                 self.hear(c.Attested(tag, self.place.key.sign(deed.signed())))
             case c.Warn(text):
                 self.warn(text)
+            case c.Inform(text):
+                informing.info("%s: %s", self, text)
             case c.Send():
                 await self._requests.send([(UNKEPT, deed.tag, self._wire(deed))])
             case c.Pull() | c.DialBack() | c.ListHeld():

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":  # before the imports below: Ctrl-C reaches us, too, but the node ends us when it has drained
+    signal.signal(signal.SIGINT, lambda *_: None)  # a handler, since a stake command would inherit that it is ignored
+
 import os
 import sys
 from pkgutil import resolve_name

@@ -27,7 +27,19 @@ from router.settings import config_peers, config_sample, config_services
 from router.settings.config_limits import CORE, LINK, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import NOBODY, Residents, ServiceEntry
-from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
+from router.settings.config_text import (
+    FLAGS,
+    ConfigError,
+    Door,
+    Problem,
+    Schema,
+    Setting,
+    located,
+    names_in,
+    parse,
+    text_of,
+    with_setting,
+)  # fmt: skip
 from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_S, KIB, MIB, span
 
 FILE_NAME = "router.toml"
@@ -356,16 +368,13 @@ def _judged(text: str, file: str, flags: Mapping[str, object], more: tuple[Rule,
     given = set(names_in(raw))
     problems = located(_SCHEMA.problems(raw), text, file)
     for name, value in flags.items():
-        section, _, key = name.partition(".")
-        problems += tuple(f"command line: {one.text}" for one in _SCHEMA.problems({section: {key: value}}))
+        problems += tuple(f"{FLAGS}: {one.text}" for one in _SCHEMA.problems(with_setting({}, name, value)))
     if problems:
         raise ConfigError(problems)
     for name, value in flags.items():
-        section, _, key = name.partition(".")
-        raw.setdefault(section, {})[key] = value
+        with_setting(raw, name, value)
     config = _SCHEMA.value(raw)
-    broken = located([one for rule in (*_RULES, *more) for one in rule(config)], text, file)
-    if broken:
+    if broken := located([one for rule in (*_RULES, *more) for one in rule(config)], text, file, flags):
         raise ConfigError(broken)
     return by_role(config), given
 

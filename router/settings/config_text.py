@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from difflib import get_close_matches
@@ -25,6 +25,7 @@ from router.settings.toml_lines import line_of
 
 FILE_BYTES_MAX = 16 << 20
 DEPTH_MAX = 32
+FLAGS = "command line"
 """The deepest nesting of tables and lists; no setting needs more than a few."""
 
 T = TypeVar("T", bound=Struct)
@@ -67,6 +68,16 @@ def dotted(path: Place) -> str:
     """Return the path as text: `limits.hello_s`, `peers[1].urls`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
+
+
+def with_setting(raw: dict[str, Any], name: str, value: object) -> dict[str, Any]:
+    """Set the setting of that name, as `node.listen` or `services.echo.times`, in `raw`, and return it."""
+    *sections, key = name.split(".")
+    table = raw
+    for section in sections:
+        table = table.setdefault(section, {})
+    table[key] = value
+    return raw
 
 
 def text_of(path: Path) -> str:
@@ -177,11 +188,14 @@ def _quoted(line: str, at: int) -> str:
     return f"; write {lower}" if lower in ("true", "false") else f'; write text in quotes: "{word[0][:60]}"'
 
 
-def located(problems: list[Problem], text: str, file: str) -> tuple[str, ...]:
-    """Return sentences in the order of their lines; problems without a place in the file come last, without a line."""
-    placed = [(line_of(text, problem.path), problem.text) for problem in problems]
+def located(problems: list[Problem], text: str, file: str, flags: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return sentences: first those about settings that `flags` of the command line give, then in the order of their
+    lines; problems without a place in the file come last, without a line."""
+    typed = [one for one in problems if any(f"{dotted(one.path)}.".startswith(f"{name}.") for name in flags)]
+    placed = [(line_of(text, problem.path), problem.text) for problem in problems if problem not in typed]
     placed.sort(key=lambda one: (one[0] is None, one[0] or 0))
-    return tuple(f"{file}{'' if line is None else f' line {line}'}: {said}" for line, said in placed)
+    written = (f"{file}{'' if line is None else f' line {line}'}: {said}" for line, said in placed)
+    return (*(f"{FLAGS}: {one.text}" for one in typed), *written)
 
 
 def toml_value(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -56,8 +57,7 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     if as_json:
         say_json(answer)
     else:
-        know_reasons(home)
-        _tell(answer, Names.of(home))
+        _tell(_readable(answer, know_reasons(home)), Names.of(home))
 
 
 def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
@@ -103,6 +103,23 @@ def _asked(home: Home, text: str, follow: bool) -> dict[str, Any]:
 
 
 # -- for people ---------------------------------------------------------------------------------------------------
+
+
+def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[[Any], str]]]) -> dict[str, Any]:
+    """Return the answer with the fields of services' events as people read them; those without a value are left out."""
+    noted = [
+        {**one, "fields": {name: _shown(value, shown.get(one["fields"].get("service"), {}).get(name))
+                           for name, value in one["fields"].items() if value != ""}}
+        for one in answer.get("noted", ())
+    ]  # fmt: skip
+    return {**answer, "noted": noted}
+
+
+def _shown(value: Any, show: Callable[[Any], str] | None) -> Any:
+    try:
+        return value if show is None else show(value)
+    except Exception:  # the function is the service's, and the value may be of an earlier version of it
+        return value
 
 
 def _tell(answer: dict[str, Any], names: Names) -> None:

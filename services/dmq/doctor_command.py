@@ -12,7 +12,7 @@ import trio
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import say, say_json
+from router.cli.output import for_this_home, say, say_json
 from router.client.errors import ClientError
 from services.dmq.client.connection import DmqError, HandshakeRefused, connect
 from services.dmq.command_options import (
@@ -68,7 +68,7 @@ def doctor(
     facts = Facts(
         str(socket), _mode(socket), silence, refusal, messages, status, _clock(),
         None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
-        name_of(network.magic), node.away,
+        name_of(network.magic), node.away, node.start,
     )  # fmt: skip
     found = findings(facts, revision, chain_of(network, genesis), time.time())
     if as_json:
@@ -83,7 +83,7 @@ def doctor(
 def _show(finding: Finding) -> None:
     say(f"{_MARKS[finding.ok]:<5}  {finding.check:<12}  {finding.found}")
     if finding.remedy:
-        say(f"{'':<21}{finding.remedy}")
+        say(for_this_home(f"{'':<21}{finding.remedy}"))
 
 
 def _mode(path: Path) -> int | None:

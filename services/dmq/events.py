@@ -1,6 +1,12 @@
 """The events that a DMQ node writes to its router's log, under the message's id, or its digest if that has not 32
 bytes."""
 
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from services.dmq.core.certificate import pool_text
+
 EVENTS = {
     "dmq_accepted": "A message was taken: it is on disk, and its signer has been told so.",
     "dmq_rejected": "A message was not taken.",
@@ -13,3 +19,10 @@ EVENTS = {
     "dmq_broken_off": "Connections were closed by the node, so many of one cause.",
     "dmq_stake": "A new stake distribution is in force.",
 }
+
+
+def _due(wall_s: int) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+SHOWN = {"pool": pool_text, "due": _due}

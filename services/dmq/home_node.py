@@ -7,7 +7,7 @@ from typing import Any
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
-from router.cli.services import ask_service, written_settings
+from router.cli.services import ask_service, start_command, written_settings
 from router.client.errors import ClientError
 from services.dmq.core.networks import Terms, network_of
 from services.dmq.settings import Settings
@@ -32,6 +32,11 @@ class HomeNode:
         except ClientError:
             pass  # no node runs there
         return None
+
+    @property
+    def start(self) -> str:
+        """Return the command that starts the home's node, "" if the home has none."""
+        return start_command(self._home)
 
     def network(self) -> Terms:
         """Return its network: as it runs, else as it is configured; without one, mainnet."""

@@ -103,7 +103,7 @@ class Metrics:
         shares = sorted(facts.holdings.mempool.live_by_pool(), key=lambda one: (-one[1], one[0]))[:POOLS_MAX]
         live = GaugeMetricFamily(f"{self._prefix}pool_messages", "Live messages of a pool.", labels=["pool"])
         for pool, count in shares:
-            live.add_metric([pool.hex()], count)
+            live.add_metric([pool.text], count)
         yield live
         authentication = facts.holdings.authentication
         period = authentication.topic.chain.kes_period_at(facts.wall_s)
@@ -114,7 +114,7 @@ class Metrics:
         yield GaugeMetricFamily(name, f"Pools whose certificate has {ENDING_PERIODS} KES periods left.", len(ending))
         left = GaugeMetricFamily(f"{self._prefix}certificate_periods_left", "KES periods left of it.", labels=["pool"])
         for periods, pool in ending[:POOLS_MAX]:
-            left.add_metric([pool.hex()], max(periods, 0))
+            left.add_metric([pool.text], max(periods, 0))
         yield left
 
 

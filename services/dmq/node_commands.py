@@ -12,6 +12,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.output import columns, facts, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted
+from services.dmq.core.certificate import pool_text
 
 NAME = "dmq"
 name_option = click.option("--name", default=NAME, help="The service's name, if there are several.")
@@ -65,7 +66,8 @@ def mempool(name: str, as_json: bool) -> None:
         say_json(found)
         return
     rows = [
-        (str(one["number"]), one["id"], one["pool"][:16], str(one["size"]), _time(one["expires_at"])) for one in found
+        (str(one["number"]), one["id"], pool_text(one["pool"]), str(one["size"]), _time(one["expires_at"]))
+        for one in found
     ]
     columns(("NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"), rows, "no messages")
 

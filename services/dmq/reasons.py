@@ -17,9 +17,22 @@ CERTIFICATE_ENDED = Reason.declare(
 CERTIFICATE_NOT_BEGUN = Reason.declare(
     70, "dmq:certificate-not-begun", "The KES period lies before the operational certificate's first."
 )
-UNKNOWN_POOL = Reason.declare(71, "dmq:unknown-pool", "The stake distribution does not know the pool.")
-STAKE_MISSING = Reason.declare(72, "dmq:stake-missing", "The node has no stake distribution yet.", later=True)
-NO_STAKE = Reason.declare(73, "dmq:no-stake", "The pool has no active stake in this epoch.")
+UNKNOWN_POOL = Reason.declare(
+    71,
+    "dmq:unknown-pool",
+    "The stake distribution does not hold the pool: a pool is in it from the second epoch after its registration on, "
+    "and an older snapshot lacks it; the node's operator takes a new one in each epoch.",
+)
+STAKE_MISSING = Reason.declare(
+    72,
+    "dmq:stake-missing",
+    "The node has no stake distribution yet: its operator names one with --stake, or reads in `router dmq status` why "
+    "none can be read.",
+    later=True,
+)
+NO_STAKE = Reason.declare(
+    73, "dmq:no-stake", "The pool has no active stake in this epoch: what is delegated counts from the second epoch on."
+)
 OLD_CERTIFICATE = Reason.declare(
     74, "dmq:old-certificate", "The pool has sent a message with a later operational certificate before."
 )

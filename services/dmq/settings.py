@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -49,6 +50,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
         if self.stake_file and self.stake_command:
             yield "stake_command", "both a stake file and a stake command are given; keep one"
+
+    def at_start(self, home: Path) -> Iterator[tuple[str, str]]:
+        """Yield what `router serve` prints of the node: its network, its sockets, and where its stake comes from."""
+        yield "network", f"{self.network} (magic {network_of(self.network).magic})"
+        yield "socket", _place(self.local_socket, home)
+        for name, url in consumers_of(self.consumers).items():
+            yield f"consumer {name}", _place(url, home)
+        if self.metrics:
+            yield "metrics", f"{self.metrics}/metrics"
+        yield "stake", self.stake_file or " ".join(self.stake_command) or "from nowhere: every message is rejected"
 
     def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
         """Yield warnings about settings that are valid but probably not intended."""
@@ -109,3 +120,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pool_bytes_max: Annotated[int, span(4096, 1 << 34, "Bytes of live messages of one pool at most.")] = (
         _POOL.pool_bytes_max
     )
+
+
+def _place(url: str, home: Path) -> str:
+    """Return the path of a Unix socket; any other URL as it is."""
+    return str(home / url.removeprefix("unix:").partition("?")[0]) if url.startswith("unix:") else url or "none"

@@ -44,6 +44,7 @@ class Host:
         self.kept = Kept()
         self.notes: list[c.Note] = []
         self.warnings: list[str] = []
+        self.informed: list[str] = []
         self.clients: dict[tuple[str, str], Client] = {}
         self.waiting: list[c.Compute] = []
         self.computes = True
@@ -78,6 +79,8 @@ class Host:
                 self.notes.append(deed)
             elif isinstance(deed, c.Warn):
                 self.warnings.append(deed.text)
+            elif isinstance(deed, c.Inform):
+                self.informed.append(deed.text)
         for deed in deeds:
             if isinstance(deed, c.Write) and (client := self.clients.get((deed.door, deed.peer))):
                 client.hear(deed.data)

@@ -157,7 +157,7 @@ class Authentication:
         stake = self.stake.pools.get(pool)
         if stake:
             return None
-        return Rejected(Fault.UNKNOWN_POOL if stake is None else Fault.NOT_ELIGIBLE, pool.hex())
+        return Rejected(Fault.UNKNOWN_POOL if stake is None else Fault.NOT_ELIGIBLE, pool.text)
 
     def _latest_certificate(self, message: SignedMessage, moment: Moment) -> Rejected | None:
         record, number = self.records.get(message.certificate.pool), message.certificate.issue_number

@@ -6,6 +6,7 @@ The cold key signs 48 raw bytes, not CBOR: KES key, issue number and first KES p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 
 from router.core.wire.codec import encode
@@ -15,6 +16,8 @@ from router.core.wire.text import bech32_encode
 from .cbor import Reader
 
 POOL_ID_BYTES = 28
+TEXTS_MAX = 4096
+"""How many pools' texts are remembered: each costs as much as verifying a signature."""
 NUMBER_BITS = 64
 KES_KEY_BYTES = 32
 SIGNED_BYTES = KES_KEY_BYTES + 2 * 8
@@ -38,7 +41,17 @@ class PoolId(bytes):
     @property
     def text(self) -> str:
         """Return the id as Cardano's tools print it, `pool1…`."""
-        return bech32_encode("pool", self)
+        return _text_of(self)
+
+
+@lru_cache(TEXTS_MAX)
+def _text_of(pool: bytes) -> str:
+    return bech32_encode("pool", pool)
+
+
+def pool_text(digits: str) -> str:
+    """Return the text of a pool whose id is given in hex, as JSON, the log and stake files have it."""
+    return PoolId(bytes.fromhex(digits)).text
 
 
 @dataclass(frozen=True, slots=True)

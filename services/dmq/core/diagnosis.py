@@ -40,7 +40,8 @@ class Finding(NamedTuple):
 class Facts:
     """The facts for the checks. `mode`: the socket file's, None if there is none; `silence`: why the node could not be
     asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
-    answers of the home's node, None if none runs; `away`: why the service does not run if its node does."""
+    answers of the home's node, None if none runs; `away`: why the service does not run if its node does;
+    `start`: the command that starts the home's node, "" if the home has none."""
 
     socket: str
     mode: int | None
@@ -53,6 +54,7 @@ class Facts:
     stake_at_s: float = 0.0
     network: str = "mainnet"
     away: str = ""
+    start: str = ""
 
 
 def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) -> list[Finding]:
@@ -79,21 +81,33 @@ def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]
 
 def _clock(facts: Facts) -> Finding:
     if facts.clock is None:
-        return Finding("clock", None, "not checked: no node of this home runs", "name the node's home with --home")
+        return Finding("clock", None, *_not_run(facts))
     problem = str(facts.clock["problem"] or "")
     remedy = "set the clock, then confirm it with `router clock confirm`" if problem else ""
     return Finding("clock", not problem, problem or str(facts.clock["state"]), remedy)
 
 
+def _not_run(facts: Facts) -> tuple[str, str]:
+    """Return what is said of a check for which the home's node would have to run, and the remedy."""
+    if not facts.start:
+        return "not checked: there is no node in this home", "name the node's home with --home"
+    return f"not checked: {facts.away or 'the node of this home does not run'}", _start(facts)
+
+
+def _start(facts: Facts) -> str:
+    return f"start it with {facts.start}" if facts.start else "start the node"
+
+
 def _socket(facts: Facts) -> Finding:
     if facts.mode is None:
         return Finding(
-            "socket", False, f"there is no {facts.socket}", facts.away or "start the node, or name its socket"
+            "socket", False, f"there is no {facts.socket}", facts.away or f"{_start(facts)}, or name its socket"
         )
     if not _is_socket(facts.mode):
         return Finding("socket", False, f"{facts.socket} is no socket", "name the node's socket, as in its settings")
     if facts.silence:
-        return Finding("socket", False, facts.silence, "start the node; a socket file of one that has gone is replaced")
+        remedy = f"{_start(facts)}; a socket file of one that has gone is replaced"
+        return Finding("socket", False, facts.silence, remedy)
     rights = f"{facts.socket}, mode {facts.mode & RIGHTS:03o}"
     if facts.mode & OTHERS_WRITE:
         remedy = "add ?mode=660&group=NAME to local_socket, with a group of signers and aggregators"
@@ -134,7 +148,8 @@ def _stake(facts: Facts, chain: ChainTime, wall_s: float) -> Finding:
             return Finding("stake", False, str(error), _ASK)
         return _age_of(stake, chain, wall_s)
     if facts.status is None:
-        return Finding("stake", None, "not checked: no node of this home runs", "name the node's home, or --stake FILE")
+        found, remedy = _not_run(facts)
+        return Finding("stake", None, found, f"{remedy}, or a stake snapshot with --stake FILE")
     found = facts.status["stake"]
     if found["age_s"] is None:
         return Finding("stake", False, found["problem"] or "there is none: every message is refused", _ASK)
@@ -171,7 +186,7 @@ def _certificates(messages: list[SignedMessage], chain: ChainTime, wall_s: float
 
 def _consumers(facts: Facts) -> Finding:
     if facts.status is None:
-        return Finding("consumers", None, "not checked: no node of this home runs", "name the node's home with --home")
+        return Finding("consumers", None, *_not_run(facts))
     found = facts.status["consumers"]
     lagging = [one for one in found if one["lag"] > LAG_MAX or one["set_aside"]]
     if not lagging:

@@ -49,13 +49,14 @@ class Rejected:
     @property
     def text(self) -> str:
         """Return the reference's name, the sentence, and the values."""
-        return f"{self.fault.value}: {self.fault.reason.clause}{self._values}."
+        return f"{self.fault.value}: {self._with_values(self.fault.reason.clause)}."
 
     @property
     def sentence(self) -> str:
         """Return the sentence with the values, for people."""
-        return f"{self.fault.reason.sentence.rstrip('.')}{self._values}."
+        return f"{self._with_values(self.fault.reason.sentence.rstrip('.'))}."
 
-    @property
-    def _values(self) -> str:
-        return f" ({self.detail})" if self.detail else ""
+    def _with_values(self, clause: str) -> str:
+        """Return the clause with the values behind the fault, and before its remedy if it names one."""
+        what, colon, remedy = clause.partition(": ")
+        return f"{what} ({self.detail}){colon}{remedy}" if self.detail else clause

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from router.core.wire.text import counted
 from router.service import contract as c
 
 from .authentication import Moment
@@ -27,6 +28,10 @@ FILE_LATE_S = 3600.0
 AGAIN_S = 60.0
 """Seconds after a fault until the command is run again, which is also the least age of a snapshot from an epoch's
 begin."""
+SOURCE = (
+    "give --stake FILE|COMMAND to `router dmq serve`, or stake_file or stake_command in router.toml: the output of "
+    "cardano-cli query stake-snapshot --all-stake-pools"
+)
 GENESIS, STAKE = "genesis", "stake"
 _STAKE = msgspec.msgpack.Decoder(tuple[float, int, dict[bytes, int]])
 _CHAIN = msgspec.msgpack.Decoder(tuple[int, float, float, int, int, int])
@@ -73,7 +78,17 @@ class StakeSource:
     def started(self, now: c.Now) -> list[c.Deed]:
         genesis = self._sources.genesis.encode()
         first: list[c.Deed] = [c.Compute("services.dmq.sources:genesis", genesis, GENESIS)] if genesis else []
-        return [*first, *self.due(now)]
+        return [*first, *self._without_source(now), *self.due(now)]
+
+    def _without_source(self, now: c.Now) -> list[c.Deed]:
+        """Return a warning if stake comes from nowhere."""
+        if self._sources.stake_file or self._sources.stake_command:
+            return []
+        stake = self._holdings.authentication.stake
+        then = "every message is rejected (NotInitialized), since no pool is known"
+        if stake is not None:
+            then = f"the stake that was read {stake.age_s(now.wall_s) / 86400:.1f} days ago stays, and ages"
+        return [c.Warn(f"no stake is named: {then}; {SOURCE}")]
 
     def due(self, now: c.Now) -> list[c.Deed]:
         """Return the question that is due, if any."""
@@ -108,11 +123,13 @@ class StakeSource:
         return [c.Compute(f"services.dmq.sources:{function}", argument, STAKE)]
 
     def _learned(self, at_s: float, changed_ns: int, pools: dict[bytes, int], now: c.Now) -> list[c.Deed]:
+        is_news = bool(self.problem) or not self._has_tried
         self.problem, self._has_tried, self._known_ns = "", True, changed_ns
         self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
         stake = StakeSet({PoolId(pool): lovelace for pool, lovelace in pools.items()}, at_s)
         note = c.Note("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
-        return [*self._holdings.learn(stake), note]
+        said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {stake.age_s(now.wall_s):.0f} s old"
+        return [*self._holdings.learn(stake), note, *([c.Inform(said)] if is_news else ())]
 
     def _failed(self, error: str, now: c.Now) -> list[c.Deed]:
         self._has_tried = True

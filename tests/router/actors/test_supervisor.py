@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.actors.actor import TrioActor, actor_system
 from router.actors.supervisor import BackOff, Supervisor
+from router.core.wire.errors import RouterError
 
 
 class Service(TrioActor):
@@ -25,6 +26,13 @@ class Service(TrioActor):
 
     def on_receive(self, message: Any) -> None:
         raise OSError(message)
+
+
+class Busy(Service):
+    """Fails with a sentence for its operator."""
+
+    def on_start(self) -> None:
+        raise RouterError("the socket is in use")
 
 
 async def child_of(supervisor: pykka.ActorRef[Supervisor]) -> pykka.ActorRef[Any]:
@@ -86,6 +94,16 @@ async def test_one_that_was_stopped_stays_stopped(autojump_clock: MockClock) -> 
         await trio.sleep(1000)
         assert not supervisor.is_alive()
     assert starts == [0]
+
+
+async def test_what_fails_for_a_known_cause_is_logged_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[float] = []
+    async with actor_system():
+        Supervisor.start(lambda: Busy.start(starts), lambda: 1.0, BackOff(1, 10), name="the service busy")
+        await trio.sleep(0.5)
+    assert caplog.messages == ["the service busy failed (1 in a row): the socket is in use; starting again in 1.0 s"]
 
 
 async def test_stopping_the_supervisor_stops_its_actor_and_a_waiting_start(autojump_clock: MockClock) -> None:

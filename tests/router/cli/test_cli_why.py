@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from conftest import Run
@@ -19,7 +21,7 @@ from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
 from router.settings.names import Names
 from router.why.answers import one as answer_of
-from router.why.command import _tell, _tell_recipient
+from router.why.command import _readable, _tell, _tell_recipient
 
 HERE = "0a" * 32
 CORE = SigningKey(b"c" * 32).public
@@ -52,6 +54,15 @@ def test_one_router_alone_needs_no_heading(names: Names, capsys: pytest.CaptureF
         "  1970-01-01 00:00:06.000 UTC  forwarded", "  1970-01-01 00:00:07.000 UTC  acked",
         f"  next: nothing here: {ADDRESS[:16]}… has taken custody",
     ]  # fmt: skip
+
+
+def test_fields_of_services_are_shown_as_they_say() -> None:
+    fields = {"service": "dmq", "pool": "ab", "due": "soon", "detail": "", "times": 0}
+    shown: dict[str, dict[str, Callable[[Any], str]]] = {"dmq": {"pool": str.upper, "due": lambda due: str(int(due))}}
+    [one] = _readable({"noted": [{"event": "dmq_accepted", "fields": fields}]}, shown)["noted"]
+    assert one["fields"] == {"service": "dmq", "pool": "AB", "due": "soon", "times": 0}
+    [other] = _readable({"noted": [{"event": "dmq_accepted", "fields": {**fields, "service": "two"}}]}, shown)["noted"]
+    assert other["fields"]["pool"] == "ab"
 
 
 def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from router.core.wire.text import key_text
 from router.settings import config
 from router.settings.config import Config, check, load, sample, show
 from router.settings.config_services import service_name
-from router.settings.config_text import ConfigError
+from router.settings.config_text import ConfigError, Problem
 
 KEYS = [SigningKey(bytes([n]) * 32).public for n in range(2)]
 A, B = (key_text("addr", key) for key in KEYS)
@@ -122,6 +122,19 @@ def test_a_wrong_flag_is_told_apart_from_the_file(tmp_path: Path) -> None:
         'command line: node.role is "egde"; it must be "core" or "edge"; did you mean "edge"?',
         "command line: unknown key `node.listne`; did you mean `listen`?",
     )
+
+
+def test_a_flag_for_a_service_beside_its_section_is_judged_as_a_flag(tmp_path: Path) -> None:
+    file = written(tmp_path, '[node]\nservices = ["services.echo"]\n\n[services.echo]\ntimes = 3\n')
+    flags = {"services.echo.loud": True}
+
+    def rule(config: Config) -> list[Problem]:
+        return [Problem(("services", "echo", key), f"{key} is wrong") for key in config.services["echo"]]
+
+    assert load(file, flags)[0].services == {"echo": {"times": 3, "loud": True}}
+    with pytest.raises(ConfigError) as caught:
+        load(file, flags, (rule,))
+    assert caught.value.problems == ("command line: loud is wrong", "router.toml line 5: times is wrong")
 
 
 def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ def test_what_is_held_and_was_rejected_is_told() -> None:
     assert found["own_mempool_messages", ""] == 2 and found["own_mempool_bytes", ""] == sum(map(len, wires))
     assert found["own_rejections_total", "dmq:duplicate"] == found["own_rejections_total", "dmq:unknown-pool"] == 1
     assert found["own_consumer_lag", "a"] == 2 and found["own_consumer_connected", "a"] == 0
-    assert found["own_pool_messages", POOLS[0].id.hex()] == 1
+    assert found["own_pool_messages", POOLS[0].id.text] == 1
     assert found["own_stake_pools", ""] == 3 and found["own_stake_age_seconds", ""] == 2
     assert found["own_certificates_ending", ""] == 2, "they began 1430, and it is long after that on mainnet"
-    assert found["own_certificate_periods_left", POOLS[1].id.hex()] == 0
+    assert found["own_certificate_periods_left", POOLS[1].id.text] == 0
 
 
 def test_names_without_suffix_and_a_door_that_is_closed() -> None:

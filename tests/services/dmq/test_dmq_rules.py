@@ -4,6 +4,8 @@ connections."""
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,12 +17,14 @@ from samples.dmq_node import Host
 from router.core.link.machine import Agency
 from router.core.wire.crypto import Signature
 from router.service import contract as c
+from router.service.plugins import load_shown
 from services.dmq import reasons
 from services.dmq.core import handshake as h
 from services.dmq.core.admission import AT_ONCE_MAX
 from services.dmq.core.cbor import array_of
 from services.dmq.core.certificate import issue
 from services.dmq.core.cursor import BREAKS_MAX
+from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.holdings import OtherNode
 from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
@@ -192,6 +196,37 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     assert [one.split(": ")[0] for one in late] == [
         f"the stake file {SETTINGS.stake_file} is of another epoch, {days} days old" for days in ("6.0", "12.0")
     ], "once in each epoch"
+
+
+def test_a_node_says_how_much_stake_it_has_once_and_warns_without_any() -> None:
+    node = host()
+    node.pass_time(10)
+    assert (node.informed, node.warnings) == (["the stake distribution holds 3 pools, and is 0 s old"], [])
+    without = Host(Settings(), has_stake=False)
+    [warning] = without.warnings
+    assert warning.startswith("no stake is named: every message is rejected (NotInitialized)") and "--stake" in warning
+    assert without.connect().submit(wire()) == MsgRejectMessage(
+        RejectKind.INVALID, Rejected(Fault.NOT_INITIALIZED).text
+    )
+    node.settings = Settings()
+    node.crash()
+    assert node.warnings[0].startswith("no stake is named: the stake that was read 0.0 days ago stays")
+
+
+def test_what_is_printed_at_the_start() -> None:
+    settings = Settings(
+        network="preview", local_socket="unix:/run/dmq?mode=660", consumers=("a=unix:a.sock",), stake_command=("x", "y")
+    )
+    assert dict(settings.at_start(Path("/home"))) == {
+        "network": "preview (magic 2147483650)", "socket": "/run/dmq", "consumer a": "/home/a.sock", "stake": "x y",
+    }  # fmt: skip
+    assert dict(Settings().at_start(Path("/home")))["stake"] == "from nowhere: every message is rejected"
+
+
+def test_what_why_shows_of_an_event() -> None:
+    shown = load_shown("services.dmq")
+    assert shown["pool"](POOLS[0].id.hex()) == POOLS[0].id.text
+    assert shown["due"](EXPIRES_AT) == datetime.fromtimestamp(EXPIRES_AT, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def test_without_room_on_its_disk_a_message_is_refused_and_consumers_read_on() -> None:

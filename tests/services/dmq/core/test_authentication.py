@@ -24,7 +24,7 @@ from router.core.wire.codec import Malformed
 from services.dmq.core.authentication import Authentication, Moment, Topic
 from services.dmq.core.certificate import PoolId
 from services.dmq.core.chain_time import MAINNET, PREPROD
-from services.dmq.core.fault import Fault
+from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.signatures import SignatureChecker
 from services.dmq.core.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding, SignedMessage
 from services.dmq.core.stake import StakeSet
@@ -239,4 +239,8 @@ def test_a_verdict_says_what_decided() -> None:
     rejected = authentication(DMQ).judge(message_of(evolution=0), Moment(EXPIRES_AT + 2.25, 0), False)
     assert rejected is not None
     assert rejected.text == "SigExpired: the message's expiry has passed by the clock of the DMQ node (2.2 s ago)."
+    unknown = Rejected(Fault.UNKNOWN_POOL, "pool1x")
+    assert unknown.text.startswith(
+        "UnrecognizedPool: the stake distribution does not hold the pool (pool1x): a pool is"
+    )
     assert PoolId(raw(SIGNED["pools"]["kes_agent_fixture"])) in (authentication(DMQ).stake or STAKE).pools

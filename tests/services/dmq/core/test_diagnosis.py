@@ -41,6 +41,7 @@ PERIOD_S = MAINNET.slots_per_kes_period
 WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
     ({"clock": {"state": "doubted", "problem": "it jumped"}}, 0, "clock", "it jumped", "set the clock"),
     ({"mode": None}, 0, "socket", "there is no dmq", "start the node"),
+    ({"mode": None, "start": "`router serve`"}, 0, "socket", "there is no", "start it with `router serve`, or"),
     ({"mode": stat.S_IFREG | 0o600}, 0, "socket", "dmq is no socket", "name the node's socket"),
     ({"mode": stat.S_IFSOCK | 0o666}, 0, "socket", "every user of this machine", "?mode=660&group=NAME"),
     ({"silence": "nobody listens"}, 0, "socket", "nobody listens", "start the node"),
@@ -75,5 +76,11 @@ def test_what_is_not_known_is_not_judged() -> None:
         "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None, "certificates": None,
         "consumers": None,
     }  # fmt: skip
+    assert found(other)["clock"] == Finding(
+        "clock", None, "not checked: there is no node in this home", "name the node's home with --home"
+    )
+    stopped = found(replace(other, start="`router dmq serve`"))["consumers"]
+    said = "not checked: the node of this home does not run"
+    assert stopped == Finding("consumers", None, said, "start it with `router dmq serve`")
     fresh = replace(other, stake_file=stake_file(POOLS[0].id), stake_at_s=WALL_S)
     assert found(fresh)["stake"] == Finding("stake", True, "1 pool, 0 s old")

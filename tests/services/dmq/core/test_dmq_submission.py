@@ -62,7 +62,8 @@ def test_the_table() -> None:
 @pytest.mark.parametrize("fault", Fault, ids=lambda one: one.value)
 def test_every_verdict_can_be_said(fault: Fault) -> None:
     said = {name: rejection(Rejected(fault, "7 of 5"), name) for name in ("dmq-0.5", "cip-29ffe0e")}
-    text = f"{fault.value}: {fault.reason.clause} (7 of 5)."
+    what, colon, remedy = fault.reason.clause.partition(": ")
+    text = f"{fault.value}: {what} (7 of 5){colon}{remedy}."
     invalid = MsgRejectMessage(RejectKind.INVALID, text)
     other, two = MsgRejectMessage(RejectKind.OTHER, text), MsgRejectMessage(RejectKind.TTL_TOO_LARGE)
     known = MsgRejectMessage(RejectKind.ALREADY_RECEIVED)
