@@ -25,7 +25,7 @@ from services.dmq.client.connection import (
     Unreachable,
     connect,
 )
-from services.dmq.command_options import messages_of, network_option, revision_option, socket_option
+from services.dmq.command_options import Given, messages_of, network_option, revision_option, socket_option
 from services.dmq.core.networks import Terms
 from services.dmq.core.revision import Revision
 from services.dmq.core.signed_message import SignedMessage
@@ -110,13 +110,13 @@ class _Signer:
         self._magic = magic
         self._revision = revision
 
-    async def submit_all(self, messages: Iterator[bytes], as_json: bool) -> int:
+    async def submit_all(self, messages: Iterator[Given], as_json: bool) -> int:
         """Hand all messages in, and return how many were rejected."""
         rejected = 0
         async with AsyncExitStack() as stack:
             node: Connection | None = None
-            for wire in messages:
-                outcome = self._fault(wire)
+            for given in messages:
+                wire, outcome = given.wire, self._fault(given)
                 if outcome is None:
                     if node is None or self._revision.ends_early:
                         await stack.aclose()
@@ -128,12 +128,12 @@ class _Signer:
                 await node.finish()
         return rejected
 
-    def _fault(self, wire: bytes) -> _Outcome | None:
+    def _fault(self, given: Given) -> _Outcome | None:
         """Return why these bytes are not handed in: a node would close the connection."""
         try:
-            self._revision.encoding.read(wire)
+            self._revision.encoding.read(given.wire)
         except Malformed as error:
-            text = f"Not handed in, since this is no message of {self._revision.name}: {error}."
+            text = given.about(f"This is no message of {self._revision.name}, so it was not handed in: {error}.")
             return _Outcome(None, REJECT, DECODER_FAILURE, text)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -20,6 +20,20 @@ FILE_BYTES_MAX = 64 << 20
 _DIGITS = re.compile(rb"[0-9a-fA-F]+")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Given(NamedTuple):
+    """A message that a command was given; `name`: the file that holds it, "" if it was given in hex."""
+
+    name: str
+    wire: bytes
+
+    def about(self, sentence: str) -> str:
+        """Return a sentence that begins with "This", about bytes that are no message, with the file and a remedy."""
+        if not self.name:
+            return sentence
+        remedy = "name a file that holds a message in bytes, or one a line in hex"
+        return f"{self.name}{sentence.removeprefix('This').rstrip('.')}; {remedy}."
 
 
 class _NetworkType(click.ParamType[Terms]):
@@ -113,7 +127,7 @@ def read_file(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes:
     return data
 
 
-def messages_of(arguments: Sequence[str]) -> Iterator[bytes]:
+def messages_of(arguments: Sequence[str]) -> Iterator[Given]:
     """Yield the messages that the arguments give: in hex, as files of one message in bytes, or as files of one a line
     in hex.
 
@@ -122,7 +136,7 @@ def messages_of(arguments: Sequence[str]) -> Iterator[bytes]:
     for argument in arguments:
         path = Path(argument)
         if argument != "-" and not _is_file(path):
-            yield _message_in(argument)
+            yield Given("", _message_in(argument))
             continue
         yield from _messages_in(read_file(path), path)
 
@@ -138,19 +152,19 @@ def _message_in(argument: str) -> bytes:
     return bytes.fromhex(argument)
 
 
-def _messages_in(data: bytes, path: Path) -> Iterator[bytes]:
+def _messages_in(data: bytes, path: Path) -> Iterator[Given]:
     if len(data) > FILE_BYTES_MAX:
         raise Failure(Exit.USAGE, f"{path} is longer than {FILE_BYTES_MAX >> 20} MiB; split it, one message a line")
     lines = data.split()
     if not lines:
         raise Failure(Exit.USAGE, f"{path} is empty; give a file that holds a message")
     if not all(map(_DIGITS.fullmatch, lines)):
-        yield data
+        yield Given(str(path), data)
         return
     for number, line in enumerate(lines, 1):
         if fault := hex_fault(line.decode()):
             raise Failure(Exit.USAGE, f"message {number} in {path} {fault}")
-        yield bytes.fromhex(line.decode())
+        yield Given(str(path) if len(lines) == 1 else f"message {number} in {path}", bytes.fromhex(line.decode()))
 
 
 def _is_file(path: Path) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from router.disk import private_file
 
-from .core.envelope import ENVELOPE_BYTES_MAX
-from .core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, read_keys
+from .core.envelope import ENVELOPE_BYTES_MAX, BadEnvelope, read_certificate_file, read_kes_key
+from .core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys
+
+T = TypeVar("T")
 
 
 def write(directory: Path, files: Mapping[str, bytes]) -> None:
@@ -31,8 +34,22 @@ def read(directory: Path) -> PoolKeys:
     try:
         with certificate.open("rb") as file:
             public = file.read(ENVELOPE_BYTES_MAX + 1)
-        return read_keys(private_file.read(secret, ENVELOPE_BYTES_MAX), public)
+        keys = PoolKeys(
+            _content(secret, read_kes_key, private_file.read(secret, ENVELOPE_BYTES_MAX)),
+            _content(certificate, read_certificate_file, public),
+        )
     except private_file.Exposed as error:
         raise BadKeys(f"{error}; make it yours alone with chmod 600 {error.path}") from None
     except OSError as error:
         raise BadKeys(f"cannot read {error.filename}: {error.strerror}; name the directory of a pool's keys") from None
+    if not keys.belong_together:
+        said = f"{certificate} is the certificate of another KES key than {secret}"
+        raise BadKeys(f"{said}; put the two there that were made together")
+    return keys
+
+
+def _content(path: Path, read: Callable[[bytes], T], data: bytes) -> T:
+    try:
+        return read(data)
+    except BadEnvelope as error:
+        raise BadEnvelope(f"{path}: {error}") from None

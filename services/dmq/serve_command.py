@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from router.cli.command import Command, json_option
+from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import serve_with
@@ -65,6 +65,8 @@ def serve(
     if consumers:
         settings["consumers"] = tuple(_consumer(one) for one in consumers)
     if stake is not None:
+        if invocation().chosen_home.holds_node:  # its other source of stake gives way, too
+            settings |= {"stake_file": "", "stake_command": ()}
         settings |= _stake(stake)
     serve_with(MODULE, settings, as_json=as_json)
 
@@ -82,7 +84,8 @@ def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
     except OSError as error:
         raise Failure(Exit.USAGE, f"{file} cannot be read: {error.strerror}; name a dmq-node's file") from None
     except BadNodeConfig as error:
-        raise Failure(Exit.USAGE, str(error)) from None
+        where = "" if file is None or str(error).startswith("--") else f"{file}: "
+        raise Failure(Exit.USAGE, f"{where}{error}") from None
     for sentence in config.not_honoured:
         note(sentence)
     return config
@@ -126,4 +129,6 @@ def _stake(text: str) -> dict[str, object]:
     if len(words) < 2 and not os.access(words[0] if words else "", os.X_OK):
         said = f"--stake {text}: there is no such file, and no program of that name that can be run"
         raise Failure(Exit.USAGE, f"{said}; give the output of cardano-cli query stake-snapshot --all-stake-pools")
+    if "/" in words[0]:  # the node may be started elsewhere next time
+        words[0] = str(Path(words[0]).absolute())
     return {"stake_command": tuple(words)}

@@ -8,6 +8,7 @@ from pathlib import Path
 from secrets import token_bytes
 
 import click
+from click.core import ParameterSource
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
@@ -23,7 +24,7 @@ from services.dmq.command_options import (
 )
 from services.dmq.core.authentication import Topic
 from services.dmq.core.envelope import BadEnvelope, read_certificate_file
-from services.dmq.core.networks import Terms
+from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, BadKeys, PoolKeys, generate
 from services.dmq.core.revision import Revision
 from services.dmq.core.signed_message import SEEDS
@@ -87,8 +88,9 @@ def keygen(
 @network_option
 @genesis_option
 @json_option
+@click.pass_context
 def sign(
-    body: str, keys: Path, ttl: int, kes_period: int | None, revision: Revision, network: Terms,
+    ctx: click.Context, body: str, keys: Path, ttl: int, kes_period: int | None, revision: Revision, network: Terms,
     genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Sign a message and print it in hex. - takes the body from standard input, as it is."""
@@ -99,7 +101,9 @@ def sign(
         draft = _read_keys(keys).draft(content, period, expires_at=int(now) + ttl, ttl_s=ttl)
         message = revision.encoding.read(revision.encoding.write(draft))
     except BadKeys as error:
-        raise Failure(Exit.USAGE, f"{keys}: {error}") from None
+        is_given = ctx.get_parameter_source("network") is not ParameterSource.DEFAULT
+        counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
+        raise Failure(Exit.USAGE, f"{keys}: {_outside(str(error), counted_for, is_given)}") from None
     except Malformed as error:
         raise Failure(Exit.USAGE, f"this makes no message of {revision.name}: {error}; change the body") from None
     if ttl >= Topic().ttl_max_s:
@@ -109,6 +113,17 @@ def sign(
         return
     found = {"id": message.id, "pool": message.certificate.pool, "size": len(message.wire), "kes_period": period}
     say_json({**found, "expires_at": int(now) + ttl, "message": message.wire})
+
+
+def _outside(error: str, counted_for: str | None, is_given: bool) -> str:
+    """Return the error of a KES period that the keys do not cover; `counted_for`: the network that has it by the
+    clock, None if the period or a genesis was given."""
+    if counted_for is None:
+        return error
+    fault, _, remedy = error.partition("; ")
+    how = "as --network says" if is_given else "since --network was not given"
+    said = f"{fault}, which is the present one of {counted_for}, {how}"
+    return f"{said}: if the keys are of another network, name that with --network; else {remedy}"
 
 
 def _read_keys(directory: Path) -> PoolKeys:

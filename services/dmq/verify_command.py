@@ -60,8 +60,10 @@ def verify(
         chain = replace(chain, kes_evolutions_max=max_kes_evolutions)
     judge = Judge(revision, Topic(chain=chain), None if pools is None else _stake(pools))
     refused = 0
-    for wire in messages_of(messages):
-        verdict = judge.judge(wire, time.time() if at is None else at)
+    for given in messages_of(messages):
+        verdict = judge.judge(given.wire, time.time() if at is None else at)
+        if verdict.id is None:
+            verdict = replace(verdict, sentence=given.about(verdict.sentence))
         refused += verdict.verdict != ACCEPT
         _show(verdict, as_json)
     if refused:

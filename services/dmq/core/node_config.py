@@ -79,7 +79,12 @@ def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig
         raise BadNodeConfig(f"{unknown[0]} is no flag of dmq-node; known are {', '.join(FLAGS)}, {MIN_SIG_DELAY}")
     given: dict[str, object] = {} if file is None else _read_file(file)
     given |= {FLAGS[flag]: _typed(flag, text) for flag, text in flags.items() if flag in FLAGS}
-    kept = {name: _checked(key, given[key]) for key, name in _HONOURED.items() if given.get(key) is not None}
+    said = {FLAGS[flag]: flag for flag in flags if flag in FLAGS}
+    kept = {
+        name: _checked(key, given[key], said.get(key, key))
+        for key, name in _HONOURED.items()
+        if given.get(key) is not None
+    }
     sentences = tuple(
         f"{key} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
         for key in given
@@ -114,14 +119,19 @@ def _list(found: object) -> list[object]:
 def _read_file(data: bytes) -> dict[str, object]:
     if len(data) > CONFIG_BYTES_MAX:
         raise BadNodeConfig(
-            f"the configuration file is longer than {CONFIG_BYTES_MAX} bytes; name that of the dmq-node"
+            f"the configuration is longer than {CONFIG_BYTES_MAX} bytes; name a dmq-node's file with -c"
         )
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise BadNodeConfig(f"the configuration file is not JSON ({str(error)[:80]}); correct it there") from None
+        place = ""
+        if isinstance(error, json.JSONDecodeError):
+            place = f", line {error.lineno}, column {error.colno} ({error.msg})"
+        raise BadNodeConfig(
+            f"the configuration is not JSON{place}; correct it there, or name a dmq-node's file with -c"
+        ) from None
     if not isinstance(found, dict):
-        raise BadNodeConfig("the configuration file is no JSON object; name that of the dmq-node")
+        raise BadNodeConfig("the configuration is no JSON object; name a dmq-node's file with -c")
     return found
 
 
@@ -133,18 +143,19 @@ def _typed(flag: str, text: str) -> object:
     return int(text)
 
 
-def _checked(key: str, value: object) -> object:
+def _checked(key: str, value: object, name: str) -> object:
+    """Return the value of a key if it is one; `name`: the flag that gave it, else the key."""
     if key.endswith("Magic"):
         if type(value) is not int or not 0 <= value < 1 << MAGIC_BITS:
             raise BadNodeConfig(
-                f"{key} is no number below 2^{MAGIC_BITS}; give a network magic, as {MAGICS['mainnet']}"
+                f"{name} is no number below 2^{MAGIC_BITS}; give a network magic, as {MAGICS['mainnet']}"
             )
     elif key == "TraceOptionMetricsPrefix":
         if not isinstance(value, str) or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_.]{0,31}", value):
             raise BadNodeConfig(f"{key} is no beginning of a metric's name; write letters, digits and _")
         return value.replace(".", "_")
     elif not isinstance(value, str) or not value or "\0" in value:
-        raise BadNodeConfig(f"{key} is no path; give one as a text")
+        raise BadNodeConfig(f"{name} is no path; give one as a text")
     return value
 
 

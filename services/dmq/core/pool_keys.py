@@ -36,6 +36,10 @@ class PoolKeys(NamedTuple):
     def __repr__(self) -> str:
         return f"<PoolKeys of {self.certificate.pool!r}, {self.kes!r}>"
 
+    @property
+    def belong_together(self) -> bool:
+        return self.kes.public == self.certificate.kes_key
+
     def draft(self, body: bytes, kes_period: int, *, expires_at: int = 0, ttl_s: int = 0) -> Draft:
         """Return the parts of a message with this body, signed in that KES period of the chain.
 
@@ -52,7 +56,7 @@ class PoolKeys(NamedTuple):
 def read_keys(kes_secret: bytes, certificate: bytes) -> PoolKeys:
     """Return the keys in two files of cardano-cli; raise `BadEnvelope`, or `BadKeys` if they do not belong together."""
     keys = PoolKeys(envelope.read_kes_key(kes_secret), envelope.read_certificate_file(certificate))
-    if keys.kes.public != keys.certificate.kes_key:
+    if not keys.belong_together:
         raise BadKeys("the certificate is for another KES key; name the two that were made together")
     return keys
 

@@ -78,7 +78,7 @@ def test_the_revisions(keys: Path) -> None:
     assert lines(found)[0]["verdict"] == "accept"
 
 
-def test_a_rejected_message_ends_with_4() -> None:
+def test_a_rejected_message_ends_with_4(tmp_path: Path) -> None:
     vectors = {one["name"]: one["hex"] for one in SIGNED["messages"]}
     late = dmq("verify", vectors["valid_evolution_5"], "--at", SIGNED["expires_at"] + 1)
     assert late.exit_code == 4 and " reject SigExpired pool1" in late.stdout
@@ -90,6 +90,9 @@ def test_a_rejected_message_ends_with_4() -> None:
         "id": None, "revision": "dmq-0.5", "verdict": "reject", "reason": "DecoderFailure", "pool": None,
         "sentence": "This is no message of dmq-0.5: the message has 1 item instead of 5.",
     }  # fmt: skip
+    (tmp_path / "notes").write_text("hello")
+    named = dmq("verify", tmp_path / "notes").stdout
+    assert f"{tmp_path}/notes is no message of dmq-0.5: the message is not a list; name a file that holds" in named
 
 
 WRONG: list[tuple[tuple[str, ...], str]] = [
@@ -98,6 +101,12 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("verify", "{empty}"), "is empty; give a file that holds a message"),
     (("verify", "{home}"), "Is a directory; name a file that can be read"),
     (("verify", "--pools", "{empty}", "00"), "the stake file"),
+    (("serve", "-c", "{empty}"), "empty: the configuration is not JSON, line 1, column 1 (Expecting value); correct"),
+    (
+        ("sign", "--keys", "{keys}", "x"),
+        "which is the present one of mainnet, since --network was not given: if the keys are of another network, name",
+    ),
+    (("sign", "--keys", "{keys}", "--network", "preview", "x"), "the present one of preview, as --network says: if"),
     (("verify", "--genesis", "{empty}", "00"), "this is no Shelley genesis"),
     (
         ("verify", "--network", "moon", "00"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.dmq import key_files
+from services.dmq.core.envelope import BadEnvelope
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, generate
 
 FILES = generate(b"c" * 32, b"k" * 32, 0)
@@ -34,6 +35,16 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     key_files.read(tmp_path)
     (tmp_path / KES_SECRET).chmod(0o640)
     with pytest.raises(BadKeys, match=r"open to others \(mode 640\); make it yours alone with chmod 600"):
+        key_files.read(tmp_path)
+
+
+def test_what_is_wrong_names_its_file(tmp_path: Path) -> None:
+    key_files.write(tmp_path, FILES)
+    (tmp_path / KES_SECRET).write_text("{}")
+    with pytest.raises(BadEnvelope, match=f"{tmp_path / KES_SECRET}: this is no KesSigningKey.* .it lacks type or"):
+        key_files.read(tmp_path)
+    (tmp_path / KES_SECRET).write_bytes(generate(b"c" * 32, b"o" * 32, 0)[KES_SECRET])
+    with pytest.raises(BadKeys, match=f"{CERTIFICATE} is the certificate of another KES key than .*{KES_SECRET}; put"):
         key_files.read(tmp_path)
 
 

@@ -67,7 +67,8 @@ def test_flags_win_over_the_file() -> None:
 @pytest.mark.parametrize(
     ("file", "flags", "cause"),
     [
-        (b"{", {}, r"not JSON \(.*\); correct it there"),
+        (b'{"a": }', {}, r"not JSON, line 1, column 7 \(Expecting value\); correct it there, or name a dmq-node's"),
+        (None, {"--dmq-network-magic": "4294967296"}, r"^--dmq-network-magic is no number below 2\^32; give"),
         (b"[]", {}, "no JSON object; name"),
         (b" " * ((1 << 20) + 1), {}, "longer than 1048576 bytes; name"),
         (b'{"NetworkMagic": true}', {}, r"NetworkMagic is no number below 2\^32; give"),
