@@ -165,25 +165,33 @@ async def _watch(
     shown = 0
     with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
         async with connect(socket, magic, revision) as node, aclosing(_messages(node)) as messages:
-            async for wire in messages:
-                if not _show_message(wire, revision, as_json):
-                    continue
-                shown += 1
+            async for wire, is_last in messages:
+                shown += _show_message(wire, revision, as_json)
                 if shown == count:
+                    await _stop(node, has_read_all=is_last)
                     break
     return shown
 
 
-async def _messages(node: Connection) -> AsyncGenerator[bytes, None]:
-    """Yield the node's messages, asking for more when all of a reply have been used."""
+async def _messages(node: Connection) -> AsyncGenerator[tuple[bytes, bool], None]:
+    """Yield the node's messages, each with whether it is the last of its reply; ask for more when all of a reply have
+    been used."""
     while True:
         reply = await node.request(blocking=True)
         if reply.ended:
             return
-        for wire in reply.messages:
-            yield wire
+        for left, wire in zip(range(len(reply.messages) - 1, -1, -1), reply.messages, strict=True):
+            yield wire, not left
         if not reply.messages:
             await trio.sleep(POLL_S)
+
+
+async def _stop(node: Connection, *, has_read_all: bool) -> None:
+    """End in order, so that a named consumer does not count as broken off: acknowledge the last reply, if all of it was
+    used, by one more request; what is given for that one, or else the last reply, stays unread."""
+    if has_read_all:
+        await node.request(blocking=False)
+    await node.finish()
 
 
 def _show_message(wire: bytes, revision: Revision, as_json: bool) -> bool:

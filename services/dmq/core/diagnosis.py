@@ -91,7 +91,9 @@ def _not_run(facts: Facts) -> tuple[str, str]:
     """Return what is said of a check for which the home's node would have to run, and the remedy."""
     if not facts.start:
         return "not checked: there is no node in this home", "name the node's home with --home"
-    return f"not checked: {facts.away or 'the node of this home does not run'}", _start(facts)
+    if facts.away:
+        return "not checked: the service is away", "see to the socket first"
+    return "not checked: the node of this home does not run", _start(facts)
 
 
 def _start(facts: Facts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from base64 import b64decode
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from rigs.plain_dmq_node import PlainNode
 from samples.dmq import SIGNED
 
 from router.cli import main
-from services.dmq.core.stake import read_stake
+from services.dmq.core import notification as n
+from services.dmq.core.stake import StakeSet, read_stake
 
 BODY = "a body " * 20
 PERIOD = "1430"
@@ -164,6 +166,35 @@ async def test_from_a_signer_to_a_consumer(keys: Path, tmp_path: Path) -> None:
     assert text.stdout.split()[0] == found[0]["id"] and text.stdout.split()[1].startswith("pool1")
     assert late.exit_code == 5 and "of 3 messages came within 0.2 s" in late.stderr
     assert other.exit_code == 4 and "name its network with --network" in other.stderr
+
+
+class Recording(PlainNode):
+    """A node that keeps what it reads of notification."""
+
+    def __init__(self, stake: StakeSet) -> None:
+        super().__init__(stake)
+        self.read: list[bytes] = []
+
+    def reads(self, numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
+        if numbered == n.NUMBER:
+            self.read.append(payload)
+        return super().reads(numbered, payload)
+
+
+async def test_watch_ends_in_order_and_acknowledges_what_it_has_printed_whole(keys: Path, tmp_path: Path) -> None:
+    node = Recording(read_stake((keys / "stake.json").read_bytes(), 0.0))
+    socket = ("--socket", tmp_path / "node", "--network", "preprod")
+    asked, more, done = map(
+        node.revision.notification.encode,
+        (n.MsgRequestMessagesBlocking(), n.MsgRequestMessagesNonBlocking(), n.MsgClientDone()),
+    )
+    with trio.fail_after(HANG_S):
+        async with node.listening(tmp_path / "node"):
+            assert (await run("submit", *socket, signed(keys), signed(keys, body="b" * 90))).exit_code == 0
+            for count, expected in ((1, [asked, done]), (2, [asked, more, done])):
+                node.read.clear()
+                assert len((await run("watch", *socket, "--count", count)).stdout.splitlines()) == count
+                assert node.read == expected
 
 
 async def test_no_node(tmp_path: Path) -> None:

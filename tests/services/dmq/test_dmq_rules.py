@@ -20,6 +20,7 @@ from router.service import contract as c
 from router.service.plugins import load_shown
 from services.dmq import reasons
 from services.dmq.core import handshake as h
+from services.dmq.core import notification as n
 from services.dmq.core.admission import AT_ONCE_MAX
 from services.dmq.core.cbor import array_of
 from services.dmq.core.certificate import issue
@@ -196,6 +197,17 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     assert [one.split(": ")[0] for one in late] == [
         f"the stake file {SETTINGS.stake_file} is of another epoch, {days} days old" for days in ("6.0", "12.0")
     ], "once in each epoch"
+
+
+def test_a_consumer_that_ends_in_order_leaves_its_messages_unread_and_none_is_set_aside() -> None:
+    node = host()
+    node.connect().submit(wire())
+    for _ in range(BREAKS_MAX + 1):
+        consumer = node.connect("consumer a")
+        assert consumer.request() == (wire(),)
+        consumer.say(n.NUMBER, n.MsgClientDone())
+        consumer.hang_up()
+    assert node.ask("status")["consumers"][0] == {"name": "a", "lag": 1, "set_aside": 0, "connected": False}
 
 
 def test_a_node_says_how_much_stake_it_has_once_and_warns_without_any() -> None:

@@ -82,5 +82,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     stopped = found(replace(other, start="`router dmq serve`"))["consumers"]
     said = "not checked: the node of this home does not run"
     assert stopped == Finding("consumers", None, said, "start it with `router dmq serve`")
+    away = found(replace(other, start="`router dmq serve`", away="the service dmq is not running: no room"))["clock"]
+    assert away == Finding("clock", None, "not checked: the service is away", "see to the socket first")
     fresh = replace(other, stake_file=stake_file(POOLS[0].id), stake_at_s=WALL_S)
     assert found(fresh)["stake"] == Finding("stake", True, "1 pool, 0 s old")
