@@ -28,8 +28,9 @@ class Readers:
 
     def watch(self, fd: int, read: Callable[[], None]) -> None:
         """Call `read` when the stream is readable, until `unwatch`, which must come before the stream is closed."""
-        self._watched[fd] = read
-        self._epoll.register(fd, select.EPOLLIN)
+        if not self._epoll.closed:
+            self._watched[fd] = read
+            self._epoll.register(fd, select.EPOLLIN)
 
     def unwatch(self, fd: int) -> None:
         """Let the stream wait; do nothing if it does already."""
@@ -38,62 +39,71 @@ class Readers:
 
     async def run(self) -> None:
         """Look after the streams until cancelled."""
-        with self._epoll:
+        try:
             while True:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
                 for fd, _ in self._epoll.poll(0):
                     if (read := self._watched.get(fd)) is not None:
                         read()
+        finally:
+            self._watched.clear()
+            self._epoll.close()
 
 
 class Reading:
-    """The reading of one stream, a chunk at a time; it pauses while `AHEAD_MAX` of them are not carried out."""
+    """The reading of one stream, a chunk at a time; it pauses while `AHEAD_MAX` of them are not carried out. `ended` is
+    called once, at the end of the stream or of its reading."""
 
-    def __init__(self, readers: Readers, fd: int, came: Came) -> None:
+    def __init__(self, readers: Readers, fd: int, came: Came, ended: Callable[[], None]) -> None:
         self._readers = readers
         self._fd = fd
         self._came = came
+        self._ended = ended
         self._ahead = 0
         self._is_paused = False
-        self._ended = trio.Event()
-        self._carried = trio.Event()
+        self._is_ending = False
+        self._has_ended = False
 
     def __repr__(self) -> str:
         return f"<reading of {self._fd}: {self._ahead} chunks ahead>"
 
-    async def until_end(self) -> None:
-        """Read until `pause` and `stop`, or until the peer ends the stream, and what it said is carried out; or until
-        the stream breaks."""
+    def begin(self) -> None:
+        """Read until `pause`, or until the peer ends the stream, and what it said is carried out; or until the stream
+        breaks."""
         self._readers.watch(self._fd, self._read)
-        try:
-            await self._ended.wait()
-            while self._ahead > 0:
-                self._carried = trio.Event()
-                await self._carried.wait()
-        finally:
-            self._ended.set()
-            self._readers.unwatch(self._fd)
 
     def pause(self) -> None:
         """Read no more."""
         self._is_paused = True
-        self._readers.unwatch(self._fd)
+        if not self._has_ended:  # else its number may be another stream's by now
+            self._readers.unwatch(self._fd)
 
     def stop(self) -> None:
-        """Let `until_end` return as soon as all that was read is carried out."""
+        """End as soon as all that was read is carried out."""
         self.pause()
-        self._ended.set()
+        self._is_ending = True
+        self._end()
+
+    def cut(self) -> None:
+        """End now, whatever is not carried out."""
+        self._ahead = 0
+        self.stop()
+
+    def _end(self) -> None:
+        if self._is_ending and self._ahead <= 0 and not self._has_ended:
+            self._has_ended = True
+            self._ended()
 
     def _read(self) -> None:
         try:
             data = os.read(self._fd, READ_BYTES_MAX)
         except BlockingIOError:
             return
-        except OSError:  # it is broken, which ends it whatever is not carried out
-            data, self._ahead = b"", 0
+        except OSError:  # it is broken
+            self.cut()
+            return
         if not data:
-            self._readers.unwatch(self._fd)
-            self._ended.set()
+            self.stop()
             return
         self._ahead += 1
         if self._ahead == AHEAD_MAX:
@@ -102,6 +112,7 @@ class Reading:
 
     def _carried_out(self) -> None:
         self._ahead -= 1
-        self._carried.set()
-        if self._ahead == AHEAD_MAX - 1 and not (self._is_paused or self._ended.is_set()):
+        if self._is_ending:
+            self._end()
+        elif self._ahead == AHEAD_MAX - 1 and not self._is_paused:
             self._readers.watch(self._fd, self._read)
