@@ -12,21 +12,23 @@ import trio
 READ_BYTES_MAX = 64 * 1024
 AHEAD_MAX = 2
 """Chunks of one stream that were read, and what follows from them is not carried out; then no more is read of it."""
+Read = Callable[[bool], None]
 Came = Callable[[bytes, Callable[[], None]], None]
 """Is called with a chunk, and with what to call when what follows from it was carried out."""
 
 
 class Readers:
-    """Calls `read` of each watched stream while it has something to read, or has ended."""
+    """Calls `read` of each watched stream while it has something to read, or has ended; with whether the other end is
+    gone, so that nothing comes behind what can be read now."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._watched: dict[int, Callable[[], None]] = {}
+        self._watched: dict[int, Read] = {}
 
     def __repr__(self) -> str:
         return f"<readers of {len(self._watched)} streams>"
 
-    def watch(self, fd: int, read: Callable[[], None]) -> None:
+    def watch(self, fd: int, read: Read) -> None:
         """Call `read` when the stream is readable, until `unwatch`, which must come before the stream is closed."""
         if not self._epoll.closed:
             self._watched[fd] = read
@@ -42,9 +44,9 @@ class Readers:
         try:
             while True:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
-                for fd, _ in self._epoll.poll(0):
+                for fd, events in self._epoll.poll(0):
                     if (read := self._watched.get(fd)) is not None:
-                        read()
+                        read(bool(events & select.EPOLLHUP))
         finally:
             self._watched.clear()
             self._epoll.close()
@@ -94,7 +96,7 @@ class Reading:
             self._has_ended = True
             self._ended()
 
-    def _read(self) -> None:
+    def _read(self, is_last: bool) -> None:
         try:
             data = os.read(self._fd, READ_BYTES_MAX)
         except BlockingIOError:
@@ -109,6 +111,8 @@ class Reading:
         if self._ahead == AHEAD_MAX:
             self._readers.unwatch(self._fd)
         self._came(data, self._carried_out)
+        if is_last and len(data) < READ_BYTES_MAX:
+            self.stop()
 
     def _carried_out(self) -> None:
         self._ahead -= 1

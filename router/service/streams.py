@@ -117,7 +117,7 @@ class Streams:
         """Accept connections at a listening socket; `path`: its file, which goes with it."""
         own.setblocking(False)
         self._doors.append((own, path))
-        self._readers.watch(own.fileno(), lambda: self._accept(door, own))
+        self._readers.watch(own.fileno(), lambda _: self._accept(door, own))
 
     def _accept(self, door: str, own: socket.socket) -> None:
         for _ in range(ACCEPTS_MAX):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
@@ -30,6 +31,8 @@ VERSION_BITS = 64
 VERSIONS_MAX = 64
 TEXT_BYTES_MAX = 1024
 MESSAGE_BYTES_MAX = 5760
+DATA_MAX = 64
+"""How many different data of versions are remembered as they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class ClientData:
         return encode([self.magic, self.query])
 
 
+@lru_cache(DATA_MAX)
 def read_client_data(data: bytes) -> ClientData:
     """Return the data of version 4097; raise `Malformed` for anything but `[magic, query]`."""
     reader = Reader(data)
@@ -144,6 +148,11 @@ def answer(offer: MsgProposeVersions, magic: int) -> Answer:
         return MsgRefuse(Refused(CLIENT_VERSION, text))
     if data.query:
         return MsgQueryReply({CLIENT_VERSION: ClientData(magic).encoded()})
+    return _accepted(data)
+
+
+@lru_cache(1)
+def _accepted(data: ClientData) -> MsgAcceptVersion:
     return MsgAcceptVersion(CLIENT_VERSION, data.encoded())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
@@ -23,6 +24,18 @@ from .signed_message import SignedMessage
 
 WAITING_BYTES_MAX = 1 << 18
 """Most bytes of one protocol that may wait for their turn at a node; at a client the longest reply is added."""
+
+
+SHORT_BYTES_MAX = 64
+SHORT_MAX = 256
+"""How many different messages of at most so many bytes are remembered as they were read."""
+_LAST = (handshake.MsgRefuse, handshake.MsgQueryReply)
+_LAST_EARLY = (submission.MsgRejectMessage, submission.MsgDone)
+_AGREED = {
+    peer: frozenset((number, peer) for number in (submission.NUMBER, notification.NUMBER))
+    for peer in (Agency.INITIATOR, Agency.RESPONDER)
+}
+"""What runs after the handshake, by who speaks."""
 
 
 class Heard(NamedTuple):
@@ -118,7 +131,7 @@ class Session:
         talk.machine.step(self._we, message)
         self._multiplexer.add((number, self._we), encoded or talk.encode(message))
         self._follow(number, message)
-        return self._collected(self._waiting(number))
+        return self._collected(self._waiting(number)) if talk.inbox else []
 
     @property
     def has_to_write(self) -> bool:
@@ -158,12 +171,28 @@ class Session:
             return self._submitted(talk, payload)
         request = self._revision.notification.requests.get(payload) if number == notification.NUMBER else None
         if request is None:
-            return None
+            return self._short(number, payload)
         talk.machine.step(self._peer, request)
         return Heard(number, request)
 
+    def _short(self, number: int, payload: bytes) -> Heard | None:
+        """Return the message of a client that an SDU holds whole, if it is short: a proposal or an end, which nearly
+        all clients write alike, so it is read once."""
+        if len(payload) > SHORT_BYTES_MAX or self._we is Agency.INITIATOR:
+            return None
+        talk = self._talks[number]
+        try:
+            message = _read_once(talk.decode, payload)
+        except Malformed:
+            return None
+        talk.machine.step(self._peer, message)
+        self._follow(number, message)
+        return Heard(number, self._opened(message))
+
     def _submitted(self, talk: _Talk, payload: bytes) -> Heard | None:
-        if not payload.startswith(submission.SUBMITS) or len(payload) > talk.machine.bytes_max:
+        if not payload.startswith(submission.SUBMITS):
+            return self._short(submission.NUMBER, payload)
+        if len(payload) > talk.machine.bytes_max:
             return None
         try:
             message = self._revision.encoding.read(payload[len(submission.SUBMITS) :])
@@ -196,17 +225,22 @@ class Session:
         """Apply the further effects of a message, besides the step in its table."""
         talk = self._talks[number]
         if isinstance(message, handshake.MsgAcceptVersion):
-            self._demultiplexer.channels = frozenset((one, self._peer) for one in self._talks if one)
-        elif isinstance(message, handshake.MsgRefuse | handshake.MsgQueryReply) or self._ends_with(message):
+            self._demultiplexer.channels = _AGREED[self._peer]
+        elif isinstance(message, _LAST) or self._ends_with(message):
             self.ends = True
         elif talk.machine.done and number != handshake.NUMBER:
             talk.machine = self._machine(talk.machine.table)
 
     def _ends_with(self, message: Any) -> bool:
-        return self._revision.ends_early and isinstance(message, submission.MsgRejectMessage | submission.MsgDone)
+        return self._revision.ends_early and isinstance(message, _LAST_EARLY)
 
     def _machine(self, table: Any) -> Machine:
         return Machine(table, we=self._we)
+
+
+@lru_cache(SHORT_MAX)
+def _read_once(decode: Callable[[bytes], Any], payload: bytes) -> Any:
+    return decode(payload)
 
 
 def _after(error: RemoteProtocolError, heard: list[Heard]) -> RemoteProtocolError:
