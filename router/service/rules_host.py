@@ -252,8 +252,12 @@ class RulesHost(Service):
     def _take(self, cycle: Cycle, deeds: list[c.Deed], received: Received | None) -> None:
         """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong."""
         follows = Cycle()
+        kept = follows.batch.kept
         for deed in deeds:
-            self._lay_down(follows, deed, received)
+            if type(deed) is c.Keep:  # as most are
+                kept[deed.key] = deed.value
+            else:
+                self._lay_down(follows, deed, received)
         for deed in follows.deeds:
             if isinstance(deed, c.Hand):
                 self._doors.decide(deed)
@@ -266,10 +270,8 @@ class RulesHost(Service):
             raise error
 
     def _lay_down(self, cycle: Cycle, deed: c.Deed, received: Received | None) -> None:
-        """Sort a deed: kept values, notes and messages belong to the transaction, the rest comes after it."""
+        """Sort a deed: notes and messages belong to the transaction, as kept values do, the rest comes after it."""
         match deed:
-            case c.Keep(key, value):
-                cycle.batch.kept[key] = value
             case c.Note():
                 cycle.batch.events.append(event_of(deed, self.place.events))
             case c.Send(kept=False):

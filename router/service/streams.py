@@ -50,7 +50,9 @@ class _Peer:
     `waiting`, `unsent`: what could not be written at once, and its bytes; `writing`: the scope of the task that writes
     it."""
 
-    __slots__ = ("_awaited", "_socket", "fd", "handed", "is_closing", "source", "unsent", "waiting", "writing")
+    __slots__ = (
+        "_awaited", "_socket", "fd", "handed", "is_closed", "is_closing", "source", "unsent", "waiting", "writing",
+    )  # fmt: skip
 
     def __init__(self, own: socket.socket) -> None:
         self.fd = own.fileno()
@@ -60,6 +62,7 @@ class _Peer:
         self.unsent = 0
         self.writing: trio.CancelScope | None = None
         self.is_closing = False
+        self.is_closed = False
         self._socket = own
         self._awaited: trio.SocketStream | None = None
 
@@ -71,6 +74,7 @@ class _Peer:
         return self._awaited
 
     def close(self) -> None:
+        self.is_closed = True
         if self._awaited is not None:  # whoever waits for it is told so
             self._awaited.socket.close()
         self._socket.close()
@@ -213,7 +217,7 @@ class Streams:
         """Write what waits for a peer; the task lasts no longer than that."""
         is_cut = True
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while peer.waiting:
+            while peer.waiting and not peer.is_closed:
                 await peer.stream.send_all(peer.waiting[0])
                 peer.unsent -= len(peer.waiting.popleft())
             is_cut = peer.is_closing

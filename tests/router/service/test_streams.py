@@ -1,0 +1,106 @@
+"""Streams at a service's door: what cannot be written at once follows in order, also before a close; and bounds."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+from rigs.patience import HANG_S
+
+from router.service.contract import Came, Opened
+from router.service.streams import STREAMS_MAX, UNSENT_BYTES_MAX, UNSENT_MAX, Streams
+
+BLOCK = bytes(range(256)) * 1024
+
+
+class Heard:
+    """What the streams let the rules hear; all of it is carried out at once."""
+
+    def __init__(self) -> None:
+        self._put, self._told = trio.open_memory_channel[Any](2000)
+
+    def hear(self, event: Any, done: Callable[[], None] = lambda: None) -> None:
+        self._put.send_nowait(event)
+        done()
+
+    async def next(self) -> Any:
+        return await self._told.receive()
+
+
+async def _no_router() -> Any:
+    raise AssertionError
+
+
+@asynccontextmanager
+async def open_streams(path: Path) -> AsyncIterator[tuple[Streams, Heard, Path]]:
+    heard, place = Heard(), path / "desk.sock"
+    own = socket.socket(socket.AF_UNIX)
+    own.bind(str(place))
+    own.listen(STREAMS_MAX)
+    streams = Streams(heard.hear, _no_router)
+    async with trio.open_nursery() as nursery:
+        streams.start(nursery)
+        streams.listen("desk", own, place)
+        with trio.fail_after(HANG_S):
+            yield streams, heard, place
+        nursery.cancel_scope.cancel()
+    assert not place.exists() and len(streams) == 0
+
+
+async def test_what_waits_is_sent_in_order_and_before_the_stream_closes(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place), await trio.open_unix_socket(place) as guest:
+        opened = await heard.next()
+        sent = b"".join(bytes([number]) + BLOCK for number in range(20))
+        for number in range(20):
+            streams.write("desk", opened.peer, bytes([number]) + BLOCK)
+        streams.write("desk", opened.peer, b"")
+        received = bytearray()
+        while data := await guest.receive_some(1 << 16):
+            received += data
+        assert received == sent
+        assert await heard.next() == Came("desk", opened.peer, b"")
+
+
+async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place):
+        for write, times in ((b"x" * UNSENT_BYTES_MAX, 2), (BLOCK, 1 + UNSENT_MAX)):
+            async with await trio.open_unix_socket(place):
+                opened = await heard.next()
+                for _ in range(times):
+                    streams.write("desk", opened.peer, write)
+                assert await heard.next() == Came("desk", opened.peer, b"")
+                streams.write("desk", opened.peer, b"nobody is there")
+
+
+async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place):
+        guests = [socket.socket(socket.AF_UNIX) for _ in range(STREAMS_MAX + 1)]
+        for one in guests:
+            one.connect(str(place))
+        opened = [await heard.next() for _ in range(STREAMS_MAX)]
+        assert all(isinstance(one, Opened) for one in opened) and len(streams) == STREAMS_MAX
+        last = trio.socket.from_stdlib_socket(guests[-1])
+        assert await last.recv(1) == b""
+        guests[0].close()
+        assert await heard.next() == Came("desk", opened[0].peer, b"")
+        async with await trio.open_unix_socket(place) as guest:
+            again = await heard.next()
+            await guest.send_all(b"hello")
+            assert await heard.next() == Came("desk", again.peer, b"hello")
+        for one in guests:
+            one.close()
+
+
+async def test_last_words_and_the_end_are_heard_in_order(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (_, heard, place):
+        with socket.socket(socket.AF_UNIX) as guest:
+            guest.connect(str(place))
+            guest.send(b"last words")
+        opened = await heard.next()
+        assert [await heard.next(), await heard.next()] == [
+            Came("desk", opened.peer, b"last words"), Came("desk", opened.peer, b""),
+        ]  # fmt: skip
