@@ -109,6 +109,17 @@ def chain_of(network: Terms, genesis: Path | None) -> ChainTime:
     return network.chain or MAINNET if genesis is None else read_genesis_file(genesis)
 
 
+def outside_period(error: str, counted_for: str | None, is_given: bool) -> str:
+    """Return the error of a KES period that the keys do not cover; `counted_for`: the network that has it by the
+    clock, None if the period or a genesis was given."""
+    if counted_for is None:
+        return error
+    fault, _, remedy = error.partition("; ")
+    how = "as --network says" if is_given else "since --network was not given"
+    said = f"{fault}, which is the present one of {counted_for}, {how}"
+    return f"{said}: if the keys are of another network, name that with --network; else {remedy}"
+
+
 def read_genesis_file(path: Path) -> ChainTime:
     """Return the constants of a Shelley genesis."""
     try:

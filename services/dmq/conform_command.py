@@ -16,13 +16,19 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from services.dmq import key_files
 from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
-from services.dmq.command_options import chain_of, genesis_option, home_network_option, revision_option
+from services.dmq.command_options import (
+    chain_of,
+    genesis_option,
+    home_network_option,
+    outside_period,
+    revision_option,
+)
 from services.dmq.conform.as_node import AsNode, ListensAlready, listening
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import ChainTime
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.envelope import BadEnvelope
-from services.dmq.core.networks import Terms
+from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
@@ -86,10 +92,15 @@ def conform(
     A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
     nothing is handed in that a node would take, and what needs it is left out.
     """
+    is_given = network is not None
     if network is None:
         network = HomeNode(NAME).network()
     chain = chain_of(network, genesis)
-    signer = None if keys is None else _signer(_read_keys(keys), chain, kes_period)
+    counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
+    try:
+        signer = None if keys is None else _signer(_read_keys(keys), chain, kes_period)
+    except BadKeys as error:
+        raise Failure(Exit.USAGE, f"{keys}: {outside_period(str(error), counted_for, is_given)}") from None
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
     if (url is None) == (as_node is None):
         raise click.UsageError(f"give either {SCHEME}PATH, of a node, or --as-node PATH, to play one")
@@ -132,10 +143,7 @@ def _stranger(chain: ChainTime, kes_period: int | None) -> Signer:
 def _signer(keys: PoolKeys, chain: ChainTime, kes_period: int | None) -> Signer:
     now = time.time()
     signer = Signer(keys, chain.kes_period_at(now) if kes_period is None else kes_period, int(now))
-    try:
-        signer.draft()
-    except BadKeys as error:
-        raise Failure(Exit.USAGE, str(error)) from None
+    signer.draft()
     return signer
 
 

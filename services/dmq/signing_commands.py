@@ -19,6 +19,7 @@ from services.dmq.command_options import (
     chain_of,
     genesis_option,
     network_option,
+    outside_period,
     read_file,
     revision_option,
 )
@@ -103,7 +104,7 @@ def sign(
     except BadKeys as error:
         is_given = ctx.get_parameter_source("network") is not ParameterSource.DEFAULT
         counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
-        raise Failure(Exit.USAGE, f"{keys}: {_outside(str(error), counted_for, is_given)}") from None
+        raise Failure(Exit.USAGE, f"{keys}: {outside_period(str(error), counted_for, is_given)}") from None
     except Malformed as error:
         raise Failure(Exit.USAGE, f"this makes no message of {revision.name}: {error}; change the body") from None
     if ttl >= Topic().ttl_max_s:
@@ -113,17 +114,6 @@ def sign(
         return
     found = {"id": message.id, "pool": message.certificate.pool, "size": len(message.wire), "kes_period": period}
     say_json({**found, "expires_at": int(now) + ttl, "message": message.wire})
-
-
-def _outside(error: str, counted_for: str | None, is_given: bool) -> str:
-    """Return the error of a KES period that the keys do not cover; `counted_for`: the network that has it by the
-    clock, None if the period or a genesis was given."""
-    if counted_for is None:
-        return error
-    fault, _, remedy = error.partition("; ")
-    how = "as --network says" if is_given else "since --network was not given"
-    said = f"{fault}, which is the present one of {counted_for}, {how}"
-    return f"{said}: if the keys are of another network, name that with --network; else {remedy}"
 
 
 def _read_keys(directory: Path) -> PoolKeys:

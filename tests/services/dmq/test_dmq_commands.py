@@ -117,6 +117,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("sign", "--keys", "{home}", "x"), "No such file or directory; name the directory of a pool's keys"),
     (("sign", "--keys", "{keys}", "--kes-period", "1430", "short"), "5 bytes instead of 90 to 2,000; change the body"),
     (("sign", "--keys", "{keys}", "--kes-period", "1429", "x"), "signs in the periods 1430 to 1493, not in 1429"),
+    (("conform", "unix://x", "--keys", "{keys}"), "the present one of mainnet, since --network was not given: if the"),
     (("keygen", "{keys}"), "opcert.cert, stake.json already; name another directory"),
     (("submit", "00"), "Missing option '--socket'"),
     (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
