@@ -209,8 +209,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `Passed`. One that is not
-    `kept` needs no room in the service's state, and is lost if the service ends before its router has it."""
+    """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `Passed`.
+
+    One that is not `kept` needs no room in the state, and is lost if the service ends before its router has it."""
 
     to: PublicKey
     body: bytes

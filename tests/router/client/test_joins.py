@@ -215,5 +215,4 @@ async def test_a_connection_that_is_gone_for_good_refuses_no_group() -> None:
     [run] = world.requests()
     run.sink.failed(ClientError("this connection has been left"))
     assert world.problems == [] and repr(world.joins) == GRANTED
-    with trio.fail_after(1):
-        await world.joins.all_again()
+    await world.joins.all_again()
