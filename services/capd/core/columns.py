@@ -28,6 +28,8 @@ SAMPLE_ROWS = 1_024
 """Rows by which a scan chooses the words that it looks at first."""
 BLOCK_ROWS = 65_536
 PLACES_MIN = 1_024
+MANY_ROWS = 8
+"""So many rows are read faster together than one by one."""
 GROWTH_SHARE = 8
 """Columns grow by this part; if as many of their rows are dead, they are packed instead."""
 FEW_SHARE = 16
@@ -137,7 +139,9 @@ class Columns:
         )  # fmt: skip
 
     def rows(self, places: Places) -> list[Row]:
-        """Return the rows at places that are not dead: for many, each in a fifth of the time of one alone."""
+        """Return the rows at places that are not dead: of many, each in a fifth of the time of one alone."""
+        if len(places) < MANY_ROWS:
+            return [self.row(int(place)) for place in places]
         ids = self._ids[places].tobytes()
         columns = (self.numbers, self.initials, self.created, self.sizes, self.expiries, self.lives)
         values = zip(range(0, len(ids), ID_BYTES), *(column[places].tolist() for column in columns), strict=True)
