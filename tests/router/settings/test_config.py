@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,8 +129,8 @@ def test_a_flag_for_a_service_beside_its_section_is_judged_as_a_flag(tmp_path: P
     file = written(tmp_path, '[node]\nservices = ["services.echo"]\n\n[services.echo]\ntimes = 3\n')
     flags = {"services.echo.loud": True}
 
-    def rule(config: Config) -> list[Problem]:
-        return [Problem(("services", "echo", key), f"{key} is wrong") for key in config.services["echo"]]
+    def rule(config: Config) -> Iterator[Problem]:
+        return (Problem(("services", "echo", key), f"{key} is wrong") for key in config.services["echo"])
 
     assert load(file, flags)[0].services == {"echo": {"times": 3, "loud": True}}
     with pytest.raises(ConfigError) as caught:

@@ -185,10 +185,9 @@ class Recording(PlainNode):
 async def test_watch_ends_in_order_and_acknowledges_what_it_has_printed_whole(keys: Path, tmp_path: Path) -> None:
     node = Recording(read_stake((keys / "stake.json").read_bytes(), 0.0))
     socket = ("--socket", tmp_path / "node", "--network", "preprod")
-    asked, more, done = map(
-        node.revision.notification.encode,
-        (n.MsgRequestMessagesBlocking(), n.MsgRequestMessagesNonBlocking(), n.MsgClientDone()),
-    )
+    encode = node.revision.notification.encode
+    asked, more = encode(n.MsgRequestMessagesBlocking()), encode(n.MsgRequestMessagesNonBlocking())
+    done = encode(n.MsgClientDone())
     with trio.fail_after(HANG_S):
         async with node.listening(tmp_path / "node"):
             assert (await run("submit", *socket, signed(keys), signed(keys, body="b" * 90))).exit_code == 0
