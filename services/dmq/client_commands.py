@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,9 +189,10 @@ async def _messages(node: Connection) -> AsyncGenerator[tuple[bytes, bool], None
 async def _stop(node: Connection, *, has_read_all: bool) -> None:
     """End in order, so that a named consumer does not count as broken off: acknowledge the last reply, if all of it was
     used, by one more request; what is given for that one, or else the last reply, stays unread."""
-    if has_read_all:
-        await node.request(blocking=False)
-    await node.finish()
+    with suppress(DmqError):  # all that was wanted has been printed, whatever becomes of the connection
+        if has_read_all:
+            await node.request(blocking=False)
+        await node.finish()
 
 
 def _show_message(wire: bytes, revision: Revision, as_json: bool) -> bool:
