@@ -86,10 +86,10 @@ class Holdings:
         else:
             self._take_state(rows.read_state(state))
         if STAKE in self._kept:
-            at_s, pools = rows.decoded(_STAKE, self._kept[STAKE], "the stake")
+            at_s, pools = rows.kept_value(_STAKE, self._kept[STAKE], "the stake")
             self.authentication.stake = StakeSet({PoolId(pool): stake for pool, stake in pools.items()}, at_s)
         if COUNTS in self._kept:
-            self._kept_counts = rows.decoded(_COUNTS, self._kept[COUNTS], "the counts")
+            self._kept_counts = rows.kept_value(_COUNTS, self._kept[COUNTS], "the counts")
             self.counts.update(self._kept_counts)
         named = frozenset(consumers)
         found = (rows.read_row(rows.number_of(key), row) for key, row in c.kept_under(self._kept, ROW))

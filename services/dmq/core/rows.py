@@ -144,7 +144,7 @@ def read_cursor(data: bytes, aside: bytes | None) -> Cursor:
     return Cursor(last, (), most, breaks, set_aside, again)
 
 
-def decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, name: str) -> T:
+def kept_value(decoder: msgspec.msgpack.Decoder[T], data: bytes, name: str) -> T:
     """Return what stands in a row that is kept in MessagePack."""
     try:
         return decoder.decode(data)
