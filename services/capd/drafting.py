@@ -12,6 +12,7 @@ import click
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, note, span_text
+from services.capd.core.limits import LAST_S
 from services.capd.core.message import NEVER, NO_HASH, CapdMessage, rescind_hash_of, shown_id
 from services.capd.core.priority import LOCAL_PRIORITY, RELAY_PRIORITY, last_second
 from services.capd.core.solving import (
@@ -54,12 +55,14 @@ class Solved:
 
     def facts(self, relay_line: float = RELAY_PRIORITY) -> dict[str, Any]:
         """Return what is printed of it."""
-        message = self.message
+        message, now_s = self.message, int(time.time())
         until_s = last_second(message.initial_priority, message.create_time, relay_line)
+        if message.expires_at is not None:
+            until_s = min(until_s, message.expires_at - LAST_S - 1)
         return {
             "id": shown_id(message.own_id()),
-            "priority": message.priority(int(time.time())),
-            "relay_until": until_s if until_s >= message.create_time else None,
+            "priority": message.priority(now_s),
+            "relay_until": until_s if until_s >= now_s else None,
             "secret": self.secret.hex() or None,
         }
 
@@ -72,7 +75,7 @@ def wish_options(command: Function) -> Function:
         ),
         click.option("--rescindable", is_flag=True, help="Make a secret with which the message can be rescinded."),
         click.option(
-            "--expires", type=click.IntRange(0, NEVER - 1), metavar="S",
+            "--expires", type=click.IntRange(1, NEVER - 1), metavar="S",
             help="After S seconds it is served no more. Default: never, only its priority is used up after 600 s.",
         ),
         click.option("--local", is_flag=True, help="Only for this node's pool: the least work that it takes."),
@@ -97,6 +100,10 @@ def wish_of(
         priority_for(LOCAL_S if chosen is None else chosen)
     except Unsolvable as error:
         raise Failure(Exit.USAGE, f"--relay-s {chosen}: {error}") from None
+    if chosen is not None and expires is not None and expires <= LAST_S + chosen:
+        part = "at all" if expires <= LAST_S else f"for longer than {expires - LAST_S} s"
+        said = f"nodes do not pass on a message in the last {LAST_S} s before its --expires"
+        note(f"{said}: this one is not passed on {part}")
     return Wish(data, chosen, expires, rescindable, processes)
 
 

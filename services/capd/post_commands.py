@@ -16,7 +16,7 @@ from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, held_id, pool_client
 from services.capd.command_input import data_of, hex_of, id_of, name_option
 from services.capd.core import messages as m
-from services.capd.core.message import SECRET_BYTES_MAX, reply_prefix, shown_id
+from services.capd.core.message import SECRET_BYTES_MAX, read_message, reply_prefix, rescind_hash_of, shown_id
 from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
 
 ANEW_S, ANEW_SHARE = 15, 4
@@ -100,12 +100,9 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
         found = hex_of(secret, "the secret")
         if len(found) > SECRET_BYTES_MAX:
             raise Failure(Exit.USAGE, f"the secret has {len(found)} bytes; one has at most {SECRET_BYTES_MAX}")
-    elif (kept := secrets_file.find(invocation().home.path, shown_id(own_id))) is not None:
-        found = kept
     else:
-        said = f"this home has no secret for {shown_id(own_id)}"
-        raise Failure(Exit.FAILED, f"{said}: it was not posted from here with --rescindable, or long ago; give SECRET")
-    ended = trio.run(_rescind, name, found)
+        found = _kept_secret(own_id)
+    ended = trio.run(_rescind, name, own_id, found)
     shown = [shown_id(one) for one in ended]
     if as_json:
         say_json({"rescinded": shown})
@@ -113,6 +110,15 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
         say("\n".join(shown))
     if not shown:
         raise Failure(Exit.FAILED, _unended(own_id))
+
+
+def _kept_secret(own_id: bytes) -> bytes:
+    """Return the secret that this home has kept of a message, whose id is given in either order of its bytes."""
+    for one in (own_id, own_id[::-1]):
+        if (kept := secrets_file.find(invocation().home.path, shown_id(one))) is not None:
+            return kept
+    said = f"this home has no secret for {shown_id(own_id)}"
+    raise Failure(Exit.FAILED, f"{said}: it was not posted from here with --rescindable, or long ago; give SECRET")
 
 
 def _unended(own_id: bytes) -> str:
@@ -176,7 +182,18 @@ def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
         facts([(name, "-" if value is None else str(value)) for name, value in shown.items()])
 
 
-async def _rescind(name: str, secret: bytes) -> tuple[bytes, ...]:
+async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]:
+    """Rescind the message with this id. The pool is asked by the secret alone, which may be another message's."""
     async with pool_client(name) as pool:
+        for one in (own_id, own_id[::-1]):
+            found: m.Found = await pool.ask(m.Get, one)
+            if found.messages:
+                break
+        else:
+            said = f"the pool does not hold {shown_id(own_id)}"
+            raise Failure(Exit.FAILED, f"{said}; `router why {shown_id(own_id)}` says what became of it")
+        if read_message(found.messages[0][1]).rescind_hash != rescind_hash_of(secret):
+            said = f"the secret is not that of {shown_id(own_id)}"
+            raise Failure(Exit.REFUSED, f"{said}; nothing was rescinded: give the one that `router capd post` printed")
         answer: m.Rescinded = await pool.ask(m.Rescind, secret)
         return answer.ids

@@ -73,6 +73,10 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         reply = await wallet.one("reply", offer["id"], "I take it")
         to_alice = bytes.fromhex(offer["id"])[::-1][:16].hex()
         assert [one["id"] for one in await wallet.run("query", "--prefix", to_alice)] == [reply["id"]]
+        # Another message's secret rescinds nothing.
+        mine = await wallet.one("post", "mine", "--local", "--rescindable")
+        assert await wallet.run("rescind", offer["id"], mine["secret"], code=4) == []
+        assert await wallet.one("rescind", bytes.fromhex(mine["id"])[::-1].hex()) == {"rescinded": [mine["id"]]}
         # Alice rescinds: the pool holds it, and serves it no more, also after the next kill.
         assert await wallet.one("rescind", offer["id"]) == {"rescinded": [offer["id"]]}
         await node.kill()
@@ -80,10 +84,10 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         assert await wallet.run("query", *tkd) == []
         assert (await wallet.one("get", offer["id"]))["state"] == "rescinded"
         info = await wallet.one("info")
-        assert info["count"] == 3 and info["relayPriority"] == 2.0
+        assert info["count"] == 4 and info["relayPriority"] == 2.0
         # What the pool exports, another takes; this one knows it all.
         exported = tmp_path / "msgpool.dat"
-        assert await wallet.one("export", exported) == {"exported": 2, "left_out": 1}
+        assert await wallet.one("export", exported) == {"exported": 2, "left_out": 2}
         assert {one["id"] for one in await wallet.run("decode", "--dat", exported)} == {other["id"], reply["id"]}
         assert await wallet.one("import", exported) == {"handed_in": 2, "new": 0, "known": 2}
         result = await node.run("why", offer["id"], "--json")
@@ -96,9 +100,9 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         result = await node.run("audit", str(home.path), "--json")
         assert result.json["unaccounted"] == 0 and result.json["duplicates"] == 0
         [pool] = [one for one in result.json["services"] if one["service"] == "capd"]
-        assert (pool["owed"], pool["ended"], pool["pending"], pool["unaccounted"]) == (3, 1, 2, 0)
+        assert (pool["owed"], pool["ended"], pool["pending"], pool["unaccounted"]) == (4, 2, 2, 0)
         [end] = [one for one in result.json["service_ends"] if one["service"] == "capd"]
-        assert (end["reason"], end["count"]) == ("capd:rescinded", 1)
+        assert (end["reason"], end["count"]) == ("capd:rescinded", 2)
     finally:
         await node.stop()
 

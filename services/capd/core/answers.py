@@ -20,7 +20,7 @@ from .limits import Standing
 from .message import CapdMessage, read_with_id
 from .notes import note_id
 from .pool import Known, Rejected, Taken
-from .priority import aged, last_second
+from .priority import aged
 from .searches import Searches
 from .turned_away import TurnedAway
 from .view import number
@@ -96,7 +96,7 @@ class PoolAnswers:
             return {"error": f"{shown[:80]!r} is no id: give 64 hexadecimal digits"}
         if row is None:
             return {"error": "the pool does not hold the message"}
-        until_s = last_second(row.initial, row.create_time, self._holdings.pool.relay_line(now_s))
+        until_s = self._holdings.pool.relay_until(row, now_s)
         return {
             "state": self._holdings.pool.standing(row, now_s).value,
             "priority": number(round(aged(row.initial, row.create_time, now_s), 4)),

@@ -11,6 +11,8 @@ NONCE_BYTES_MAX = 255
 POOL_BYTES = 10 << 20
 DATA_BYTES_MAX = 64 << 10
 DATA_SHARE = 8
+LAST_S = 300
+"""A strict pool passes a message on until so many seconds before its own expiration (seed 004)."""
 
 
 class Profile(Enum):

@@ -22,12 +22,12 @@ from router.core.wire.reasons import Reason
 from services.capd import reasons
 
 from .columns import NEVER_S, Columns, Row
-from .limits import NONCE_BYTES_MAX, PoolLimits, Profile, Standing
+from .limits import LAST_S, NONCE_BYTES_MAX, PoolLimits, Profile, Standing
 from .lives import Displace, Expire, Life, Rescind, after
 from .message import NO_HASH, CapdMessage, is_met
 from .numbers_by import NumbersBy
 from .pattern import Pattern
-from .priority import LIFE_S, LOCAL_PRIORITY, RELAY_PRIORITY, aged
+from .priority import LIFE_S, LOCAL_PRIORITY, RELAY_PRIORITY, aged, last_second
 from .ranking import FixedRanking, Order, Ranked, Ranking
 
 EVERYTHING = 1 << 62
@@ -264,6 +264,14 @@ class Pool:
         """Return the priority below which nothing is taken: 1, until four fifths are full."""
         weakest = self._order.weakest(0, now_s) if self._is_tight else None
         return LOCAL_PRIORITY if weakest is None else max(LOCAL_PRIORITY, weakest.priority(now_s))
+
+    def relay_until(self, row: Row, now_s: int) -> int:
+        """Return the last Unix second in which neighbours may be sent a message; if there is none, one before it was
+        created."""
+        until_s = last_second(row.initial, row.create_time, self.relay_line(now_s))
+        if self._is_strict and row.expires_at != NEVER_S:
+            until_s = min(until_s, row.expires_at - LAST_S - 1)
+        return until_s
 
     def relay_line(self, now_s: int) -> float:
         """Return the priority below which nothing is passed on: 2, or the middle one once four fifths are full."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from samples.capd import BORN
 from router.cli import main
 from router.settings.home import Home
 from services.capd.core.message import CapdMessage
+from services.capd.drafting import made, wish_of
 
 ID = "ab" * 32
 
@@ -57,3 +59,24 @@ def test_what_stands_behind_a_message_is_not_handed_in_and_is_said_by_decode(tmp
     decoded = CliRunner().invoke(main, ["capd", "decode", text, wire.hex()])
     one, other = decoded.stdout.splitlines()
     assert decoded.exit_code == 0 and one == other and decoded.stderr.count(f"which ends at byte {end}") == 1
+
+
+@pytest.mark.parametrize(
+    ("expires", "said", "is_passed_on"),
+    [
+        (None, "", True),
+        (601, "", True),
+        (400, "passed on for longer than 100 s", True),
+        (300, "passed on at all", False),
+    ],
+)
+async def test_who_lets_a_message_expire_hears_how_long_it_is_passed_on(
+    expires: int | None, said: str, is_passed_on: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wish = wish_of(b"x", 300, expires, 1, local=False, rescindable=False)
+    noted = capsys.readouterr().err
+    assert said in noted and bool(said) == bool(noted)
+    until_s = (await made(wish)).facts()["relay_until"]
+    assert (until_s is not None) == is_passed_on
+    if expires == 400:
+        assert 95 <= until_s - time.time() <= 100

@@ -8,12 +8,11 @@ reason; queries are answered with it.
 from __future__ import annotations
 
 from services.capd.core.columns import NEVER_S, Row
-from services.capd.core.limits import Profile, Standing
+from services.capd.core.limits import LAST_S, Profile, Standing
 from services.capd.core.pool import Pool
 from services.capd.core.priority import RELAY_PRIORITY, aged
 
 MARGIN_S = 5
-LAST_S = 300
 
 
 class PassingOn:
