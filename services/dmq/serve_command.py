@@ -58,6 +58,7 @@ def serve(
     if configuration_file is not None or typed:
         settings |= _of_node_config(_node_config(configuration_file, typed), configuration_file, typed)
     if network is not None:
+        _check_agree(network, typed)
         settings["network"] = network
     if genesis is not None:
         read_genesis_file(Path(genesis))
@@ -69,6 +70,13 @@ def serve(
             settings |= {"stake_file": "", "stake_command": ()}
         settings |= _stake(stake)
     serve_with(MODULE, settings, as_json=as_json)
+
+
+def _check_agree(network: str, typed: dict[str, str]) -> None:
+    """Raise `Failure` if the flags name two networks."""
+    if MAGIC in typed and int(typed[MAGIC]) != (magic := _magic_of(network)):
+        said = f"--network {network} has the magic {magic}, and {MAGIC} names {typed[MAGIC]}"
+        raise Failure(Exit.USAGE, f"{said}; leave one of them out")
 
 
 def _magic_of(network: str) -> int:
@@ -88,6 +96,8 @@ def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
         raise Failure(Exit.USAGE, f"{where}{error}") from None
     for sentence in config.not_honoured:
         note(sentence)
+    if (topology := typed.get("--topology-file")) is not None and not Path(topology).exists():
+        note(f"the topology file {topology} does not exist")
     return config
 
 

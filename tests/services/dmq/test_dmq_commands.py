@@ -120,6 +120,10 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("conform", "unix://x", "--keys", "{keys}"), "the present one of mainnet, since --network was not given: if the"),
     (("keygen", "{keys}"), "opcert.cert, stake.json already; name another directory"),
     (("submit", "00"), "Missing option '--socket'"),
+    (
+        ("--home", "{new}", "serve", "--network", "preview", "--dmq-network-magic", "7"),
+        "--network preview has the magic 2147483650, and --dmq-network-magic names 7; leave one of them out",
+    ),
     (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
     (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
     (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
