@@ -133,7 +133,9 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         rows += _turned(answer, names)
     rows += [("noted", _noted(one, names)) for one in answer.get("noted", ())]
     for name, held in answer.get("services", {}).items():
-        rows.append((f"at {name}", clean(", ".join(f"{key} {value}" for key, value in held.items()), 400)))
+        rows.append(
+            (f"at {name}", clean(", ".join(f"{key} {value}" for key, value in held.items() if value is not None), 400))
+        )
     for one in answer.get("not_owed", ())[:RECIPIENTS_SHOWN]:
         rows.append(("not owed to", f"{_who(one['neighbour'], names)}, a LAN neighbour: {one['why']}"))
     if answer.get("store_problem"):

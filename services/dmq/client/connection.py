@@ -158,7 +158,7 @@ class Connection:
             data = b""
         if not data:
             text = f"the node at {self._path} closed the connection instead of answering {question}"
-            raise Broken(f"{text}; its log says why")
+            raise Broken(f"{text}; `router dmq status` or its log says why")
         return bytes(data)
 
     async def _write(self) -> None:
