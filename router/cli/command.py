@@ -64,6 +64,12 @@ class Invocation:
             note(f"there was no node at {home.path}: made one, {key_text('addr', key.public)}")
         return home
 
+    def keeps_key(self, name: str) -> bool:
+        """Whether the chosen home keeps a key of that name; none is made."""
+        from router.settings import keyring
+
+        return name in keyring.names(self.home)
+
     @property
     def chosen_home(self) -> Home:
         """Return the chosen home, whether or not a node exists there."""

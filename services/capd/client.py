@@ -22,11 +22,13 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from services.capd.core import messages as m
 from services.capd.core.limits import Standing
+from services.capd.core.message import shown_id
 from services.capd.core.pattern import Pattern
 
 WAITING_MAX = 4096
 """So many matches wait for their reader; then the pool's next ones wait at the node."""
 SERVICE = "capd"
+GONE = "gone"
 READS = (m.Query, m.Get, m.Info)
 """What needs no disk."""
 
@@ -76,6 +78,12 @@ class PoolClient:
         if "answer" not in found:
             raise Failure(Exit.REFUSED, str(found.get("error", "the pool has not answered")))
         return m.decode_message(b64decode(found["answer"]))
+
+    async def state_now(self, told: m.Match, own_id: bytes) -> str:
+        """Return how a message stands by now; that of the telling if the pool is away, and `gone` if it holds it no
+        more. Its node is asked, not the pool by a message, whose answer would come behind the matches that wait."""
+        found = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
+        return GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
 
     async def messages(
         self, pattern: Pattern, start: int = 0, limit: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import trio
 
-from router.cli.command import Command, Seconds, json_option
+from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, one_line, say, say_json, size_text
 from router.core.wire.lifetime import UINT32_MAX
@@ -16,7 +16,6 @@ from services.capd import reasons
 from services.capd.client import PoolClient, pool_client
 from services.capd.command_input import id_of, name_option, pattern_of, pattern_options
 from services.capd.core import messages as m
-from services.capd.core.limits import Standing
 from services.capd.core.message import read_message, shown_id
 from services.capd.core.pattern import Pattern
 from services.capd.core.view import number, view_of
@@ -58,7 +57,8 @@ def get(id: str, name: str, as_json: bool) -> None:
     if not found.messages:
         said = f"the pool does not hold {id}; `router why {id}` says what became of it, if this node had it"
         raise Failure(Exit.FAILED, said)
-    _show(*found.messages[0], as_json)
+    [(standing, wire)] = found.messages
+    _show(standing.value, wire, as_json)
 
 
 @click.command(cls=Command)
@@ -92,7 +92,7 @@ def query(
     "--life", type=click.IntRange(1, m.LIFE_S_MAX), default=LIFE_S, show_default=True, metavar="S",
     help="For so long the pool keeps the query.",
 )  # fmt: skip
-@click.option("--forget", is_flag=True, help="End the query of NAME instead.")
+@click.option("--forget", is_flag=True, help="End this query of NAME instead.")
 @name_option
 @json_option
 def watch(
@@ -103,11 +103,19 @@ def watch(
 
     With --as the query stays when this command ends, and the messages wait for NAME like any that are sent to it;
     without, the query ends with the command. A message is told once, however often it comes to the pool.
+
+    With --as all that waits for NAME is printed and counted, also what other queries of NAME have found. The state
+    printed is that of now: rescinded and expired messages, and those gone from the pool, are printed as such.
     """
     pattern = pattern_of(prefix, value, mask)
     if forget:
         if as_name is None:
             raise Failure(Exit.USAGE, "--forget ends the query of a kept key; name it with --as")
+        if prefix is None and value is None:
+            said = "--forget ends one query: give it as it was left, with --prefix, or with --value and --mask"
+            raise Failure(Exit.USAGE, f"{said}; that for any data is --prefix ''")
+        if not invocation().keeps_key(as_name):  # to connect would make the key
+            raise Failure(Exit.FAILED, f"{as_name} has no such query")
         trio.run(_forget, name, as_name, pattern)
         return
     shown = trio.run(_watch, name, as_name, pattern, life, count, timeout, ids, as_json)
@@ -127,32 +135,36 @@ async def _query(name: str, pattern: Pattern, start: int, limit: int | None, ids
                 _show_id(own_id, as_json)
         else:
             async for standing, wire in pool.messages(pattern, start, limit):
-                _show(standing, wire, as_json)
+                _show(standing.value, wire, as_json)
 
 
 async def _forget(name: str, as_name: str, pattern: Pattern) -> None:
     async with pool_client(name, as_name) as pool:
-        await pool.ask(m.Unwatch, pattern)
+        answer: m.Done = await pool.ask(m.Unwatch, pattern)
+    if answer.result:
+        raise Failure(Exit.FAILED, f"{as_name} has no such query")
 
 
 async def _watch(
     name: str, as_name: str | None, pattern: Pattern, life_s: int, count: int | None, timeout_s: float | None,
     ids: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Print what matches until there were `count` or the time is over, and return how many."""
+    """Print what comes until there were `count` or the time is over, and return how many.
+
+    All that comes was found by a query of this key: what is settled unprinted would never be seen."""
     shown = 0
     async with pool_client(name, as_name) as pool:
         await _begin(pool, pattern, life_s)
         with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
             async for match, received in pool.matches:
                 message = read_message(match.message)
-                if not pattern.matches(message.data):
-                    await received.settle()  # another query of this key waits for it
-                    continue
+                own_id = message.own_id()
                 if ids:
-                    _show_id(message.own_id(), as_json)
+                    _show_id(own_id, as_json)
                 else:
-                    _show(match.standing, match.message, as_json)
+                    waited = as_name is not None
+                    state = await pool.state_now(match, own_id) if waited else match.standing.value
+                    _show(state, match.message, as_json)
                 await received.settle()
                 shown += 1
                 if shown == count:
@@ -169,13 +181,13 @@ async def _begin(pool: PoolClient, pattern: Pattern, life_s: int) -> None:
     hint("watching; what comes is printed here, Ctrl-C ends")
 
 
-def _show(standing: Standing, wire: bytes, as_json: bool) -> None:
+def _show(state: str, wire: bytes, as_json: bool) -> None:
     message = read_message(wire)
     view = view_of(message, int(time.time()))
     if as_json:
-        say_json({**view, "state": standing.value})
+        say_json({**view, "state": state})
     else:
-        say(f"{view['id']} {standing.value} {message.priority(int(time.time())):.3f} {one_line(message.data)}")
+        say(f"{view['id']} {state} {message.priority(int(time.time())):.3f} {one_line(message.data)}")
 
 
 def _show_id(own_id: bytes, as_json: bool) -> None:

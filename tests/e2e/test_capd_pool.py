@@ -103,6 +103,18 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         assert (pool["owed"], pool["ended"], pool["pending"], pool["unaccounted"]) == (4, 2, 2, 0)
         [end] = [one for one in result.json["service_ends"] if one["service"] == "capd"]
         assert (end["reason"], end["count"]) == ("capd:rescinded", 2)
+        # What one query of a name has found, another of its commands prints; and one ends a query once.
+        await wallet.run("watch", "--prefix", "7a39", "--as", "carol", "--count", 1, "--timeout", 0.5, code=5)
+        await wallet.one("post", "z9offer", "--local")
+        found = await wallet.one("watch", "--prefix", "7a3a", "--as", "carol", "--count", 1, "--timeout", 60)
+        assert bytes.fromhex(found["data"]) == b"z9offer"
+        for code in (0, 1):
+            await wallet.run("watch", "--prefix", "7a39", "--as", "carol", "--forget", code=code)
+        # What waits is printed as it stands by now.
+        dead = await wallet.one("post", "z:dead", "--rescindable")
+        await wallet.one("rescind", dead["id"])
+        found = await wallet.one("watch", "--prefix", "7a3a", "--as", "carol", "--count", 1, "--timeout", 60)
+        assert (found["id"], found["state"]) == (dead["id"], "rescinded")
     finally:
         await node.stop()
 

@@ -62,8 +62,9 @@ class PoolAnswers:
             case m.Watch(n, pattern, life):
                 answer = yield from self._watch(n, Watch(asker, pattern), now_s + life)
             case m.Unwatch(n, pattern):
-                yield from self._holdings.unwatch(Watch(asker, pattern))
-                answer = m.Done(n)
+                ended = self._holdings.unwatch(Watch(asker, pattern))
+                yield from ended
+                answer = m.Done(n, 0 if ended else int(reasons.NO_SUCH_QUERY))
             case m.Rescind() if not self._holdings.has_room:
                 yield c.Refuse(Reason.DISK_FULL)
                 return
@@ -95,7 +96,7 @@ class PoolAnswers:
         except ValueError:
             return {"error": f"{shown[:80]!r} is no id: give 64 hexadecimal digits"}
         if row is None:
-            return {"error": "the pool does not hold the message"}
+            return {"error": m.NOT_HELD}
         until_s = self._holdings.pool.relay_until(row, now_s)
         return {
             "state": self._holdings.pool.standing(row, now_s).value,

@@ -166,10 +166,9 @@ class Holdings:
         self.watches.put(watch, until_s)
         yield c.Keep(rows.watch_key(watch), rows.encode_until(until_s))
 
-    def unwatch(self, watch: Watch) -> Iterator[c.Deed]:
-        """Remove a standing query."""
-        if self.watches.remove(watch):
-            yield c.Keep(rows.watch_key(watch), None)
+    def unwatch(self, watch: Watch) -> list[c.Deed]:
+        """Remove a standing query; nothing follows if there is none."""
+        return [c.Keep(rows.watch_key(watch), None)] if self.watches.remove(watch) else []
 
     def was_told(self, own_id: bytes) -> bool:
         """Whether somebody was told of this message before it was displaced."""

@@ -32,6 +32,8 @@ PAGE_MESSAGES_MAX, PAGE_IDS_MAX = 256, 8192
 PAGE_BYTES = 1 << 18
 """Messages of so many bytes are a page, and one that is longer is a page by itself."""
 LIFE_S_MAX = QUERY_S_MAX
+NOT_HELD = "the pool does not hold the message"
+"""What an operator is told who asks how it stands."""
 _SMALL_BYTES_MAX = 1024
 _NUMBER_MAX = (1 << 32) - 1
 _STANDINGS = tuple(Standing)

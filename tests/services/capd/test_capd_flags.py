@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from samples.capd import BORN
 
 from router.cli import main
+from router.settings import keyring
 from router.settings.home import Home
 from services.capd.core.message import CapdMessage
 from services.capd.drafting import made, wish_of
@@ -32,6 +33,7 @@ ID = "ab" * 32
         (("decode", "--at", "-1", "00"), "Invalid value for '--at': -1 is not in the range"),
         (("export", ""), "the export goes into a file, and none is named; name one"),
         (("watch", "--forget"), "--forget ends the query of a kept key; name it with --as"),
+        (("watch", "--forget", "--as", "bob"), "--forget ends one query: give it as it was left, with --prefix"),
         (("post", "x", "--relay-s", "600"), "no work makes a message live for 600 s"),
         (("get", "ab" * 31), "has 31 bytes instead of 32; give all of it"),
     ],
@@ -39,6 +41,14 @@ ID = "ab" * 32
 def test_out_of_range(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", *arguments])
     assert result.exit_code == 2 and said in result.stderr, result.output
+
+
+def test_to_forget_the_query_of_an_unknown_name_makes_no_key(tmp_path: Path) -> None:
+    keyring.load_or_create(tmp_path, keyring.NODE)
+    arguments = ("capd", "watch", "--forget", "--as", "nobody", "--prefix", "ab")
+    result = CliRunner().invoke(main, ["--home", str(tmp_path), *arguments])
+    assert result.exit_code == 1 and "nobody has no such query" in result.stderr, result.output
+    assert "nobody" not in keyring.names(tmp_path)
 
 
 def test_an_export_takes_the_place_of_no_pipe(tmp_path: Path) -> None:

@@ -209,7 +209,8 @@ def test_standing_queries_end() -> None:
     host.ask(m.Watch(1, TKD, 10))
     host.ask(m.Watch(1, TKD, 20), ASKERS[1])
     host.ask(m.Watch(1, ALL, 1000), ASKERS[2])
-    assert host.ask(m.Unwatch(2, ALL), ASKERS[2]) == m.Done(2) == host.ask(m.Unwatch(2, ALL), ASKERS[2])
+    assert host.ask(m.Unwatch(2, ALL), ASKERS[2]) == m.Done(2)
+    assert host.ask(m.Unwatch(2, ALL), ASKERS[2]) == m.Done(2, int(reasons.NO_SUCH_QUERY))
     host.pass_time(10)
     post(host, OFFER)
     assert [asker for asker, _, _ in host.matches] == [ASKERS[1]]
