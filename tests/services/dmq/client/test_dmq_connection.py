@@ -168,7 +168,9 @@ class CutsOff(PlainNode):
 
 async def test_a_node_that_closes(tmp_path: Path) -> None:
     async with PlainNode(STAKE).listening(tmp_path / "node"), connect(tmp_path / "node", MAGIC) as node:
-        with pytest.raises(Broken, match="closed the connection instead of answering MsgSubmitMessage; `router dmq status` or"):
+        with pytest.raises(
+            Broken, match="closed the connection instead of answering MsgSubmitMessage; `router dmq status` or"
+        ):
             await node.submit(b"\x80")
 
 
