@@ -179,10 +179,13 @@ class Recording(PlainNode):
     def __init__(self, stake: StakeSet) -> None:
         super().__init__(stake)
         self.read: list[bytes] = []
+        self.is_done = trio.Event()
 
     def reads(self, numbered: int, payload: bytes) -> Iterable[tuple[int, bytes]]:
         if numbered == n.NUMBER:
             self.read.append(payload)
+            if payload == self.revision.notification.encode(n.MsgClientDone()):
+                self.is_done.set()
         return super().reads(numbered, payload)
 
 
@@ -197,7 +200,9 @@ async def test_watch_ends_in_order_and_acknowledges_what_it_has_printed_whole(ke
             assert (await run("submit", *socket, signed(keys), signed(keys, body="b" * 90))).exit_code == 0
             for count, expected in ((1, [asked, done]), (2, [asked, more, done])):
                 node.read.clear()
+                node.is_done = trio.Event()
                 assert len((await run("watch", *socket, "--count", count)).stdout.splitlines()) == count
+                await node.is_done.wait()  # the command may have ended before its last words were read
                 assert node.read == expected
 
 
