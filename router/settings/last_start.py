@@ -21,7 +21,7 @@ _UNIT = re.compile(r"/([A-Za-z0-9:_.\\@-]{1,250}\.service)\Z")
 
 def keep(home: Path, arguments: Sequence[str]) -> None:
     """Keep how the node was started; `arguments`: those of the command line. A disk without room keeps nothing."""
-    found = {"arguments": _without_home(arguments), "directory": str(Path.cwd()), "unit": _unit(os.environ)}
+    found = {"arguments": _without_home(arguments), "directory": _directory(), "unit": _unit(os.environ)}
     with suppress(OSError):
         private_file.replace(home / FILE_NAME, json.dumps(found).encode())
 
@@ -38,7 +38,15 @@ def remedy(home: Path) -> str:
         return f"`systemctl start {unit}`"
     if len(command) > COMMAND_CHARS_MAX or arguments == ["serve"] or "`" in command:
         return USUAL
-    return f"`{command}`" + ("" if directory == str(Path.cwd()) else f" in {directory}")
+    return f"`{command}`" + (f" in {directory}" if directory and directory != _directory() else "")
+
+
+def _directory() -> str:
+    """Return the working directory, "" if it has been removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
 
 
 def _without_home(arguments: Sequence[str]) -> list[str]:

@@ -35,6 +35,19 @@ def test_a_damaged_file_is_passed_over(tmp_path: Path) -> None:
         assert last_start.remedy(tmp_path) == "`router serve`"
 
 
+def test_a_working_directory_that_has_been_removed_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    last_start.keep(tmp_path, ["dmq", "serve"])
+    assert last_start.remedy(tmp_path) == "`router dmq serve`"
+    monkeypatch.chdir(tmp_path)
+    assert last_start.remedy(tmp_path) == "`router dmq serve`"
+
+
 def test_a_unit_of_systemd_is_started_as_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SYSTEMD_EXEC_PID", str(os.getpid() + 1))
     last_start.keep(tmp_path, ["dmq", "serve"])
