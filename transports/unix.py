@@ -64,9 +64,14 @@ def unix_path(url: str) -> Path:
     if not rest or rest.endswith("/") or "\0" in rest:
         raise InvalidUrl(f"{url!r} names no socket file; write unix:///absolute/path or unix://relative/path")
     try:
-        return Path.cwd() / Path(rest).expanduser()
+        path = Path(rest).expanduser()
+        return path if path.is_absolute() else Path.cwd() / path
     except RuntimeError:
         raise InvalidUrl(f"the home directory in {url!r} is not known; write the path in full") from None
+    except FileNotFoundError:
+        raise InvalidUrl(
+            f"the working directory, where {url!r} begins, has been removed; write the path in full"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from rigs.patience import HANG_S
 from two_ends import CLIENT, SERVER, echo, listening, receive_exactly, two_ends
 
 from router.core.wire.reasons import Reason
-from router.transport.contract import ConnectFailed, ListenFailed, dial
-from transports.unix import PATH_BYTES_MAX, listen
+from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, dial
+from transports.unix import PATH_BYTES_MAX, listen, unix_path
 
 
 @pytest.fixture
@@ -53,6 +53,16 @@ async def test_relative_paths_and_home(directory: Path, monkeypatch: pytest.Monk
     async with listening("unix://~/there", handler=echo) as this:
         assert this.url == f"unix://{directory}/there"
         await this.connect()
+
+
+def test_a_working_directory_that_has_been_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    assert unix_path("unix:///run/x?y=1") == Path("/run/x")
+    with pytest.raises(InvalidUrl, match="has been removed; write the path in full"):
+        unix_path("unix://x")
 
 
 async def test_the_socket_of_a_dead_process_is_replaced(directory: Path) -> None:
