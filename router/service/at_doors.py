@@ -1,14 +1,18 @@
-"""Events and deeds about a service's own doors and the streams that it opens itself. See `router.service.contract`."""
+"""Events and deeds about a service's own doors and the streams that it opens itself. See `router.service.contract`.
+
+Those that come by the thousand are Structs: one is made in a tenth of the time that a frozen dataclass takes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 # -- heard ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Came:
+class Came(Struct, frozen=True):
     """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" means that a stream has ended.
 
     `to_group`: a datagram at a multicast door was sent to everybody there."""
@@ -42,8 +46,7 @@ class Unconnected:
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """Write to the peer of a door; b"" closes a stream."""
 
     door: str

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from msgspec import Struct
+
 from router.core.wire.advert import EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.hint import Hinted
@@ -184,8 +186,7 @@ Heard = (
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """Keep a value under a key of this service's state; None removes it."""
 
     key: bytes
