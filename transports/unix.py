@@ -17,12 +17,12 @@ import stat
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import trio
+from msgspec import Struct
 from trio.socket import SocketType
 
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -74,8 +74,7 @@ def unix_path(url: str) -> Path:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Doors:
+class Doors(Struct, frozen=True):
     """The access rights of a socket: its mode and group, and whether its owner counts as the node's owner there.
 
     Other users are let in if the mode allows it; they are known only by the keys that they prove.

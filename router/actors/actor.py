@@ -20,12 +20,12 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from types import CoroutineType
 from typing import Any, ClassVar, Self, TypeVar
 
 import pykka
 import trio
+from msgspec import Struct, field
 from pykka import messages
 from pykka._envelope import Envelope
 
@@ -50,8 +50,7 @@ class ActorQuit(Exception):
     """Raised if an actor tried to end the process, for example with `sys.exit()`; the text names the exception."""
 
 
-@dataclass(slots=True)
-class _Family:
+class _Family(Struct):
     """The actors started in one place, in order; `parent` is the actor that started them, None for the system."""
 
     nursery: trio.Nursery

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pykka
 import trio
+from msgspec import Struct
 from pykka import messages
 from pykka._envelope import Envelope
 
@@ -29,8 +29,7 @@ class WouldBlock(RuntimeError):
     """A blocking `ask`, `stop` or `get` was called inside trio, where it would block the loop that it waits for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEnded:
+class ChildEnded(Struct, frozen=True):
     """The message to the actor that started `child`; `failure` is None when the child was stopped."""
 
     child: pykka.ActorRef[Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pykka
 import trio
+from msgspec import Struct
 
 from router.actors.actor import TrioActor
 from router.core.wire.errors import RouterError
@@ -18,8 +18,7 @@ log = logging.getLogger(__name__)
 _DOUBLINGS_MAX = 64  # keeps the power within a float
 
 
-@dataclass(frozen=True, slots=True)
-class BackOff:
+class BackOff(Struct, frozen=True):
     """The pause before a restart, doubled at each failure in a row, with a limit and jitter."""
 
     pause_s_min: float

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import duckdb
+from msgspec import Struct
 
 from router.audit import load, publish
 from router.audit.database import MEMORY_BYTES, Database, database
@@ -46,8 +46,7 @@ Report = Callable[[str, float], None]
 """Callback for progress: the current step, and the fraction of it that is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The time span of an audit: the time at which it is made, and the accepted events in [since_ns, until_ns)."""
 
     as_of_ns: int

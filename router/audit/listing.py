@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from spark_analytics.judgement.evidence import NO_LOG, Evidence
 from spark_analytics.judgement.log_files import UNLISTED, Problem
@@ -20,8 +22,7 @@ class NothingToRead(Exception):
     """Raised if none of the paths holds an event log; the text lists the paths."""
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct):
     """The input files of an audit. `paths`: log files, each once, in order. `problems`: directories without a log, or
     that cannot be listed. `names`: names to report instead of temporary paths that are gone after the audit.
     `key_names`: what operators call keys (in hex)."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from msgspec import Struct
 
 from router.bench.rig import in_trio
 from router.demo import by_invitation, on_a_lan
@@ -24,8 +25,7 @@ Round = Callable[[Stage, Say, int], Awaitable[float]]
 ROUNDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """A way to meet, and the goals: the most seconds of the median and of the longest, None where there is none.
     `round`: play one and return its seconds; `why_not`: why this machine cannot play it, "" if it can."""
 

@@ -6,10 +6,11 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 from statistics import median
+
+from msgspec import Struct
 
 from router.bench.yardstick import Yardstick
 
@@ -21,8 +22,7 @@ UNSURE_MAX = 0.1
 PAIRS_MIN, PAIRS_MAX = 5, 21
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """Other load on the machine: the share of its time that the host took away (steal), the relative difference between
     the yardsticks before and after, and how many cores other processes took while nothing was measured."""
 
@@ -75,8 +75,7 @@ def _ticks() -> tuple[int, int, int]:
     return stolen, busy + idle + iowait + stolen, busy
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """The median of a difference, and its interval with a confidence of at least 90 % (order statistics)."""
 
     value: float

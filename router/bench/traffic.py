@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from router.core.wire.codec import frame
 from router.core.wire.crypto import SigningKey
@@ -16,8 +17,7 @@ LIFE_S = 3 * 3600
 NUMBER_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """`count` messages in one file of frames of equal size: of one group, or of several in turn (`further_seeds`), with
     a parcel for each message.
 

@@ -7,11 +7,11 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
 import trio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from router.cli.command import invocation
@@ -41,8 +41,7 @@ STOPPED = "the node here has stopped"
 NOT_RUNNING = "no node is running here"
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """The command's options for the neighbour that an invitation makes, and for waiting.
 
     `change` edits `router.toml` and returns whether a node runs, which has read it again."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class CaughtUp:
+class CaughtUp(Struct, frozen=True):
     """At `at_s` (Unix seconds) the node had fetched the messages that it missed of a group.
 
     `of` messages were missing; `missing` of them nobody has any more."""

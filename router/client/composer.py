@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from router.client.custody.causes import Causes
 from router.client.errors import CannotPublish, Refused
@@ -31,8 +32,7 @@ ALIKE_MAX = 4096  # unsealed bodies remembered, so that an equal one gets anothe
 SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that it differs from another process's
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
+class Lifetime(Struct, frozen=True):
     """The longest time that a message waits at a router (seconds), and the time for which it is valid (minutes from
     now)."""
 
@@ -45,8 +45,7 @@ class Lifetime:
                 raise TypeError(f"{name} is a whole number, not {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Struct, frozen=True):
     """A message ready to be handed in.
 
     `unsay`: called when it is refused, so that no later message names it as a cause; `undo`: called when it was never
@@ -60,8 +59,7 @@ class Composed:
     kept: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSender:
+class GroupSender(Struct, frozen=True):
     """The data for publishing in a group: its key, the way of sealing bodies, and the causes that a message names.
 
     `hints`: routers that serve it."""

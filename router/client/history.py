@@ -6,10 +6,10 @@ import base64
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import trio
+from msgspec import Struct
 
 from router.client.custody.arrivals import Arrival
 from router.client.errors import ClientError
@@ -34,8 +34,7 @@ class Asked(Protocol):
     def opened(self, one: Arrival) -> Received | None: ...
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Struct):
     """The arrival number of the last message that was read, after which reading continues."""
 
     after: int = 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import count
 
 import trio
+from msgspec import Struct, field
 
 from router.client.custody.outbox import Silent, Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
@@ -31,8 +31,7 @@ LIFE_MIN = 60
 _EXPIRIES = 16  # different expiries, so that up to 16 requests within one minute have distinct ids
 
 
-@dataclass(slots=True, eq=False)
-class Membership:
+class Membership(Struct, eq=False):
     """The wish to be in a group, or out of it (`leave`); also the sink of its request to the link."""
 
     group: PublicKey

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 
 from router.client.app_end import FINAL, AppEnd, End
 from router.client.errors import NodeUnavailable
@@ -36,8 +36,7 @@ PING_S = 30.0
 PINGS_UNANSWERED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Dialling:
+class Dialling(Struct, frozen=True):
     """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter.
 
     `patience_s`: after this long without a node, unsettled messages are given up; infinite if they are to be queued.

@@ -7,9 +7,10 @@ import os
 import random as chance
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
+
+from msgspec import Struct
 
 from router.client.attempts import KeptAttempts
 from router.client.custody.causes import RECENT
@@ -30,8 +31,7 @@ APPS = "apps"
 WhenDown = Literal["raise", "queue"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The arguments of `router.connect`, which describes them. The last three are this process's clock and
     randomness."""
 

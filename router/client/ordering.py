@@ -20,6 +20,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
+from msgspec import structs
+
 from router.client.custody.arrivals import Arrival
 from router.client.custody.asks import AskLimits, Asks
 from router.client.custody.causal import CausalOrder, Given, OrderLimits, Turn
@@ -78,7 +80,7 @@ class Ordering:
                 'order="causal" needs sealed bodies, which name their causes: join by name or link, not raw'
             )
         if order == "causal" and group not in self._orders:
-            self._orders[group] = CausalOrder(self.given, replace(self.limits, gap_s=gap_s))
+            self._orders[group] = CausalOrder(self.given, structs.replace(self.limits, gap_s=gap_s))
 
     def has(self, group: bytes | None) -> bool:
         """Whether the messages of this group are given in causal order."""

@@ -8,13 +8,13 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
 import click
 import trio
+from msgspec.structs import asdict
 
 from router.audit.terminal import latency_text
 from router.audit.terminal import show as show_audit

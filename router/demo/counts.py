@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+
+class Heard(Struct, frozen=True):
     """The messages in one app's book, compared with those acknowledged.
 
     `lost`: acknowledged, not in the book. `strange`: in the book, never acknowledged. `doubled`: numbers that are in it
@@ -62,8 +62,7 @@ def read_book(path: Path) -> tuple[list[str], list[int]]:
         database.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """The number of times that the messages' words are found on a disk, and the group's key, which proves that the
     search works."""
 
@@ -78,8 +77,7 @@ def search(directories: Iterable[Path], words: bytes, key: bytes) -> Disk:
     return Disk(sum(map(len, found)), sum(one.count(words) for one in found), sum(one.count(key) for one in found))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """One `router why` command at the end of the demo, and what it printed."""
 
     about: str
@@ -87,8 +85,7 @@ class Asked:
     text: str
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """All counts of the demo.
 
     `alone`: acknowledged by A while the core was dead. `waited`: queued at the core for B when the core came back.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from router.cli.output import facts, say
 from router.demo.counts import Heard
@@ -11,8 +12,7 @@ from router.demo.narrator import Telling
 from router.demo.processes import Stage
 
 
-@dataclass(slots=True)
-class Meeting:
+class Meeting(Struct):
     """The counts of one scene. `first_s`: seconds from the first command of the meeting until the first message was
     heard; `facts`: further counts by what they count; `wrong`: what should not have happened; `left_out`: why the scene
     was not played, "" if it was."""

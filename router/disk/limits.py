@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
+class StoreLimits(Struct, frozen=True):
     """Sizes in bytes, times in seconds; 0 in `map_bytes_max` means no limit but the disk's."""
 
     synced: bool = True
@@ -22,8 +21,7 @@ class StoreLimits:
     sweep_rows_max: int = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class LogLimits:
+class LogLimits(Struct, frozen=True):
     """The size and age at which a segment is closed, and the size at which the older half of the pruned footers is
     folded into one."""
 

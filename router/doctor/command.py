@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
 import trio
+from msgspec.structs import asdict
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, innermost

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
+
+from msgspec import Struct, field
 
 from router.core.wire.address import TransportAddress
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one check. `ok`: whether all is well; None if it was not checked, or cannot be told from here."""
 
     check: str
@@ -20,8 +20,7 @@ class Finding:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """The disk of the home. `fault`: why nothing can be written there; `syncs_s`: how long each sync took; `timed_out`:
     the disk did not answer in time; `filesystem`: its kind, "" if that is unknown."""
 
@@ -36,16 +35,14 @@ class Disk:
     newest_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
+class Descriptors(Struct, frozen=True):
     """File descriptors: the most that the node may open, and how many it has open; None: no node runs."""
 
     most: int
     open: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dial:
+class Dial(Struct, frozen=True):
     """The result of dialling a URL: the key that answered in hex, or why none did; `took_s`: until TLS stood."""
 
     url: str
@@ -54,8 +51,7 @@ class Dial:
     took_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Advertised:
+class Advertised(Struct, frozen=True):
     """An address at which others are to reach this node, what its name resolves to, and whether it answered here."""
 
     address: TransportAddress
@@ -64,8 +60,7 @@ class Advertised:
     dial: Dial | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(Struct, frozen=True):
     """A network interface that carries multicast. `came_back`: whether a datagram to the LAN's group, sent there, was
     received on this machine; `why`: why it was not."""
 
@@ -74,8 +69,7 @@ class Interface:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lan:
+class Lan(Struct, frozen=True):
     """The LAN as this machine sees it. `tunnel`: the interface without multicast that has the default route, if one
     has; `rows`: what the discovery service says of each network, None where it was not asked; `why`: why not;
     `problem`: what it says is wrong."""
@@ -87,8 +81,7 @@ class Lan:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DialledBack:
+class DialledBack(Struct, frozen=True):
     """A neighbour's answer to DIAL_ME: the URL that it dialled, and why it did not find this node there ("" if it
     did)."""
 
@@ -97,8 +90,7 @@ class DialledBack:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """The running node's own view of itself, in the form of `router status` and `router peers`."""
 
     status: Mapping[str, Any]

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from router.core.log import events as ev
 from router.core.routing.directory import PUBSUB, WHY, Standing
@@ -81,8 +82,7 @@ class CycleLog(Log, Protocol):
     def committed(self, logged: ev.Logged, now: Now) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Struct, frozen=True):
     """Have the signatures of a read checked, and give the job to `Cycle.verified`."""
 
     job: Job
@@ -92,8 +92,7 @@ Heard = LinkEvent | ClearQueue | Reconfigured | ServiceNews | ClockConfirmed | F
 Deed = Verify | Outside | Tidy | Find | Remind
 
 
-@dataclass(frozen=True, slots=True)
-class CycleLimits:
+class CycleLimits(Struct, frozen=True):
     """Limits of a transaction, in messages and bytes, and the time to settle when the node stops."""
 
     messages_max: int = DEFAULTS.store.commit_messages_max

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 import trio
+from msgspec import Struct, field
 
 from router.core.routing.effects import InvitationAnswered, TermsHeard
 from router.core.routing.redeeming import Offer, Redeeming
@@ -36,8 +36,7 @@ UNHEARD = (
 Kept = TypeVar("Kept")
 
 
-@dataclass(slots=True)
-class Guest:
+class Guest(Struct):
     """Owns the files of invitations while the node runs; `name` is its name for itself at its inviters."""
 
     home: Home

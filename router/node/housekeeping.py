@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from router.cli.output import size_text
 from router.core.routing.directory import Standing
@@ -69,15 +70,13 @@ class Log(Protocol):
     def is_due(self, now: Now) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Tidy:
+class Tidy(Struct, frozen=True):
     """Seal or prune the event log."""
 
     now: Now
 
 
-@dataclass(frozen=True, slots=True)
-class HousekeepingLimits:
+class HousekeepingLimits(Struct, frozen=True):
     """The free disk space below which messages are refused, the time after which a link to a peer closes without
     messages, and the interval of pings on a quiet link."""
 

@@ -3,8 +3,9 @@ measurement."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from router.core.routing.intake import Arrived
 from router.core.wire.crypto import PublicKey
@@ -20,8 +21,7 @@ class Clock(Protocol):
     def mono_ns(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A neighbour has proven its key."""
 
     link_writer: LinkWriter
@@ -31,24 +31,21 @@ class Opened:
     hello: Hello
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """The link has ended; `text` says why."""
 
     link: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """The neighbour has settled the first `n` messages that were sent to it."""
 
     link: int
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedOne:
+class RefusedOne(Struct, frozen=True):
     """The neighbour has refused the `k`-th message that was sent to it."""
 
     link: int
@@ -57,8 +54,7 @@ class RefusedOne:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A pong came: its round trip, the offset of the neighbour's clock from ours, and the head of its log."""
 
     link: int
@@ -67,8 +63,7 @@ class Measured:
     head: LogHead | None
 
 
-@dataclass(frozen=True, slots=True)
-class MissedSome:
+class MissedSome(Struct, frozen=True):
     """The neighbour has refused or dropped messages that were for this node."""
 
     link: int

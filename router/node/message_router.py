@@ -7,10 +7,10 @@ commit runs, the next batch forms by itself. The actor waits for the commit only
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
+from msgspec import Struct
 
 from router.actors.actor import TrioActor
 from router.core.routing.directory import Neighbour
@@ -66,8 +66,7 @@ class File(Protocol):
     async def write(self, deed: WriteGuests) -> FileWritten: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """Say goodbye on all links, take further settlings and commit everything; `done` is set then."""
 
     done: trio.Event

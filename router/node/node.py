@@ -11,13 +11,13 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
 
 import trio
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
@@ -101,8 +101,7 @@ class SystemClock:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # it runs on while a laptop sleeps: waking is no jump
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """The facts that `router serve` prints when the node listens."""
 
     address: PublicKey

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from router.core.routing.directory import Neighbour
 from router.core.routing.redeeming import Offer
 
 
-@dataclass(frozen=True, slots=True)
-class ClearQueue:
+class ClearQueue(Struct, frozen=True):
     """Drop a recipient's queue."""
 
     recipient: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfigured:
+class Reconfigured(Struct, frozen=True):
     """Replace the neighbours by those of the configuration, and the invitations to redeem and their inviters by those
     of the home; all were read again."""
 
@@ -25,8 +23,7 @@ class Reconfigured:
     inviters: frozenset[bytes] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceNews:
+class ServiceNews(Struct, frozen=True):
     """Tell a service of this node the result of its request."""
 
     service: bytes
@@ -34,6 +31,5 @@ class ServiceNews:
     argument: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClockConfirmed:
+class ClockConfirmed(Struct, frozen=True):
     """Trust this machine's clock, which the operator says is right."""

@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import trio
+from msgspec import Struct, field
 
 from router.actors.process import program
 from router.core.routing.directory import ServiceFacts
@@ -43,8 +43,7 @@ class Remark(NamedTuple):
     last_lines: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Resident:
+class Resident(Struct):
     """One instance of a service: why it failed last, how often it was started, and its last warning."""
 
     instance: Instance

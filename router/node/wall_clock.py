@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
@@ -69,8 +70,7 @@ class Vote(NamedTuple):
 LIMITS = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class ClockLimits:
+class ClockLimits(Struct, frozen=True):
     """Limits in seconds: the least step; how far a start may be ahead of the last known time; the largest difference of
     two clocks that agree."""
 

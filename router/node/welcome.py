@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from router.core.link.session import Offer, Welcome
 from router.core.routing.directory import Directory, Standing

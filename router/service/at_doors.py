@@ -5,8 +5,6 @@ Those that come by the thousand are Structs: one is made in a tenth of the time 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec import Struct
 
 # -- heard ----------------------------------------------------------------------------------------------------------
@@ -23,8 +21,7 @@ class Came(Struct, frozen=True):
     to_group: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, "" at a
     Unix socket; `tag`: that of the `Connect` that opened it."""
 
@@ -34,8 +31,7 @@ class Opened:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unconnected:
+class Unconnected(Struct, frozen=True):
     """The `Connect` with this tag has failed."""
 
     door: str
@@ -54,8 +50,7 @@ class Write(Struct, frozen=True):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Hand:
+class Hand(Struct, frozen=True):
     """Hand a stream of a door over to the router as a link. `first`: bytes of it that came already."""
 
     door: str
@@ -63,8 +58,7 @@ class Hand:
     first: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(Struct, frozen=True):
     """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open.
 
     `Opened` with this tag follows, or `Unconnected`."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason
 
@@ -19,8 +21,7 @@ connected; or too many requests are open."""
 # -- heard ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """The fate of the message with this tag at the next hop. `to`: that router, or a local recipient.
 
     `reason` is None if it has taken custody ("acked", "delivered" to an app of this node, or "unconfirmed" with ttl 0);
@@ -34,8 +35,7 @@ class Passed:
     reason: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PulledFrom:
+class PulledFrom(Struct, frozen=True):
     """The result of a `PullFrom`. After "asked" the message comes like any other, or does not come."""
 
     router: PublicKey
@@ -58,8 +58,7 @@ class Published:
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """Send a multicast on as it was received, to the next router `via`. With a tag, `Passed` reports its fate there, or
     `Sent` that the own router refused it."""
 
@@ -68,8 +67,7 @@ class Forward:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PullFrom:
+class PullFrom(Struct, frozen=True):
     """Have the own router ask a connected one for a message by its id, unless it knows the message; `PulledFrom`
     follows.
 
@@ -86,8 +84,7 @@ class PullFrom:
     is_history: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm:
+class Confirm(Struct, frozen=True):
     """Acknowledge a `Wanted`, as the pub/sub service does; until then it is repeated every few seconds."""
 
     group: PublicKey
@@ -95,8 +92,7 @@ class Confirm:
     success: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class IdsOnly:
+class IdsOnly(Struct, frozen=True):
     """Get `Published` instead of the messages that apps of this node publish in a joined group, or, unless `on`, the
     messages again; a `Join` of the group ends it.
 

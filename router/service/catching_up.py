@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from router.core.wire.crypto import PublicKey
 
 # -- heard ----------------------------------------------------------------------------------------------------------
@@ -31,8 +33,7 @@ class HeldIds:
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Struct, frozen=True):
     """Another router has refused or dropped messages of a group for this one; only `pubsub` gets this event."""
 
     router: PublicKey
@@ -40,8 +41,7 @@ class Dropped:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class SaidCaughtUp:
+class SaidCaughtUp(Struct, frozen=True):
     """An app was told the `CaughtUp` of a group with this Unix second."""
 
     group: PublicKey
@@ -52,16 +52,14 @@ class SaidCaughtUp:
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ListHeld:
+class ListHeld(Struct, frozen=True):
     """Ask for the messages of a group that the own router holds and that arrived after the arrival number `after`."""
 
     group: PublicKey
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CaughtUp:
+class CaughtUp(Struct, frozen=True):
     """Tell the group's subscribers on this node that the messages they missed have been fetched, as far as anybody has
     them.
 

@@ -83,8 +83,7 @@ class Chance(Protocol):
         """Return `k` different members in random order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept, as of
     the last commit; `chance` is the randomness that rules may use."""
 
@@ -98,8 +97,7 @@ class Setup:
 # -- what rules hear ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The service is connected to its router: the first event of each life."""
 
     router: PublicKey
@@ -123,8 +121,7 @@ class Message:
     redelivered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """An operator's question; `Answer` with the same number answers it, at once or later."""
 
     number: int
@@ -132,8 +129,7 @@ class Asked:
     argument: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """The message with this tag is in the router's custody, or was refused; for a `Forward` only a refusal is
     reported."""
 
@@ -143,8 +139,7 @@ class Sent:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pulled:
+class Pulled(Struct, frozen=True):
     """The answer to `Pull`; `wire` is None if the router does not have the message."""
 
     group: PublicKey
@@ -152,8 +147,7 @@ class Pulled:
     wire: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
+class Computed(Struct, frozen=True):
     """The job with this tag is done, or failed with `error`."""
 
     tag: str
@@ -161,8 +155,7 @@ class Computed:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
+class Signed(Struct, frozen=True):
     """The answer to the `Advertise` with this tag: the signed message `[1, PEER_ADVERTISEMENT]`, or why there is
     none."""
 
@@ -171,8 +164,7 @@ class Signed:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """The time of the last `Wake` has come."""
 
 
@@ -193,8 +185,7 @@ class Keep(Struct, frozen=True):
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """Write an event of `events.py` to the node's log; `message` is the id it is about, by which `why` finds it.
 
     One about several, at most 64, names their ids in `messages`, and what differs between them in `each`: by name the
@@ -203,13 +194,12 @@ class Note:
     event: str
     message: MessageId | None = None
     reason: Reason | None = None
-    fields: Mapping[str, str | int | bool] = field(default_factory=dict)
+    fields: Mapping[str, str | int | bool] = {}
     messages: Sequence[MessageId] = ()
-    each: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
+    each: Mapping[str, Sequence[str | int]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `Passed`.
 
     One that is not `kept` needs no room in the state, and is lost if the service ends before its router has it."""
@@ -222,8 +212,7 @@ class Send:
     kept: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """Publish to a group, given by its name in the home or its key; "": the group of this service's own key."""
 
     body: bytes
@@ -232,8 +221,7 @@ class Publish:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """Join a group, given by name or key; "": the group of this service's own key. `local`: only messages published on
     this node."""
 
@@ -241,39 +229,34 @@ class Join:
     local: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Struct, frozen=True):
     """Leave a group."""
 
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(Struct, frozen=True):
     """Ask the own router for a message of a group by its id; `Pulled` answers."""
 
     group: PublicKey
     id: MessageId
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Answer an operator's question with a JSON value of at most 64,512 bytes; beyond that the answer is an error."""
 
     number: int
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """Refuse the message of the present event. With a *later* reason it comes again after a while."""
 
     reason: Reason
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Learn:
+class Learn(Struct, frozen=True):
     """Make a neighbour known to the router until that Unix second; a time that has passed ends this.
 
     `how`: "lan" if it was met there; "hint" if only a hint names its addresses, which may be a victim's and are dialled
@@ -286,8 +269,7 @@ class Learn:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """Give a key rights (join, store, relay, why) until that Unix second; no rights take them back.
 
     `uses`: how often the key may sign on with them; 0: without a limit.
@@ -299,8 +281,7 @@ class Grant:
     uses: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Agree:
+class Agree(Struct, frozen=True):
     """Let a router bring messages of these groups and ask for them, until that Unix second or for two hours.
 
     This replaces what the service agreed on with that router before; no groups end it. It is forgotten when the node
@@ -313,8 +294,7 @@ class Agree:
     lan: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Advertise:
+class Advertise(Struct, frozen=True):
     """Have the router sign an advertisement of itself, which `Signed` with the same tag brings.
 
     Only the service called `discovery` may. The advertisement names the public services of this node and these groups,
@@ -328,8 +308,7 @@ class Advertise:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(Struct, frozen=True):
     """Call `module:function` with these bytes in another process; `Computed` brings the bytes it returns."""
 
     function: str
@@ -337,8 +316,7 @@ class Compute:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """Ask for a `Tick` at that Unix second; a later `Wake` replaces an earlier one."""
 
     at_s: float

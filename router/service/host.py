@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
 from types import TracebackType
@@ -26,6 +25,7 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec import Struct, field
 
 from router.actors.actor import TrioActor, as_failure
 from router.client.errors import ClientError, NodeUnavailable, Refused
@@ -55,8 +55,7 @@ FORGET_S = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as
     written. `guests`: the URL at which the node takes streams that services hand over. `events`: those declared in its
     folder. `leave_free_bytes`: the disk space that its state leaves free. `is_inside`: whether it runs in the node's

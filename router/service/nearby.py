@@ -6,8 +6,9 @@ by index, so that one that fails or goes disturbs no other. See `router.service.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
@@ -16,8 +17,7 @@ EVERYBODY = "*"
 """The host of the peer that stands for all who listen at a multicast door, as in `*%3`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(Struct, frozen=True):
     """An interface of this machine: its index and name, flags such as `up` and `multicast`, and its addresses.
 
     `gateway_place`: the place of the default gateway reached by it, "" if there is none; `gateway`: that gateway's
@@ -34,8 +34,7 @@ class Interface:
 # -- heard ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Interfaces:
+class Interfaces(Struct, frozen=True):
     """All present interfaces; this comes when a multicast door opens, and whenever an interface comes, goes or
     changes."""
 
@@ -43,16 +42,14 @@ class Interfaces:
     interfaces: tuple[Interface, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(Struct, frozen=True):
     """The answer to `Listen`: where the router listens now, "" if nowhere; `problem` says why not."""
 
     url: str
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unreached:
+class Unreached(Struct, frozen=True):
     """Connecting to a neighbour that a service made known has failed. `let_in`: the cause was not its refusal."""
 
     key: PublicKey
@@ -60,8 +57,7 @@ class Unreached:
     let_in: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Struct, frozen=True):
     """A router whose pub/sub service is public is connected, or (`service` is None) is not any more.
 
     The service called `pubsub` gets this for each such router at its start and whenever that changes; also when the
@@ -71,8 +67,7 @@ class Linked:
     service: PublicKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DialledBack:
+class DialledBack(Struct, frozen=True):
     """The result of `DialBack` with this tag: the IP address that was dialled ("": there is none), and why the router
     did not answer there, if it did not."""
 
@@ -85,16 +80,14 @@ class DialledBack:
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Attend:
+class Attend(Struct, frozen=True):
     """Join a door's multicast group at exactly these interfaces, by index. Failures are tried again."""
 
     door: str
     interfaces: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAtEnd:
+class WriteAtEnd(Struct, frozen=True):
     """Write this to a peer of a multicast door when the service ends in good order; a later one replaces it."""
 
     door: str
@@ -102,22 +95,19 @@ class WriteAtEnd:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
+class Listen(Struct, frozen=True):
     """Have the router listen at this URL besides those of its configuration; "" ends that."""
 
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dial:
+class Dial(Struct, frozen=True):
     """Connect to a neighbour now, unless it is connected."""
 
     key: PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class DialBack:
+class DialBack(Struct, frozen=True):
     """Dial a connected router at the address that its link comes from and this port, expect its key, and hang up."""
 
     router: PublicKey

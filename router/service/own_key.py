@@ -4,13 +4,13 @@ message."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LABEL = re.compile(r"upsycle [a-z ]+ [0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Attest:
+class Attest(Struct, frozen=True):
     """Sign `label` and these bytes with the service's own key; `Attested` with the same tag brings the signature.
 
     A label reads like "upsycle interests 1": nothing else that we sign begins like that (R-B7)."""
@@ -26,8 +26,7 @@ class Attest:
         return self.label.encode() + self.data
 
 
-@dataclass(frozen=True, slots=True)
-class Attested:
+class Attested(Struct, frozen=True):
     """The signature that the `Attest` with this tag asked for."""
 
     tag: str

@@ -16,7 +16,6 @@ import importlib.util
 import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
@@ -45,8 +44,7 @@ class NoSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a service that has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """The declarations of a service's module. Either `kind` or `rules` is given."""
 
     spec: str

@@ -11,9 +11,9 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import trio
+from msgspec import Struct, field
 
 from router.client.composer import Lifetime
 from router.client.received import Received
@@ -95,8 +95,7 @@ class Kept(Mapping[bytes, bytes]):
         return [self[key] for key in keys]
 
 
-@dataclass(slots=True)
-class Cycle:
+class Cycle(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out."""
 
     batch: Batch = field(default_factory=Batch)

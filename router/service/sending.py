@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, Refused
@@ -104,8 +104,7 @@ class Sending:
             self._hear(passed)
 
 
-@dataclass(slots=True, eq=False)
-class _OnItsWay:
+class _OnItsWay(Struct, eq=False):
     """Gets the outcome of one message."""
 
     sending: Sending

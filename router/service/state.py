@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from struct import Struct
 from typing import Any
 
 import cbor2
 import lmdb
 import msgspec
+from msgspec import Struct, field
 
 from router.core.wire.errors import RouterError
 from router.disk import private_file
@@ -36,15 +36,14 @@ EVENTS_MAX = 10_000
 SWEEP_MAX = 1_000
 _NAMES = ("kept", "events", "outbox", "heard", "meta")
 _GOES_ON = "and the service goes on where it stopped"
-_NUMBER, _MINUTE = Struct(">Q"), Struct(">I")
+_NUMBER, _MINUTE = struct.Struct(">Q"), struct.Struct(">I")
 
 
 class StateError(RouterError):
     """The state of a service cannot be read or written; the text says why and what to do."""
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """The content of one transaction. `heard`: ids of messages with their expiry minutes; `sent`: numbers of messages
     that are in custody; `noted`: number of the last event that is in the node's log."""
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(Struct, frozen=True):
     """Tell the operator, on the process's standard error and in `router status`: what is wrong, and what to do."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Inform:
+class Inform(Struct, frozen=True):
     """Tell the operator, on the process's standard error alone: what there is, with nothing to be done about it."""
 
     text: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.routing.directory import INVITED
@@ -26,8 +26,7 @@ NAME_MAX = 60
 _OWNER_WRITES = 0o200
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(Struct, frozen=True):
     """A grant to a key: its name, its rights, and the Unix second at which they end (0: never)."""
 
     key: PublicKey

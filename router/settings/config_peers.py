@@ -10,7 +10,6 @@ import re
 import time
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -81,29 +80,25 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 _DEFAULT = {one.name: one.default for one in fields(Peer) if not one.required}
 
 
-@dataclass(frozen=True, slots=True)
-class AddPeer:
+class AddPeer(Struct, frozen=True):
     """Add a block at the end of the file."""
 
     peer: Peer
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatePeer:
+class UpdatePeer(Struct, frozen=True):
     """Set these values in the block of that address; lines that already have them are not touched."""
 
     peer: Peer
 
 
-@dataclass(frozen=True, slots=True)
-class RemovePeer:
+class RemovePeer(Struct, frozen=True):
     """Remove the block of that address, with the comments inside it."""
 
     address: PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPeer:
+class BlockPeer(Struct, frozen=True):
     """Set `blocked = true`, in a new block if the address has none."""
 
     address: PublicKey

@@ -10,7 +10,6 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from pathlib import Path
@@ -56,8 +55,7 @@ class Setting(NamedTuple):
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
+class Door(Struct, frozen=True):
     """The reader and writer of a type that TOML lacks; `read` raises ValueError with a sentence."""
 
     noun: str

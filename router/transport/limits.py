@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from router.core.link.table import LinkLimits
 
 CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeLimits:
+class HandshakeLimits(Struct, frozen=True):
     """Limits of handshakes: how many at once from one address prefix; how many a second from one, and from all (0:
     unlimited); how long each may take or wait, and how long it may take while others of its prefix wait."""
 

@@ -9,9 +9,9 @@ Bytes over the rate are not read, so a flood stays in the sender's buffers and i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 
 BURST_S = 1.0  # a burst may be as large as what the rate allows in this time
 TURNS_PER_S = 512  # turns of those that share a rate: fewer are too coarse to be fair, more cost work
@@ -85,8 +85,7 @@ class SharedPace:
         return some
 
 
-@dataclass(frozen=True, slots=True)
-class PaceLimits:
+class PaceLimits(Struct, frozen=True):
     """Messages a second of one stranger; messages and bytes a second of all strangers together."""
 
     messages_per_s: float

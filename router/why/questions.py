@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from router.core.routing.directory import WHY
 from router.core.routing.effects import Now

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.why.fate import Fate, Trace
 from router.core.why.id_prefix import IdPrefix
@@ -15,8 +16,7 @@ INDEXING_S = 5.0
 MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what parsing lines damaged on disk may raise
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question that came over a link. `neighbour`: the key of the router that asks, None for a local app. `depth`:
     through how many further routers it may be passed on. `typed`: the text the prefix was parsed from. `service`: the
     key of a local service that did not connect by the owner's socket, and may ask only about messages that it handed
@@ -35,8 +35,7 @@ class Question:
         return self.neighbour or self.service
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """One search of a question, the `number`-th. `gone`: the recipients, with the acceptance's sequence number, that at
     the search before were neither queued nor ended; the log was read after that, so only these are conclusive. `held`:
     the store's record of a message whose acceptance the log does not have."""
@@ -46,8 +45,7 @@ class Look:
     gone: frozenset[tuple[int, str]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Find:
+class Find(Struct, frozen=True):
     """A deed: search the log in a thread by `find`, and let the cycle hear the result."""
 
     question: Question
@@ -61,8 +59,7 @@ class Find:
             return Searched(self.question, self.look, None, error)
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
+class Searched(Struct, frozen=True):
     """The result of a search; `error`: why the log could not be searched."""
 
     question: Question
@@ -71,23 +68,20 @@ class Searched:
     error: Exception | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """Search for this question after `commits` more commits, when all decisions made so far are in the log."""
 
     question: Question
     commits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(Struct, frozen=True):
     """The wait for other routers' answers is over."""
 
     round: Round
 
 
-@dataclass(frozen=True, slots=True)
-class Remind:
+class Remind(Struct, frozen=True):
     """A deed: let the cycle hear `news` after `seconds`."""
 
     news: Over

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from router.core.log.events import ID_BYTES, reason_word
 from router.core.log.line import VERSION, Line

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from secrets import randbelow, token_bytes
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, note, span_text
@@ -35,8 +35,7 @@ SAID_S = 1.0
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What a user asks for. `relay_s`: None for a message that stays local; `expires_s`: None: never."""
 
     data: bytes
@@ -46,8 +45,7 @@ class Wish:
     processes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Solved:
+class Solved(Struct, frozen=True):
     """A message whose work is done, and the secret that rescinds it; b"" if it cannot be rescinded."""
 
     message: CapdMessage

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
+from msgspec.structs import asdict
 
 from router.cli.command import Command, json_option
 from router.cli.output import columns, hint, say, say_json

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import trio
+from msgspec.structs import replace
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure

@@ -8,9 +8,9 @@ with the most live messages, or the certificates that end first, are named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -25,8 +25,7 @@ ENDING_PERIODS = 4
 PREFIX = "dmq_node_"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What is asked of the node for one page: the answer to `status`, and its holdings."""
 
     status: dict[str, Any]

@@ -7,11 +7,11 @@ import os
 import subprocess
 import tempfile
 import time
-from dataclasses import astuple
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from .core.chain_time import GENESIS_BYTES_MAX, BadGenesis, read_genesis
 from .core.stake import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict, replace
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure

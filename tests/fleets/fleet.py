@@ -6,9 +6,9 @@ Everything follows from the world's seed. All decisions and log lines are made b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
 from world.app import App, Habits
 from world.node import Node, Settings
 from world.world import Cable, World

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from struct import Struct
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from rigs.nexa_node import Change, NexaNode
 from services.capd.core.nexa import commands as n

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rigs.patience import HANG_S
 
 from router.demo.counts import Counts, Disk, Heard, compare, search

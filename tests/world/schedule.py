@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from router.core.routing.limits import Limits
 from router.core.wire.crypto import SigningKey
 from world.app import App, Habits
@@ -38,8 +40,8 @@ def _cast(world: World) -> tuple[list[App], list[Cable]]:
     random = world.time.random
     limits = Limits()
     if world.time.chance(0.3):
-        queues = replace(limits.queues, recipient_messages_max=20, node_messages_max=80, share_percent=50)
-        limits = replace(limits, queues=queues)
+        queues = structs.replace(limits.queues, recipient_messages_max=20, node_messages_max=80, share_percent=50)
+        limits = structs.replace(limits, queues=queues)
     settings = Settings(
         limits=limits, window_messages=random.choice((2, 16)), window_bytes=random.choice((1000, 9000)),
         in_flight_bytes=random.choice((2000, 1 << 20)),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rigs.plain_store import Disk
 
 from router.core.routing.limits import Limits
@@ -108,8 +109,8 @@ def test_anything_goes(seed: int) -> None:
         random = world.time.random
         limits = Limits()
         if seed % 2:
-            queues = replace(limits.queues, recipient_messages_max=60, node_messages_max=300, share_percent=50)
-            limits = replace(limits, queues=queues)
+            queues = structs.replace(limits.queues, recipient_messages_max=60, node_messages_max=300, share_percent=50)
+            limits = structs.replace(limits, queues=queues)
         window = random.choice((4, 16)), random.choice((1000, 9000))
         settings = Settings(limits=limits, window_messages=window[0], window_bytes=window[1])
         cores = [world.node(f"core{n}", settings) for n in range(random.choice((1, 2)))]
@@ -183,7 +184,7 @@ def test_on_the_store_of_the_real_router(seed: int, tmp_path: Path) -> None:
 
     def open_store(disk: Disk, limits: StoreLimits, boot: bytes) -> Store:
         path = tmp_path / str(paths.setdefault(id(disk), len(paths)))
-        return Store(path, replace(limits, synced=False, map_bytes_initial=1 << 20), boot)
+        return Store(path, structs.replace(limits, synced=False, map_bytes_initial=1 << 20), boot)
 
     paths: dict[int, int] = {}
     with World(seed, open_store) as world:

@@ -3,9 +3,8 @@ retries."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from router.core.routing.limits import DeliveryLimits, Limits, QueueLimits
 from router.core.wire.reasons import Reason

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, digest
@@ -36,8 +37,7 @@ class Read(NamedTuple):
     link: int
 
 
-@dataclass(slots=True, eq=False)
-class Arrival:
+class Arrival(Struct, eq=False):
     """One message that a loop may ask for; the `k`-th of connection number `link`."""
 
     link: int

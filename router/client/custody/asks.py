@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.crypto import MessageId, PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class AskLimits:
+class AskLimits(Struct, frozen=True):
     """`open_max`: most open questions; one counts as unanswered after `answer_s` (R-C18). `wanted_max`: most messages
     that are asked for; others are only waited for. `pause_s_max`: the longest pause between two questions about one
     message, which begins at `answer_s` and doubles."""

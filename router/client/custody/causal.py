@@ -12,17 +12,17 @@ import math
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class OrderLimits:
+class OrderLimits(Struct, frozen=True):
     """Limits of causal order in one group; `given_max` and `senders_max` hold for all groups together.
 
     `waiting_max`: number of waiting messages at which the oldest is given, half of a window, so that a node may catch
@@ -67,8 +67,7 @@ class Given:
             self.ids.popitem(last=False)
 
 
-@dataclass(slots=True, eq=False)
-class Waiting(Generic[T]):
+class Waiting(Struct, Generic[T], eq=False):
     """A waiting message: `number` in the order of arrival; `due_s`: when it is given at the latest; `waits_for`: the
     causes that have not come (a dict, for its order); `missing`: all causes that had not come at first, except those
     that came since."""

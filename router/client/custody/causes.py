@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId
 
@@ -19,8 +20,7 @@ Until = tuple[MessageId, int]
 """A message and the minute of its expiry."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadLimits:
+class HeadLimits(Struct, frozen=True):
     """`heads_max`: most heads of a group; the newest are kept. `named_max`: ids remembered as named by others, so that
     a cause that comes after its effect is no head."""
 
@@ -48,8 +48,7 @@ class RecentIds:
         return tuple(dict.fromkeys(id for id, until_min in self._newest if until_min > now_min))
 
 
-@dataclass(slots=True)
-class _Own:
+class _Own(Struct):
     """A published message that is not in custody yet: the heads that it replaced, and those published after it."""
 
     until_min: int

@@ -8,8 +8,9 @@ settles them (link layer, "Custody").
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from router.client.errors import ClientError
 from router.core.link.custody import Outgoing
@@ -44,8 +45,7 @@ class Silent:
         """Do nothing: the connection is gone, and a caller that waits for an answer gives up."""
 
 
-@dataclass(slots=True, eq=False)
-class Submission:
+class Submission(Struct, eq=False):
     """A frame that was handed in. `again`: send it again after a lost connection; `was_sent`: on some connection."""
 
     frame: bytes

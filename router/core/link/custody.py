@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
+
+from msgspec import Struct
 
 from router.core.wire.reasons import Reason
 
@@ -23,8 +24,7 @@ CONTROL_SLACK_BYTES = 64 * 1024
 ADDED_BYTES_MAX = 40
 
 
-@dataclass(slots=True)
-class Outgoing:
+class Outgoing(Struct):
     """The messages that we sent and that the peer has not settled."""
 
     window_messages: int
@@ -94,8 +94,7 @@ class Outgoing:
             raise RemoteProtocolError(Reason.MALFORMED, f"refused {k}, which is not in flight")
 
 
-@dataclass(slots=True)
-class Incoming:
+class Incoming(Struct):
     """The messages that the peer sent and that we have not settled."""
 
     window_messages: int

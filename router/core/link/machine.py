@@ -8,10 +8,12 @@ its present state, so that each limit is written in the table and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
 from typing import Any, TypedDict
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from router.core.wire.reasons import Reason
 
@@ -42,14 +44,13 @@ class Agency(Enum):
     NOBODY = "nobody"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One state: who may speak, which messages are allowed and where each leads, and the limits in time and bytes.
 
     `timeout_s` bounds the time in the state, `bytes_max` the length of each message in it."""
 
     agency: Agency
-    on: Mapping[type, Enum] = field(default_factory=dict)
+    on: Mapping[Any, Enum] = field(default_factory=dict)
     timeout_s: float = inf
     bytes_max: float = inf
 

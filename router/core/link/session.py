@@ -7,8 +7,9 @@ handshake, counts messages and limits rates. The bytes to send are collected for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire import link_items
 from router.core.wire.codec import FRAME_BYTES_MAX, Malformed, TooLarge, frame, frame_bounds, split_frames
@@ -76,8 +77,7 @@ class Ended(NamedTuple):
 Event = Up | Messages | SettledUpTo | RefusedAt | Heard | Ended
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """The contents of our own hello, except the key."""
 
     role: str

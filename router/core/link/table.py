@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+
+from msgspec import Struct
 
 from router.core.wire import link_items
 from router.core.wire.codec import FRAME_BYTES_MAX
@@ -54,8 +55,7 @@ PROVEN = _table(St.OPEN)  # the transport has proven the peer's key (TLS)
 PROVING = _table(St.PROOF)  # the link proves it (Unix socket, WebSocket, memory)
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLimits:
+class LinkLimits(Struct, frozen=True):
     """The limits of a link that a configuration may override.
 
     `hello_s` bounds hello and proof each, `goodbye_s` settling after a goodbye, `frame_s` the wait for the rest of a

@@ -7,7 +7,8 @@ order matters. A reason that concerns the whole node (`OF_THE_NODE`) holds back 
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.wire.reasons import Reason
 
@@ -17,8 +18,7 @@ Stream = tuple[bytes, bytes | None]
 """A signer, and for unicasts the destination."""
 
 
-@dataclass(slots=True)
-class Hold:
+class Hold(Struct):
     """A stream held back from the arrival number `first` on until `retry_at` (monotonic seconds; 0: it is being
     retried)."""
 

@@ -8,9 +8,10 @@ Invitations are here as well: their grants are in force by the book until the co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import cbor2
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .advertisements import SAMPLED, Advertisements, Entry
 from .directory import CONFIG, HINT, INVITED, Neighbour
@@ -24,8 +25,7 @@ ENTRIES_MAX = 4096
 """The most grants of one service; a further one is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(Struct, frozen=True):
     """A neighbour that the service `by` has learned, valid until the Unix second `until_s`. `how`: that service's word
     for the way it was learned."""
 
@@ -37,8 +37,7 @@ class Learned:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """Rights that the service `by` has granted to a key. `left`: how many more times the key may sign on with them;
     None: no limit."""
 

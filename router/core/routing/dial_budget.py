@@ -10,8 +10,9 @@ address belongs to that router.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from router.core.service.refusals import Refusals
 from router.core.wire.address import IpAddress, network_text, public_prefix
@@ -30,8 +31,7 @@ class Found(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class DialLimits:
+class DialLimits(Struct, frozen=True):
     """The numbers of D22. `absent_s_min`, `absent_s_max`: how long an address rests where nobody answers. `places_max`:
     addresses that are remembered; while all of them count, no further one is dialled."""
 
@@ -46,8 +46,7 @@ class DialLimits:
     places_max: int = 10_000
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     """The dials of one address within the window, and until when it rests."""
 
     dials: deque[tuple[float, bytes]] = field(default_factory=deque)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
+
+from msgspec import Struct, field
 
 from router.core.wire.address import Reach, TransportAddress, reach_of
 
@@ -37,8 +38,7 @@ UNKNOWN = frozenset((Standing.MET, Standing.STRANGER))
 """The standings of keys that reach public services only, may ask nothing, and are charged to the share of strangers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     """The entry of one key, by the configuration or by services of this node."""
 
     key: bytes
@@ -58,16 +58,14 @@ class Neighbour:
     """The key of the service that made it a neighbour, which is told if connecting fails; empty: none did."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceFacts:
+class ServiceFacts(Struct, frozen=True):
     """A service that the configuration names, and the events it may write to the log."""
 
     name: str
     events: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class Directory:
+class Directory(Struct):
     """All keys that this node knows by configuration or through its services, and the local ones it has recorded.
 
     `configured` are the neighbours of the configuration alone, `neighbours` all of them; `addresses`: where others

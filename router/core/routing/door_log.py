@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.log import events as ev
 from router.core.service.refusals import Refusals
@@ -83,8 +84,7 @@ class Which(NamedTuple):
         return self.standing, None if self.standing in UNKNOWN else self.neighbour
 
 
-@dataclass(slots=True)
-class Sum:
+class Sum(Struct):
     """A sum of messages turned away. `link`: the number of the link that brought them all, 0 if there were several."""
 
     since: Now

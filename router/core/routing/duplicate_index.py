@@ -9,7 +9,8 @@ lifetime refuses for good.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason
@@ -22,8 +23,7 @@ APPS = b""  # the holder for this node's own apps
 STRANGERS_HOLDER = STRANGERS[:HOLDER_BYTES]
 
 
-@dataclass(slots=True)
-class Index:
+class Index(Struct):
     """Counts of the ids on disk: `entries` in all, `shares` by holder except the apps, which have the rest.
 
     A live id is never forgotten.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.link.session import Messages
 from router.core.wire.codec import Malformed, content_at, frame
@@ -46,8 +47,7 @@ class Row(NamedTuple):
 Refusal = tuple[int, Reason, str]
 
 
-@dataclass(slots=True)
-class Arrived:
+class Arrived(Struct):
     """The messages of one read of one link: `last_k` is the number of the last, `size` the bytes of all.
 
     `stripped`: new frames for carried messages whose VIA was removed; `join` appends them to the data.

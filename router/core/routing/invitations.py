@@ -15,9 +15,10 @@ different times, is in force from here until its end (`LEFT`), or until that blo
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 
 import cbor2
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from router.core.wire.crypto import PublicKey, digest
 from router.core.wire.reasons import INVITE_EXPIRED, INVITE_REVOKED, INVITE_UNKNOWN, INVITE_USED_UP, Reason
@@ -35,8 +36,7 @@ OWED, BEGUN, WRITTEN, LEFT = range(4)
 Row = tuple[bytes, bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(Struct, frozen=True):
     """A key that an invitation let in. `state`: whether the file has its grant; `begun`: digest of the file before the
     change."""
 
@@ -45,8 +45,7 @@ class Guest:
     begun: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Invitation:
+class Invitation(Struct, frozen=True):
     """An invitation by the digest of its secret. `until_s`: end of the invitation; `grant_until_s`: end of the grants
     that it gives, 0: none."""
 
@@ -73,8 +72,7 @@ class Invitation:
         return INVITE_USED_UP if self.left <= 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Redeemed:
+class Redeemed(Struct, frozen=True):
     """The answer to a secret: the reason why it is not valid, or the invitation and the rows for the store."""
 
     refused: Reason | None

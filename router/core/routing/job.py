@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 from heapq import merge
+
+from msgspec import Struct, field
 
 from .intake import Arrived, Refusal, Row
 from .links import Link
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Struct):
     """One read on its way through verification.
 
     `fresh` need their signature checked; `copies` are copies of messages in flight; `known` were accepted before.
@@ -61,8 +61,7 @@ class Job:
                 self.refusals.append(refusal)
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """All jobs of one link in this cycle, with their verdicts; `forged` counts false signatures."""
 
     link: Link

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 DAY_S = 86_400
 MIB, GIB = 1 << 20, 1 << 30
@@ -13,8 +13,7 @@ REFUSED_PERCENT = 25
 REFUSED_STRANGERS_PERCENT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptanceLimits:
+class AcceptanceLimits(Struct, frozen=True):
     """Limits of acceptance: the greatest ttl in seconds, and a source's rate in messages a second (0: no limit).
 
     `copy_s_max`: seconds that a copy sent on by a local service waits for a router known by meetings (R-C29)."""
@@ -25,8 +24,7 @@ class AcceptanceLimits:
     sources_metered_max: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionLimits:
+class AdmissionLimits(Struct, frozen=True):
     """Limits of links: messages a second of a neighbour, a stranger, all strangers (0: no limit), false signatures.
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
@@ -53,8 +51,7 @@ class AdmissionLimits:
     pulls_routers_per_s: float = 2000.0
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryLimits:
+class DeliveryLimits(Struct, frozen=True):
     """Limits of the back-off after a refusal that says *later*.
 
     At most `streams_held_max` streams of one queue back off separately; beyond that the whole queue backs off."""
@@ -65,8 +62,7 @@ class DeliveryLimits:
     in_flight_recheck_s: int = 30
 
 
-@dataclass(frozen=True, slots=True)
-class DoorLimits:
+class DoorLimits(Struct, frozen=True):
     """Budgets of the door log, in bytes of log in any `keep_s` seconds, for apps, known neighbours and strangers.
 
     Each pays for messages turned away and for joins and leaves, and the latter two for their links. `ids_max`: ids
@@ -85,8 +81,7 @@ class DoorLimits:
         return cls(ids_max, half, half, keep_bytes * strangers_percent // 100, keep_s)
 
 
-@dataclass(frozen=True, slots=True)
-class IndexLimits:
+class IndexLimits(Struct, frozen=True):
     """Limits of the duplicate index: ids, the longest life of a message in seconds, and shares of the ids in percent.
 
     `neighbour_percent` is the share of one client or peer in what strangers and apps leave, while no other client or
@@ -102,16 +97,14 @@ class IndexLimits:
     neighbour_percent: int = 50
 
 
-@dataclass(frozen=True, slots=True)
-class MembershipLimits:
+class MembershipLimits(Struct, frozen=True):
     """Most groups of one subscriber, and of all together; a JOIN of a further one fails."""
 
     groups_per_client_max: int = 1000
     groups_max: int = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeLimits:
+class OutcomeLimits(Struct, frozen=True):
     """Limits of outcomes: parcels followed for their publishers, and recipients remembered as having missed something.
 
     `named`: local publishers get the recipients' keys, else only counts. `missed_kinds_max`: pairs of group and reason
@@ -123,8 +116,7 @@ class OutcomeLimits:
     missed_kinds_max: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class PullLimits:
+class PullLimits(Struct, frozen=True):
     """Limits of the PULLs of this router, for each service or app that names missing messages: in a second, and open at
     a time.
 
@@ -136,8 +128,7 @@ class PullLimits:
     open_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
+class QueueLimits(Struct, frozen=True):
     """Limits of queues, in messages and bytes.
 
     One group, source or neighbour holds at most `share_percent` of a recipient's queue, except that a larger single
@@ -168,8 +159,7 @@ class QueueLimits:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RouteLimits:
+class RouteLimits(Struct, frozen=True):
     """Limits of learned routes, in all and through one neighbour.
 
     `neighbour_percent` is the share of one neighbour while no other has any (`duplicate_index.fair_room`). A route
@@ -181,8 +171,7 @@ class RouteLimits:
     hold_s: int = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """All limits, grouped by the part that enforces them, and those of the router itself."""
 
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)

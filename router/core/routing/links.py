@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
+
 from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
 from router.core.wire.codec import FRAME_BYTES_MAX
@@ -18,8 +20,7 @@ from .duplicate_index import APPS, HOLDER_BYTES
 from .parcel import Parcel
 
 
-@dataclass(slots=True)
-class Flight:
+class Flight(Struct):
     """Messages start..stop-1 of a parcel in flight on a link, the last with number `n`; parcel None: one of our own."""
 
     n: int

@@ -7,8 +7,9 @@ freed when its delivery ends, so an accepted message is never refused later for 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from operator import itemgetter
+
+from msgspec import Struct, field
 
 from router.core.wire.reasons import Reason
 
@@ -19,8 +20,7 @@ from .limits import QueueLimits
 from .repeats import Repeats
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Messages and bytes held now, and their limits."""
 
     messages_max: int
@@ -36,8 +36,7 @@ class Tally:
         return self.messages_max - self.messages, self.bytes_max - self.bytes
 
 
-@dataclass(slots=True)
-class Queue:
+class Queue(Struct):
     """One recipient's queue.
 
     `position`: the first arrival not yet handed to the present link; `behind`: some messages owed have not been handed

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.link_items import Missed
 
@@ -41,8 +42,7 @@ class Belief(NamedTuple):
     state: str
 
 
-@dataclass(slots=True)
-class Recovered:
+class Recovered(Struct):
     """The contents of the store when the node starts."""
 
     epoch: bytes = bytes(8)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from router.core.log import events as ev
 from router.core.wire.codec import Malformed
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -39,8 +41,7 @@ class Offer:
     name: str | None = None
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """An offer and its last request: when it is repeated (monotonic seconds), and its number on the present link."""
 
     offer: Offer

@@ -3,11 +3,10 @@ n])."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class Repeats:
+class Repeats(Struct):
     """Counts the messages that were handed to an earlier link and not settled; they are the oldest of their queue.
 
     `ahead`: those that the present link has not reached. `passed`: those that it passed over because they seem to be

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .duplicate_index import fair_room
 from .limits import RouteLimits
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """`destination` is reached through `neighbour` until `until_s` (Unix seconds)."""
 
     destination: bytes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.wire.address import AddressSource, Reach, public_prefix, reach_of, refusal_of
 from router.core.wire.advert import EXPIRY_S, Advertisement, Succession, succession
@@ -14,8 +15,7 @@ from router.core.wire.reasons import ADVERT_ADDRESS, Reason
 KNOWN_MAX = 4_096
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """A verified advertisement, with the public network of its address."""
 
     advert: Advertisement

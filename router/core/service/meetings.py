@@ -16,11 +16,12 @@ stay valid until their time is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
@@ -29,8 +30,7 @@ from router.core.wire.meeting import FILLER_BYTES, NONCE_BYTES, TAGS_MAX, Meet, 
 DOUBLED_MAX = 16
 
 
-@dataclass(frozen=True, slots=True)
-class MeetingLimits:
+class MeetingLimits(Struct, frozen=True):
     """The times and bounds of meetings, in seconds.
 
     `again_s`: between two meetings with a partner; `changed_s`: from a change of the own set to the next meeting;
@@ -70,8 +70,7 @@ class Cause(Enum):
 # -- deeds ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Struct, frozen=True):
     """Send MEET or MET to the service `to`, through its router and no other."""
 
     to: PublicKey
@@ -79,8 +78,7 @@ class Say:
     word: Meet | Met
 
 
-@dataclass(frozen=True, slots=True)
-class Common:
+class Common(Struct, frozen=True):
     """The groups in common with a router and their topics, valid for `agreed_s`; they replace the earlier ones.
 
     `left_out`: how many more than `groups_max` were found."""
@@ -90,8 +88,7 @@ class Common:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """Count an input of that router that was not used."""
 
     by: PublicKey
@@ -122,8 +119,7 @@ class Found(NamedTuple):
     until_s: float
 
 
-@dataclass(slots=True, eq=False)
-class Partner:
+class Partner(Struct, eq=False):
     """A router that is met, and the service of our role there.
 
     `asked`: the meeting that we began; `answered`: the one that it began; `held`: its MEET that came before we could

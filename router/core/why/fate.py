@@ -8,8 +8,10 @@ time is not over at the log's end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.log.line import Line
 from router.core.wire.lifetime import deadline_s
@@ -32,8 +34,7 @@ Spoilt = tuple[int, str]
 """A file of the log that does not match its signature: the first sequence number by its name, and its path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """The log lines about one id, in the log's order: acceptances, copies turned away, its parcels' outward events, and
     events noted by services; or all about an invitation.
 
@@ -67,8 +68,7 @@ class Trace:
         return bytes.fromhex(signer), None if destination is None else bytes.fromhex(destination)
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Struct, frozen=True):
     """The actions of one router on the message, and their times. `router`: its key as hex, "" if it is not
     disclosed."""
 
@@ -79,8 +79,7 @@ class Hop:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
+class Prospect(Struct, frozen=True):
     """The present state of the delivery to one recipient.
 
     `is_owed`: the message is in the store's queue; None if the store cannot be asked, then `log_end_ns` is the time of
@@ -102,8 +101,7 @@ class Prospect:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Recipient:
+class Recipient(Struct, frozen=True):
     """The fate of a message for one recipient.
 
     `until_s`: the Unix second at which the router gives up, None if the delivery has ended. `hops_omitted`: number of
@@ -122,8 +120,7 @@ class Recipient:
     is_copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(Struct, frozen=True):
     """The fate of one message at one router, by its last acceptance. The last `recipients` are those of copies.
 
     `times`: the number of acceptances, since an id may be accepted again after its expiry."""

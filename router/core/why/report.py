@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.log.events import EACH, ID_BYTES
 from router.core.log.line import Line
@@ -110,8 +112,7 @@ def _field_of(name: str, value: Any, at: int) -> tuple[str, Any]:
 # -- between routers ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The number of recipients in one state, and when the last one entered it (0: the state is not final).
 
     `beyond`: how many routers behind the answering one they are.
@@ -124,8 +125,7 @@ class Outcome:
     beyond: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A neighbour's answer. `problem`: why there is none, as a clause; "" if there is one."""
 
     message: str

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
+
+from msgspec import Struct
 
 from . import shape
 from .codec import Malformed
@@ -30,8 +31,7 @@ TLS, WSS = "tls", "wss"
 Ip = IPv4Address | IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class IpAddress:
+class IpAddress(Struct, frozen=True):
     """An IP address and port, for TLS over TCP. The zone of a link-local address (`fe80::1%eth0`) is not encoded."""
 
     ip: Ip
@@ -52,8 +52,7 @@ class IpAddress:
         return [1, self.ip.packed, self.port]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAddress:
+class NamedAddress(Struct, frozen=True):
     """A DNS name and port, for TLS over TCP. The address that the name resolves to is judged separately."""
 
     host: str
@@ -70,8 +69,7 @@ class NamedAddress:
         return [3, self.host, self.port]
 
 
-@dataclass(frozen=True, slots=True)
-class WebSocketAddress:
+class WebSocketAddress(Struct, frozen=True):
     """The URL of a WebSocket, `wss://host/path`."""
 
     url: str

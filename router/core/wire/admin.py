@@ -9,7 +9,7 @@ The words are defined in `router/node/admin.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode, unframe
@@ -35,16 +35,14 @@ ANSWER = b"\x82\x08"
 _ASK_ITEMS_MAX = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Inquiry:
+class Inquiry(Struct, frozen=True):
     """A question or command to a router: a word and its argument, as `drop` and a recipient's key in hex."""
 
     ask: str
     argument: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer to an inquiry: JSON text."""
 
     text: bytes

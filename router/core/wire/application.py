@@ -10,9 +10,9 @@ Ciphertexts are XChaCha20-Poly1305. The unencrypted parts name no member.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from nacl import bindings
 from nacl.exceptions import CryptoError
 
@@ -60,8 +60,7 @@ class BadPrekey(SealError):
     """A prekey is not signed by its owner, or cannot be sealed to."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationMessage:
+class ApplicationMessage(Struct, frozen=True):
     """A message from `sender` to a group, or to one recipient, whose address is then in `group`.
 
     `content` is the bytes of a UNICAST or MULTICAST body, empty for an ACK, the CBOR of any other body.

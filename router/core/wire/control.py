@@ -10,8 +10,9 @@ Maps are closed, and a group's key must be a valid point (R-B2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, frame, unframe
@@ -29,54 +30,47 @@ class UnknownControl(Malformed):
     """A type of control message that this version does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """A multicast message in its wire form, its signature unchecked; a VIA in it is stripped on entry (R-C6)."""
 
     message_wire: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """A request to receive the group's messages; `local`: only those of this node."""
 
     group: PublicKey
     local: bool
 
 
-@dataclass(frozen=True, slots=True)
-class JoinAck:
+class JoinAck(Struct, frozen=True):
     """The answer to a JOIN: whether its source is now a subscriber (R-C15)."""
 
     group: PublicKey
     success: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Struct, frozen=True):
     """A request to receive the group's messages no longer."""
 
     group: PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveAck:
+class LeaveAck(Struct, frozen=True):
     """The answer to a LEAVE."""
 
     group: PublicKey
     success: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(Struct, frozen=True):
     """A request for one message of the group by its id."""
 
     group: PublicKey
     message: MessageId
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The outcome of a unicast that this router could not deliver; `at_s` is in Unix seconds."""
 
     message: MessageId

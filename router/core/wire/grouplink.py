@@ -7,8 +7,10 @@ repr shows one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from . import shape
 from .codec import encode
@@ -21,8 +23,7 @@ NAME_BYTES_MAX = 64
 CHECK_DIGITS = 6
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class GroupLink:
+class GroupLink(Struct, frozen=True):
     """Access to a group: `content_key` opens its messages; `seed` makes its sending key, None in a read-only link."""
 
     group: PublicKey

@@ -8,8 +8,9 @@ Group links carry the same `at`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from . import shape
 from .address import TransportAddress, encoded_addresses, read_addresses
@@ -29,8 +30,7 @@ class Hint(NamedTuple):
     addresses: tuple[TransportAddress, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hinted:
+class Hinted(Struct, frozen=True):
     """HINT: one or two routers that serve a group."""
 
     group: PublicKey

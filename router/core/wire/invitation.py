@@ -9,8 +9,9 @@ redeem the invitation. The inviter keeps only its digest; no error and no repr s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from . import shape
 from .address import TransportAddress, encoded_addresses, read_addresses
@@ -33,8 +34,7 @@ _LABEL = b"upsycle invitation 1"
 _REQUIRED = ("id", "at", "inv", "exp", "gr", "sig")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Invitation:
+class Invitation(Struct, frozen=True):
     """An offer of the router `inviter`: whoever sends it `secret` in time is granted the rights."""
 
     inviter: PublicKey

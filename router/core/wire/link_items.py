@@ -15,8 +15,9 @@ it is allowed in the present state, and only then decodes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, head
@@ -49,8 +50,7 @@ class UnknownItem(Malformed):
     """A link item of a TYPE that this version does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """The first item in each direction. `epoch`: that of the sender's store; `key`: the sender's, present only if no
     TLS proves it.
 
@@ -70,22 +70,19 @@ class Hello:
     pubsub: PublicKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The signature over `proof_bytes` by the key in the sender's hello."""
 
     signature: Signature
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """The receiver's first `n` messages on this link are in the sender's custody, delivered, or refused."""
 
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The receiver's `k`-th message was refused; sent before the first `Settled` that covers it."""
 
     k: int
@@ -93,8 +90,7 @@ class Refused:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Struct, frozen=True):
     """A request for a pong; `t0`: nanoseconds of the sender's clock."""
 
     t0: int
@@ -107,8 +103,7 @@ class LogHead(NamedTuple):
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Pong:
+class Pong(Struct, frozen=True):
     """The answer to a ping: its `t0`; Unix nanoseconds at its arrival (`t1`) and at this answer (`t2`)."""
 
     t0: int
@@ -117,8 +112,7 @@ class Pong:
     head: LogHead | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Goodbye:
+class Goodbye(Struct, frozen=True):
     """The reason why the sender closes the link; only `Settled` and `Refused` may follow."""
 
     reason: int
@@ -133,8 +127,7 @@ class RecipientOutcome(NamedTuple):
     reason: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of an app's message at this router; only to local apps whose hello has the feature `outcome`.
 
     `more`: further messages of the app with the same outcome; only if the hello has the feature `outcome-runs`."""
@@ -149,8 +142,7 @@ class Outcome:
             yield Outcome(id, self.recipients)
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """`count` messages to the receiver, sent from `first` to `last`, were refused or expired; `group` None:
     unicasts."""
 
@@ -161,8 +153,7 @@ class Missed:
     reason: int
 
 
-@dataclass(frozen=True, slots=True)
-class Redelivered:
+class Redelivered(Struct, frozen=True):
     """A warning that the next `n` messages on this link may have been sent to this receiver before."""
 
     n: int

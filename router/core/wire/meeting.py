@@ -10,8 +10,9 @@ to someone who does not know it. Tags are padded with random ones, and sorted, s
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from . import shape
 from .crypto import PublicKey, digest
@@ -27,15 +28,13 @@ _TAG_LABEL = b"upsycle meet 1"
 _TOPIC_LABEL = b"upsycle topic 1"
 
 
-@dataclass(frozen=True, slots=True)
-class Meet:
+class Meet(Struct, frozen=True):
     """A wish to meet, with a fresh nonce of the sender."""
 
     nonce: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Met:
+class Met(Struct, frozen=True):
     """The sender's nonce, the nonce that it answers, and the tags of its groups."""
 
     nonce: bytes
@@ -43,8 +42,7 @@ class Met:
     tags: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
+class Meeting(Struct, frozen=True):
     """The keys of two routers, and the nonces: `first` of the one that sent MEET, `second` of the one that answered."""
 
     own: PublicKey

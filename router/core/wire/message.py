@@ -11,10 +11,11 @@ themselves are verified, hashed, stored and forwarded; nothing is ever encoded a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import struct
 from functools import lru_cache
-from struct import Struct
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from .codec import Malformed, head
 from .crypto import MessageId, PublicKey, Signature, SigningKey, digest, verify
@@ -36,15 +37,14 @@ _MULTICAST = re.compile(
     + rb"\x63grp" + _KEY + rb"\x63ttl" + _UINT + _BODY_HEAD,
     re.DOTALL,
 )  # fmt: skip
-_LONG_BODY = Struct(">BH").pack  # the head of a body of 256 bytes or more
+_LONG_BODY = struct.Struct(">BH").pack  # the head of a body of 256 bytes or more
 _SIGNATURE_HEAD = b"\x58\x40"
 _VIA_HEAD = b"\x58\x20"
 _SIGNATURE_BYTES = 66
 _VIA_BYTES = 34
 
 
-@dataclass(frozen=True, slots=True)
-class Unicast:
+class Unicast(Struct, frozen=True):
     """A message from one key to another, signed by the source."""
 
     source: PublicKey
@@ -56,8 +56,7 @@ class Unicast:
     via: PublicKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Multicast:
+class Multicast(Struct, frozen=True):
     """A message to all subscribers of a group, signed with the group's key, which its senders share (R-B8)."""
 
     group: PublicKey

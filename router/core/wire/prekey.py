@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from nacl import bindings
 
 from . import shape
@@ -16,8 +15,7 @@ PREKEY_ITEMS_MAX = 7
 _LABEL = b"upsycle prekey 1"
 
 
-@dataclass(frozen=True, slots=True)
-class Prekey:
+class Prekey(Struct, frozen=True):
     """An X25519 public key with its owner's signature over it, never derived from an Ed25519 key."""
 
     owner: PublicKey

@@ -8,7 +8,7 @@ The service answers with `[2 SUB_ACK]` and `[4 UNSUB_ACK]`, which byte by byte a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from . import shape
 from .codec import Malformed, decode, encode
@@ -19,8 +19,7 @@ _KINDS = {SUB: True, UNSUB: False}
 _ITEMS_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """SUB (`wanted`) or UNSUB: whether the router wants the messages of a group from other nodes."""
 
     group: PublicKey

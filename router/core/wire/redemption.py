@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode
@@ -34,8 +35,7 @@ _GRANTED = 0
 _GIVEN = ("result", "gr", "exp")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Redeem:
+class Redeem(Struct, frozen=True):
     """A request to be let in by an invitation. `name`: the guest's name for itself."""
 
     secret: bytes
@@ -45,8 +45,7 @@ class Redeem:
         return f"<redeem, as {self.name}>" if self.name else "<redeem>"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Redeemed:
+class Redeemed(Struct, frozen=True):
     """The answer: the rights granted and their end (0: none), or the number of the reason for a refusal.
 
     `had`: the guest had these rights before, and no use of the invitation was counted."""
@@ -63,13 +62,11 @@ class Redeemed:
         return f"<redeemed: {', '.join(self.rights)} until {self.expiry_min or 'revoked'}>"
 
 
-@dataclass(frozen=True, slots=True)
-class AskTerms:
+class AskTerms(Struct, frozen=True):
     """A guest's request for its rights here, now and at each change while the link is up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """A guest's rights and their end (0: none). Without rights: the number of the reason, and the time since when (0:
     unknown)."""
 

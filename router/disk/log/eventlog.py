@@ -20,8 +20,9 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from router.core.log.line import Line, encode_lines
 from router.core.log.segment import file_name, fold, is_authentic
@@ -42,8 +43,7 @@ class ForeignLog(Exception):
     """The directory holds the log of another router."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(Struct, frozen=True):
     """A segment with a good footer: the data for pruning and for the chain."""
 
     path: Path

@@ -9,10 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.log.events import ID_BYTES, KNOWN_EVENTS, TURNED_EVENTS
 from router.core.log.line import Line
@@ -31,8 +33,7 @@ READ_BYTES = 1 << 20
 DIGITS = 2 * ID_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """A snapshot of a log. `is_behind`: the newest events wait in the store because the disk fails.
 
     `spoilt`: files that have a segment's name but no good footer. `next_seq`: the sequence number of the next event, 0
@@ -66,8 +67,7 @@ class Candidate(NamedTuple):
     at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The `trace` of the one message, or several `candidates`: at most `CANDIDATES_MAX` and one more.
 
     `since_seq`, `since_ns`: where the kept log begins, 0 if it is empty. `unsearched`: the number of segments without

@@ -9,8 +9,9 @@ from the first on; the asker asks again for the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from router.core.wire import shape
 from router.core.wire.forms import Form
@@ -26,15 +27,13 @@ _MESSAGE_BYTES_MAX = 1_000_000
 _NUMBER_MAX = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUp:
+class CatchUp(Struct, frozen=True):
     """A request to tell what is held above the relay line, of numbers beyond `after`."""
 
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """Ids of messages above the relay line. `upto`: None if they were just taken, else the last number that was looked
     at; `more`: whether there may be greater ones."""
 
@@ -43,16 +42,14 @@ class Held:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(Struct, frozen=True):
     """A request for messages by their ids."""
 
     n: int
     ids: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bring:
+class Bring(Struct, frozen=True):
     """The answer to WANT: those of its first `done` ids that are held and may go."""
 
     n: int
@@ -60,8 +57,7 @@ class Bring:
     messages: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Secrets:
+class Secrets(Struct, frozen=True):
     """Secrets that have ended messages."""
 
     secrets: tuple[bytes, ...]

@@ -8,7 +8,8 @@ again by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from router.service import contract as c
 

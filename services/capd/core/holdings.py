@@ -6,7 +6,8 @@ What changes is kept by deeds, which commit together with the answer that tells 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -31,8 +32,7 @@ SECRETS_MAX = 10_000
 """So many secrets that have ended messages are remembered; beyond that, the one that came first is forgotten."""
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(Struct):
     """What was taken, and the secrets that have ended messages, for one who follows the holdings and takes it out."""
 
     taken: list[Row] = field(default_factory=list)

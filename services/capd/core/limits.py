@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from .message import COUNTED_BYTES
 
@@ -36,8 +37,7 @@ class Standing(Enum):
         return self in (Standing.RELAYED, Standing.LOCAL, Standing.FADED)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
+class PoolLimits(Struct, frozen=True):
     """How much a pool holds, and how much data one of its messages may have under the strict profile."""
 
     bytes_max: int = POOL_BYTES

@@ -9,9 +9,10 @@ without being asked. Priorities are IEEE doubles, big-endian, as bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from struct import Struct
+import struct
 from typing import Any
+
+from msgspec import Struct
 
 from router.core.wire import shape
 from router.core.wire.codec import encode
@@ -37,19 +38,17 @@ NOT_HELD = "the pool does not hold the message"
 _SMALL_BYTES_MAX = 1024
 _NUMBER_MAX = (1 << 32) - 1
 _STANDINGS = tuple(Standing)
-_DOUBLE = Struct(">d")
+_DOUBLE = struct.Struct(">d")
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(Struct, frozen=True):
     """A request to take a message; what is stored is its canonical form."""
 
     n: int
     message: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PostAnswer:
+class PostAnswer(Struct, frozen=True):
     """The answer to POST: 0, or the number of the reason why it was not taken; the id, unless it is no message.
     `held`: how it stands, if the pool held it already."""
 
@@ -60,16 +59,14 @@ class PostAnswer:
     held: Standing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Get:
+class Get(Struct, frozen=True):
     """A request for one message by its id, however it stands."""
 
     n: int
     id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A request for what matches and is served: messages or ids, those after the first `start`, at most `limit`."""
 
     n: int
@@ -79,8 +76,7 @@ class Query:
     limit: int = PAGE_MESSAGES_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The answer to GET, and to QUERY for messages; `count`: how many match in all."""
 
     n: int
@@ -88,8 +84,7 @@ class Found:
     messages: tuple[tuple[Standing, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundIds:
+class FoundIds(Struct, frozen=True):
     """The answer to QUERY for ids."""
 
     n: int
@@ -97,8 +92,7 @@ class FoundIds:
     ids: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """A request to tell of each message that comes and matches, for `life` seconds from now."""
 
     n: int
@@ -106,16 +100,14 @@ class Watch:
     life: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unwatch:
+class Unwatch(Struct, frozen=True):
     """The end of a standing query of the same pattern."""
 
     n: int
     pattern: Pattern
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """The answer to WATCH and UNWATCH: 0, or the number of the reason why not."""
 
     n: int
@@ -123,31 +115,27 @@ class Done:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rescind:
+class Rescind(Struct, frozen=True):
     """The secret that ends all messages which carry its hash."""
 
     n: int
     secret: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Rescinded:
+class Rescinded(Struct, frozen=True):
     """The answer to RESCIND: what it has ended now."""
 
     n: int
     ids: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
+class Info(Struct, frozen=True):
     """A request for the pool's size and lines."""
 
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class PoolInfo:
+class PoolInfo(Struct, frozen=True):
     """The answer to INFO."""
 
     n: int
@@ -158,8 +146,7 @@ class PoolInfo:
     highest: float
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A message that a standing query of the recipient waits for, and how it stood when it came."""
 
     standing: Standing

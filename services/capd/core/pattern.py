@@ -6,15 +6,14 @@ matches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from router.core.wire.codec import Malformed
 
 KEY_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """What is looked for. Bits of the value outside the mask are 0, so equal patterns are equal."""
 
     value: bytes

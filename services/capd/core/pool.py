@@ -15,8 +15,9 @@ caller keeps the bytes, and says what it knows as rows.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.reasons import Reason
 from services.capd import reasons
@@ -41,8 +42,7 @@ class Lines(NamedTuple):
     highest: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """The verdict on a message that is not taken; `detail` holds the values that decided."""
 
     reason: Reason

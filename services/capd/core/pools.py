@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any
+
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
@@ -66,8 +67,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Peer:
+class Peer(Struct, eq=False):
     """Another pool. `cursor`: its number up to which we have heard what it holds; `has_more`: it said that there are
     greater ones."""
 

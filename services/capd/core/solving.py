@@ -7,8 +7,9 @@ counter. So a nonce has a place in one sequence, which processes share in parts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from .compact_bits import target_of
 from .message import NEVER, NO_HASH, CapdMessage
@@ -27,8 +28,7 @@ class Unsolvable(ValueError):
     """Raised for work that cannot be done; the text says why and what to ask for instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A message to be solved, all but its nonce."""
 
     data: bytes

@@ -7,11 +7,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import trio
+from msgspec import Struct, field
 
 import router
 from router.actors.process import program
@@ -48,8 +48,7 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-@dataclass(slots=True)
-class Played:
+class Played(Struct):
     """What was seen. Each of `held`, `served`, `told` has a value for each node, by its name."""
 
     offer: dict[str, Any] = field(default_factory=dict)

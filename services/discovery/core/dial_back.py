@@ -8,9 +8,11 @@ a minute for each asker, so nobody can make it connect to a third party.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from router.core.wire.address import PORT_MAX, IpAddress
 from router.core.wire.crypto import PublicKey
@@ -31,8 +33,7 @@ UNKNOWN = "its discovery service is not known here; nodes that exchange advertis
 SILENT = "its discovery service has not answered; it may be older, or was asked within the last minute"
 
 
-@dataclass(slots=True)
-class Question:
+class Question(Struct):
     """An operator's question, with its nonce, the routers that have not answered yet, and the rows of those that
     have."""
 
@@ -42,8 +43,7 @@ class Question:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Dial:
+class Dial(Struct, frozen=True):
     """A dial requested by an asker's discovery service at `at_s` of the steady clock, and its result."""
 
     service: PublicKey

@@ -10,8 +10,9 @@ Size and type are judged before anything is decoded. Signatures of advertisement
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire import shape
 from router.core.wire.address import ADDRESS_ITEMS_MAX, PORT_MAX, TransportAddress, read_address
@@ -44,30 +45,26 @@ class Entry(NamedTuple):
     advert: Advertisement
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A request for a part of the view, with a part of the sender's: 1 to 8 entries, its own first."""
 
     view: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """The answer to SAMPLE: at most 8 entries."""
 
     view: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DialMe:
+class DialMe(Struct, frozen=True):
     """A request to dial the address from which the sender's link comes, at this port."""
 
     nonce: bytes
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dialled:
+class Dialled(Struct, frozen=True):
     """The answer to DIAL_ME: the address dialled, and the number of the reason why the sender was not found there."""
 
     nonce: bytes

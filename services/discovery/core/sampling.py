@@ -13,8 +13,9 @@ with the own entry alone: it answers from its own sample, and its answer goes in
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance, Now, Tick, Wake
@@ -27,8 +28,7 @@ WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingLimits:
+class SamplingLimits(Struct, frozen=True):
     """The numbers of D21. A period lasts `period_s`, give or take `jitter` of it.
 
     `askers_max`: most nodes that are answered in a period. A node that does not answer is in quarantine for
@@ -67,24 +67,21 @@ class Cause(Enum):
 # -- what sampling hears, beside `Tick` -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question (SAMPLE) of the router `by`."""
 
     by: PublicKey
     view: tuple[ViewEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """An answer (SAMPLED) of the router `by`."""
 
     by: PublicKey
     view: tuple[ViewEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(Struct, frozen=True):
     """The node's own advertisement was signed anew."""
 
     advert: Advertised
@@ -96,8 +93,7 @@ Event = Tick | Question | Response | Renewed
 # -- deeds, beside `Wake` ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Send SAMPLE to the discovery service of that router; `advert` is None for a seed."""
 
     to: PublicKey
@@ -105,8 +101,7 @@ class Ask:
     view: tuple[ViewEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """Send SAMPLED to the discovery service of that router; `advert` is the asker's, from its question."""
 
     to: PublicKey
@@ -114,15 +109,13 @@ class Reply:
     view: tuple[ViewEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Struct, frozen=True):
     """Announce the nodes drawn in this period."""
 
     adverts: tuple[Advertised, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """Count input of that router that was not used: the whole exchange, or `entries` of it."""
 
     by: PublicKey
@@ -133,8 +126,7 @@ class Drop:
 Deed = Ask | Reply | Announce | Drop | Wake
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A question that waits for its answer until a monotonic second, and the entries sent with it; None: the answer is
     for the sample alone."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container
-from dataclasses import dataclass
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
@@ -23,8 +24,7 @@ SECRET_BYTES_MAX = 64
 Rank = tuple[bytes, PublicKey]
 
 
-@dataclass(frozen=True, slots=True)
-class SamplerLimits:
+class SamplerLimits(Struct, frozen=True):
     """The sizes of the memory and of a draw from it; the most periods since its members were heard of first-hand; and
     the number of periods for which ranks hold."""
 

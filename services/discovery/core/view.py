@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
 from services.discovery.core.advertised import ViewEntry
 
 
-@dataclass(frozen=True, slots=True)
-class ViewLimits:
+class ViewLimits(Struct, frozen=True):
     """The size of the view, the greatest age in periods, and the entries of one public prefix (D21)."""
 
     size: int = 20

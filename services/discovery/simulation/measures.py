@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 from random import Random
 from statistics import pstdev
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.wire.crypto import PublicKey
 from services.discovery.core.sampling import SamplingLimits
@@ -19,8 +21,7 @@ ASKS_OF_ONE = 4
 """Number of times that an identity which asks without end asks each node in a period."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """The figures of one seed.
 
     `gain_…`: the attackers' share of what the honest nodes announce, as a multiple of the fair one: of one identity
@@ -110,8 +111,7 @@ def count_components(network: Network, among: set[PublicKey]) -> int:
     return sum(joined[key] == key for key in among)
 
 
-@dataclass(frozen=True, slots=True)
-class Flood:
+class Flood(Struct, frozen=True):
     """An attack: a number of identities in a number of public networks, each asking that often in a period."""
 
     identities: int

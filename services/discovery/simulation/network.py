@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import Protocol
+
+from msgspec import Struct
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.service.contract import Now, Tick, Wake
@@ -32,8 +33,7 @@ DELAY_S = (0.01, 0.2)
 """The shortest and the longest delay of a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedAdvert:
+class SimulatedAdvert(Struct, frozen=True):
     """An advertisement without addresses and signature."""
 
     key: PublicKey
@@ -121,8 +121,7 @@ class Network:
         heapq.heappush(self._due, (at_s, self._said, key, event))
 
 
-@dataclass(frozen=True, slots=True)
-class Flooder:
+class Flooder(Struct, frozen=True):
     """An attacker: asks `asks` random nodes each period, and puts only entries of its own side, with age 0, into views.
 
     With more `asks` than `targets` it asks some of them several times.

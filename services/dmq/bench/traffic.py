@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
+
+from msgspec import Struct
 
 from router.core.wire.crypto import SigningKey
 from services.dmq.core.certificate import issue
@@ -21,14 +22,13 @@ from services.dmq.core.pool_keys import PoolKeys, stake_file
 from services.dmq.core.signed_message import DEPLOYED, Dmq05
 
 NETWORK = "preview"
-LENGTH = Struct(">I")
+LENGTH = struct.Struct(">I")
 EVOLUTION = 3
 """In which period of its certificate a pool speaks, so that the certificate began before now."""
 TTL_S = 1700
 
 
-@dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(Struct, frozen=True):
     """Pools with keys, and the stake in which all of them stand."""
 
     keys: tuple[PoolKeys, ...]

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
+from msgspec import Struct
 
 from router.core.link.machine import Agency, RemoteProtocolError
 from services.dmq.core import handshake, notification, submission
@@ -52,8 +52,7 @@ class Silent(DmqError):
     """The node did not answer in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(Struct, frozen=True):
     """The limits of each part, in seconds. A blocking request has no limit here, as in the protocol."""
 
     connect_s: float = 10.0

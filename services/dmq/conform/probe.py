@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import trio
+from msgspec import Struct
 
 from router.cli.conformance import Outcome
 from router.core.link.machine import Agency
@@ -44,8 +44,7 @@ MEANWHILE_S = 120
 """Most seconds that all checks may take, during which messages expire."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeLimits:
+class ProbeLimits(Struct, frozen=True):
     """Seconds that a node has to answer or to close, and for which its silence is observed."""
 
     answer_s: float = 10.0

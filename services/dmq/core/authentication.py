@@ -12,7 +12,8 @@ another of the same pool was taken meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from router.core.wire.text import counted
 
@@ -27,8 +28,7 @@ CLOCK_PERIODS = (-1, 0, 1)
 """Number of KES periods around the present one in which a message may be signed that names none (F3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """The limits of a topic. `ttl_slack_s` allows for clocks that differ; `pause_s` 0: without a pause."""
 
     ttl_max_s: float = 1800.0
@@ -37,16 +37,14 @@ class Topic:
     chain: ChainTime = MAINNET
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """The time of a message's arrival: Unix seconds, and seconds of a clock that never steps."""
 
     wall_s: float
     mono_s: float
 
 
-@dataclass(slots=True)
-class PoolRecord:
+class PoolRecord(Struct):
     """The latest data of a pool: the issue number of its last certificate, and the time of its last message, by the
     clock that never steps."""
 
@@ -54,8 +52,7 @@ class PoolRecord:
     taken_mono_s: float
 
 
-@dataclass(slots=True)
-class Authentication:
+class Authentication(Struct):
     """The state that verdicts rest on: stake, and a record of each pool in it that has spoken.
 
     `ends`: of each pool that has spoken since the start, the first KES period after its certificate's."""

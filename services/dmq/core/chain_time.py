@@ -7,9 +7,10 @@ Shelley era, and its time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 GENESIS_BYTES_MAX = 16 << 20
 
@@ -18,8 +19,7 @@ class BadGenesis(ValueError):
     """A file is not a Shelley genesis; the text says what is wrong and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainTime:
+class ChainTime(Struct, frozen=True):
     """The constants of a network. Times are Unix seconds."""
 
     anchor_slot: int

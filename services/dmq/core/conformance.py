@@ -7,10 +7,11 @@ dmq-node's, because dmq-node's own decoders accept no other form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct
 
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed, decode
@@ -42,8 +43,7 @@ class Begin(Enum):
     """The handshake is done, and the consumer has all messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A check: `data` is sent, each of `expected` must come in its protocol's order, and the connection must then be
     `then`. Each expectation is a choice of descriptions. `quiet`: how long the node must first be silent, before `data`
     or after it."""

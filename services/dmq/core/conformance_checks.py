@@ -3,7 +3,8 @@ where the CIP is silent)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.link.machine import Agency
 from router.core.wire.codec import encode, head
@@ -23,8 +24,7 @@ EMPTY_SDU = b"\x00\x00\x00\x00\x00\x0e\x00\x00"
 _DEPLOYED = ("dmq-0.5", "dmq-0.4")
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """The keys for the checks. `stranger` has no stake on the node's chain; `known`, if given, has."""
 
     revision: Revision

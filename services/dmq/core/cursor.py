@@ -8,7 +8,8 @@ somebody asks for it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .mempool import Mempool, Row
 
@@ -21,8 +22,7 @@ SET_ASIDE_MAX = 1000
 """Most messages that are set aside for one consumer (the oldest are forgotten), and that wait to be given again."""
 
 
-@dataclass(slots=True)
-class Cursor:
+class Cursor(Struct):
     """The state of one consumer, kept except for `offered` (rows.py). `last`: all up to it are acknowledged or set
     aside.
 

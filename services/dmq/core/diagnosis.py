@@ -4,8 +4,9 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted
@@ -36,8 +37,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """The facts for the checks. `mode`: the socket file's, None if there is none; `silence`: why the node could not be
     asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
     answers of the home's node, None if none runs; `away`: why the service does not run if its node does;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from router.core.wire.reasons import Reason
 from services.dmq import reasons
@@ -39,8 +40,7 @@ class Fault(Enum):
     PACE_FULL = "PoolPaceFull", reasons.PACE_FULL  # ours
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """The verdict on a message that is not taken; `detail` holds the decisive values, for people."""
 
     fault: Fault

@@ -12,9 +12,10 @@ unknown versions is skipped, so it may be anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+from msgspec import Struct
 
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
@@ -35,53 +36,46 @@ DATA_MAX = 64
 """How many different data of versions are remembered as they were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgProposeVersions:
+class MsgProposeVersions(Struct, frozen=True):
     """The versions that a client offers, each with its data as encoded."""
 
     versions: Mapping[int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class MsgAcceptVersion:
+class MsgAcceptVersion(Struct, frozen=True):
     """The version that the node has chosen, with its data as encoded."""
 
     version: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MsgQueryReply:
+class MsgQueryReply(Struct, frozen=True):
     """The versions that the node speaks, for a client that only asked; the connection ends with it."""
 
     versions: Mapping[int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class VersionMismatch:
+class VersionMismatch(Struct, frozen=True):
     """None of the offered versions is known; these are."""
 
     versions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeDecodeError:
+class HandshakeDecodeError(Struct, frozen=True):
     """The data of the highest common version cannot be read."""
 
     version: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The data of the highest common version was read, and does not suit."""
 
     version: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class MsgRefuse:
+class MsgRefuse(Struct, frozen=True):
     """The node's refusal; the connection ends with it."""
 
     reason: VersionMismatch | HandshakeDecodeError | Refused
@@ -109,8 +103,7 @@ TABLE: Table = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ClientData:
+class ClientData(Struct, frozen=True):
     """The data of version 4097: the network, and whether the client only asks which versions there are."""
 
     magic: int

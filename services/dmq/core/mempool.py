@@ -15,9 +15,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import ceil
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.text import counted
 
@@ -33,8 +34,7 @@ DEAD_MAX = 1024
 """Most rows of dead messages that are kept in addition to as many as are live."""
 
 
-@dataclass(frozen=True, slots=True)
-class MempoolLimits:
+class MempoolLimits(Struct, frozen=True):
     """Most live messages and their bytes; `paced_max`: most messages of a pool that wait for peers.
 
     `pause_s`: seconds between two messages of one pool to peers; 0: none."""
@@ -58,8 +58,7 @@ class Row(NamedTuple):
     peers_at: float
 
 
-@dataclass(slots=True)
-class _Share:
+class _Share(Struct):
     """The live messages of one pool, and the times from which the last ones are offered to peers, in order."""
 
     pool: PoolId

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .authentication import Topic
 from .handshake import MAGIC_BITS, MAGICS
@@ -47,8 +49,7 @@ class BadNodeConfig(ValueError):
     """A node cannot start with this configuration; the text says what is wrong and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeConfig:
+class NodeConfig(Struct, frozen=True):
     """The part of a dmq-node's configuration that has an effect here. Paths are as written; `pause_s` is a pool's, in
     seconds.
 

@@ -13,9 +13,10 @@ them, and read in either form.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
@@ -35,72 +36,61 @@ LOOSE_REPLY = b"\x83\x02"
 such a list but without the value (pallas)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgRequestMessagesNonBlocking:
+class MsgRequestMessagesNonBlocking(Struct, frozen=True):
     """The consumer asks for the present messages; the node answers at once. `acknowledged`: ids that it has
     received."""
 
     acknowledged: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MsgRequestMessagesBlocking:
+class MsgRequestMessagesBlocking(Struct, frozen=True):
     """The consumer asks for at least one message; the node answers when there is one."""
 
     acknowledged: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MsgReplyMessagesNonBlocking:
+class MsgReplyMessagesNonBlocking(Struct, frozen=True):
     """The present messages, and whether there are more."""
 
     messages: tuple[bytes, ...]
     has_more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MsgReplyMessagesBlocking:
+class MsgReplyMessagesBlocking(Struct, frozen=True):
     """One message or several."""
 
     messages: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MsgReplyMessages:
+class MsgReplyMessages(Struct, frozen=True):
     """The present messages (seed 001): after an empty reply the next request must block (F6)."""
 
     messages: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MsgNextMessages:
+class MsgNextMessages(Struct, frozen=True):
     """The consumer asks for the present messages (seed 000)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgHasMessages:
+class MsgHasMessages(Struct, frozen=True):
     """The present messages."""
 
     messages: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MsgNoMessages:
+class MsgNoMessages(Struct, frozen=True):
     """There are no messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgClientDone:
+class MsgClientDone(Struct, frozen=True):
     """The consumer ends the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgServerDone:
+class MsgServerDone(Struct, frozen=True):
     """The node ends the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgDone:
+class MsgDone(Struct, frozen=True):
     """The consumer ends the protocol (seed 000)."""
 
 

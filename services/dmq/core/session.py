@@ -8,10 +8,11 @@ has ended may begin again on the same connection, as on a dmq-node. Messages tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed, TooLarge
@@ -45,8 +46,7 @@ class Heard(NamedTuple):
     message: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(Struct, frozen=True):
     """A MsgSubmitMessage at a node, with its message read."""
 
     message: SignedMessage

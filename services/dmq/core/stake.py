@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.wire.text import counted
 
@@ -28,8 +29,7 @@ class BadStake(ValueError):
     """A file is no stake snapshot; the text says what is wrong and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class StakeSet:
+class StakeSet(Struct, frozen=True):
     """The active stake of each pool in lovelace, and the Unix second of the query."""
 
     pools: Mapping[PoolId, int]

@@ -6,9 +6,9 @@ stays, with its age, and the operator sees why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.wire.text import counted
 from router.service import contract as c
@@ -37,8 +37,7 @@ _STAKE = msgspec.msgpack.Decoder(tuple[float, int, dict[bytes, int]])
 _CHAIN = msgspec.msgpack.Decoder(tuple[int, float, float, int, int, int])
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """The sources of stake and genesis; "" and () if there are none."""
 
     stake_file: str = ""

@@ -7,8 +7,9 @@ The seeds and the deployed nodes differ only in the meaning of reason 2: ttlTooL
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode
@@ -24,15 +25,13 @@ TEXT_BYTES_MAX = 1024
 ITEM_BYTES_MAX = MESSAGE_BYTES_MAX + 2
 
 
-@dataclass(frozen=True, slots=True)
-class MsgSubmitMessage:
+class MsgSubmitMessage(Struct, frozen=True):
     """A message to be distributed, as encoded."""
 
     message: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MsgAcceptMessage:
+class MsgAcceptMessage(Struct, frozen=True):
     """The message was taken."""
 
 
@@ -49,16 +48,14 @@ class RejectKind(Enum):
 WITH_TEXT = (RejectKind.INVALID, RejectKind.OTHER)
 
 
-@dataclass(frozen=True, slots=True)
-class MsgRejectMessage:
+class MsgRejectMessage(Struct, frozen=True):
     """The message was not taken; only `invalid` and `other` have a `text`."""
 
     kind: RejectKind
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MsgDone:
+class MsgDone(Struct, frozen=True):
     """The signer has nothing more to hand in."""
 
 

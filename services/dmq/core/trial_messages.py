@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from router.core.wire.codec import encode, head
 
@@ -15,8 +15,7 @@ BODY = bytes(range(256)) + bytes(150)
 """A body within the bounds of every revision."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The parts of a message of `dmq-0.5`, each as encoded."""
 
     id: bytes
@@ -41,8 +40,7 @@ class Parts:
         return self.message(indefinite(self.body, self.kes_period, self.expires_at))
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
+class Signer(Struct, frozen=True):
     """A pool's keys, the KES period to sign in, and the time by the clock, in Unix seconds."""
 
     keys: PoolKeys

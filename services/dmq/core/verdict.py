@@ -6,7 +6,9 @@ The issue numbers of certificates are remembered from message to message, as a n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.wire.codec import Malformed
 
@@ -23,8 +25,7 @@ DECODER_FAILURE = "DecoderFailure"
 """The reference's name for bytes that are no message, on which a node closes the connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A node's verdict on a message. `reason`: the reference's name; `id` and `pool` are None if the bytes are no
     message."""
 

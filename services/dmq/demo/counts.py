@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from services.dmq import reasons
 from services.dmq.core.signed_message import Dmq05
@@ -38,8 +39,7 @@ def _keys(reply: dict[str, Any]) -> list[Key]:
     return [(own_id, pool) for own_id, pool in reply.get("messages", ())]
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """All that was counted, and what is to be made of it. `fates`: what `router why` says, by id.
     `peers_at`: the live messages, and when peers may hear of each. `audit`: what the router's audit found."""
 

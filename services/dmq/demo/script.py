@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.crypto import SigningKey
 from services.dmq.core.certificate import Certificate, issue
@@ -29,8 +30,7 @@ class Line(NamedTuple):
     fault: Fault | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """All messages, in the order in which each signer hands in its own; and the stake of their pools.
 
     `twice`: two of one pool; `one_id`: two of two pools with one payload, and so with one id."""

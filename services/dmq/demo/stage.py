@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import trio
+from msgspec import Struct, field
 
 from router.actors.process import program
 from router.client.node import connect
@@ -23,8 +23,7 @@ NETWORK = "preview"
 CONSUMERS = ("first", "second")
 
 
-@dataclass(slots=True)
-class Played:
+class Played(Struct):
     """The results: the answer to each line of the script, and the lines that each aggregator has written."""
 
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
@@ -14,8 +15,7 @@ from services.pubsub.core.topic_ring import TopicRing
 from services.pubsub.core.view import Seat
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateLimits:
+class CandidateLimits(Struct, frozen=True):
     """At most `meetings_max` candidates are met in a period, each for `meeting_s`.
 
     One that was not there rests for `rest_s`, each time twice as long up to `rest_max_s`. A lost neighbour is met again

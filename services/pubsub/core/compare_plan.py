@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
@@ -16,8 +17,7 @@ from services.pubsub.core.messages import Compare
 from services.pubsub.core.negentropy import Differences
 
 
-@dataclass(frozen=True, slots=True)
-class CompareLimits:
+class CompareLimits(Struct, frozen=True):
     """Times and bounds of comparisons.
 
     `period_s`: between two of a topic; up to `period_s_max` while they find nothing new; `apart_s`: at least between
@@ -47,8 +47,7 @@ class CompareLimits:
     neighbours_max: int = 1_000
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """A topic's comparisons: the time of the next one with a random neighbour, and what must be reported afterwards.
 
     `is_urgent`: messages are probably missing, so the next one is with a router that is connected.
@@ -105,8 +104,7 @@ class Plan:
         return [one for one, at_s in self.named.items() if at_s <= now_s]
 
 
-@dataclass(slots=True, eq=False)
-class Session:
+class Session(Struct, eq=False):
     """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: no
     question was sent yet, because the messages held here are being looked up. `asked_s`: when the last frame was sent.
     """

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
@@ -26,8 +27,7 @@ from services.pubsub.core.negentropy import Needed
 TAG = "compare"
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchLimits(Struct, frozen=True):
     """Bounds of fetching: open questions, and for how many there must be room before more are asked, since together
     each costs less; how far a question may be ahead of the first without an answer, which an app in causal order can
     put right; seconds until a question is repeated, and how often; how many in a row may be without an answer; how many
@@ -45,8 +45,7 @@ class FetchLimits:
     giving_s: float = 90.0
 
 
-@dataclass(slots=True, eq=False)
-class Fetch:
+class Fetch(Struct, eq=False):
     """The messages fetched from one router after one comparison: `needed` in all; `came`: news that came; `known`: the
     own router had them after all; `missing`: nobody sent them. `is_open`: more may be added, and nothing is asked for
     yet; `is_void`: the comparison did not end, so further missing messages are unknown.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service.contract import Chance
@@ -24,8 +25,7 @@ from services.pubsub.core.untaken import Own, Untaken, UntakenLimits
 FANOUT_MIN = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardingLimits:
+class ForwardingLimits(Struct, frozen=True):
     """The fan-out, times and bounds of forwarding.
 
     `fanout`: number of routers to which a message is sent, neighbours on the ring included. `failover_s`: seconds that

@@ -10,9 +10,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EPOCH_S
@@ -28,8 +29,7 @@ def minute_at(wall_s: float) -> int:
     return max(0, int(wall_s - EPOCH_S) // 60)
 
 
-@dataclass(slots=True)
-class _Index:
+class _Index(Struct):
     """The held messages of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that
     expire before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for
     again; `again_s`: when the router is asked again that did not answer. `count`: how many have been listed, each with

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.hint import Hint
@@ -15,8 +16,7 @@ from services.pubsub.core.others import LEARNED_S, Others
 HINTED_MAX = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class HintLimits:
+class HintLimits(Struct, frozen=True):
     """The times of looks at a router that a hint names: after `again_s`, each time twice as long up to `again_s_max`,
     and every `shared_s` while a group is shared with it.
 
@@ -30,8 +30,7 @@ class HintLimits:
     hinted_max: int = HINTED_MAX
 
 
-@dataclass(slots=True)
-class Dialled:
+class Dialled(Struct):
     """A router that was named, how often it was dialled in a row, and the time of the next look."""
 
     urls: tuple[str, ...]

@@ -9,7 +9,8 @@ signatures and are never reset (D11).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
@@ -18,8 +19,7 @@ from services.pubsub.core.known import Neighbour
 from services.pubsub.core.messages import INTERESTS_MAX, Filter
 
 
-@dataclass(frozen=True, slots=True)
-class InterestLimits:
+class InterestLimits(Struct, frozen=True):
     """Most other nodes that are known (`known_max`) and passed on (`told_max`), and the age in periods beyond which
     none is.
 
@@ -34,8 +34,7 @@ class InterestLimits:
     groups_max: int = 64
 
 
-@dataclass(slots=True)
-class Interest:
+class Interest(Struct):
     """The knowledge of another node: its age in periods, and the node's filter with its evidence, if it is known.
 
     `asked`: number of periods since it was asked."""

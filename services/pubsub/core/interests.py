@@ -7,7 +7,8 @@ before it counts. Other nodes are known from discovery's announcements on this n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.service.adverts import Verified
@@ -38,8 +39,7 @@ SIGNED = "filter"
 DISCOVERY = "discovery"
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeLimits:
+class ExchangeLimits(Struct, frozen=True):
     """The times and costs of exchanges of filters.
 
     A period lasts `period_s`, and each of the first `fast_periods` after the start and after an added group lasts

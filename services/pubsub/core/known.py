@@ -4,7 +4,8 @@ each."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.ring import place_of
@@ -13,8 +14,7 @@ from services.pubsub.core.untaken import Own
 SERVICE = "pubsub"
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     """Another router that wants a topic, and its pub/sub service; `prefix`: the public network of its address."""
 
     router: PublicKey

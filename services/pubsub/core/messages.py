@@ -14,8 +14,9 @@ not checked here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire import shape
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, Advertisement, read_advertisement
@@ -42,8 +43,7 @@ IDS_MAX = 64
 FILTER_LABEL = b"upsycle interests 1"
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """A service's filter of its groups, signed with its key; of two, that with the greater `rev` counts."""
 
     rev: int
@@ -70,16 +70,14 @@ class Interested(NamedTuple):
     filter: Filter
 
 
-@dataclass(frozen=True, slots=True)
-class AskInterests:
+class AskInterests(Struct, frozen=True):
     """A request for filters, with the sender's own and some of others."""
 
     mine: Filter
     view: tuple[Interested, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TellInterests:
+class TellInterests(Struct, frozen=True):
     """The answer to `AskInterests`."""
 
     mine: Filter
@@ -100,24 +98,21 @@ class Ring(NamedTuple):
     members: tuple[Member, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AskRings:
+class AskRings(Struct, frozen=True):
     """A request for ring members, with members of topics that are shared with the recipient."""
 
     adverts: tuple[Advertisement, ...]
     rings: tuple[Ring, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TellRings:
+class TellRings(Struct, frozen=True):
     """The answer to `AskRings`."""
 
     adverts: tuple[Advertisement, ...]
     rings: tuple[Ring, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """A step of a comparison of a topic's messages whose expiry minute is at least `lo` and less than `hi`.
 
     `m`: the negentropy frame (C35). `age`: seconds for which the topic has been wanted here; messages that the other
@@ -130,8 +125,7 @@ class Compare:
     age: int = UINT32_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """The answer to `Compare`. `order`: the ranks of the ids that `m` lists (`arrival_order`); `old`: messages with a
     lower rank came more than the asker's `age` ago."""
 
@@ -143,8 +137,7 @@ class Compared:
     old: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Have:
+class Have(Struct, frozen=True):
     """Ids of messages of a topic that the sender holds, and sends on request."""
 
     t: bytes

@@ -21,8 +21,9 @@ range, because the sums of ids are kept (`id_set.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from .id_set import END, FINGERPRINT_BYTES, ID_BYTES, KEY_BYTES, MINUTE_BYTES, IdSet, fingerprint, minute_of
 
@@ -41,8 +42,7 @@ class BadFrame(ValueError):
     """A frame that the protocol does not allow; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """The ids of a set that expire in minute `lo` or later and before minute `hi`; positions are those of the set."""
 
     ids: IdSet
@@ -78,8 +78,7 @@ class Needed(NamedTuple):
     rank: int = 0
 
 
-@dataclass(slots=True)
-class Differences:
+class Differences(Struct):
     """The findings of an asker: ids that only the other side has, and keys that only this side has, both in order.
 
     `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides."""

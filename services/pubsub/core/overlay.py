@@ -12,9 +12,10 @@ meeting.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
@@ -25,8 +26,7 @@ from services.pubsub.core.topic_ring import RANDOM, Told, TopicRing
 from services.pubsub.core.view import ViewLimits
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayLimits:
+class OverlayLimits(Struct, frozen=True):
     """The numbers of C32.
 
     A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
@@ -58,24 +58,21 @@ class RingOf(NamedTuple):
 # -- deeds ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Ask a neighbour for its rings, and send it those known here."""
 
     to: Neighbour
     rings: tuple[RingOf, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """Answer a neighbour's question."""
 
     to: Neighbour
     rings: tuple[RingOf, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MeetWith:
+class MeetWith(Struct, frozen=True):
     """Meet a candidate."""
 
     candidate: Neighbour

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service.contract import Chance
@@ -25,8 +26,7 @@ from services.pubsub.core.known import Topic
 from services.pubsub.core.targets import at_random
 
 
-@dataclass(frozen=True, slots=True)
-class RepairLimits:
+class RepairLimits(Struct, frozen=True):
     """The times and bounds of repair.
 
     `open_max`: open questions at a time, `catching_up_max`: while the node catches up; one source has at most half of
@@ -124,8 +124,7 @@ class KnownIds:
             self._old, self._young = self._young, set()
 
 
-@dataclass(slots=True, eq=False)
-class _Missing:
+class _Missing(Struct, eq=False):
     """A missing id: the routers that named it and those that were asked, and the time of the next step. `is_open`: a
     question is open."""
 

@@ -7,7 +7,8 @@ members that they name, and received data is checked before it counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.core.link.allowance import Allowance
 from router.core.service.adverts import Verified
@@ -43,8 +44,7 @@ _HEADS = 4_096
 """Bytes of a message that remain for its rings."""
 
 
-@dataclass(frozen=True, slots=True)
-class RingsLimits:
+class RingsLimits(Struct, frozen=True):
     """The cost that one router may cause: questions a second, some of which may come at once, and signatures verified a
     second.
 

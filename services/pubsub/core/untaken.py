@@ -6,15 +6,15 @@ Their ids are kept over a restart; their bytes are fetched from this node's rout
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class UntakenLimits:
+class UntakenLimits(Struct, frozen=True):
     """At most `own_max` messages are kept. A topic's are retried after `again_s_min`, then after pauses that double up
     to `again_s_max`, at most `own_at_once` at a time; while the topic has no neighbours, this is checked every
     `again_s_min`."""
@@ -32,8 +32,7 @@ class Own(NamedTuple):
     until_s: float
 
 
-@dataclass(slots=True)
-class _Resting:
+class _Resting(Struct):
     """The waiting messages of a topic, the time of their next retry, and the pause before it."""
 
     next_s: float

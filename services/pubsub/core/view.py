@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from services.pubsub.core.known import Neighbour
 from services.pubsub.core.ring import ahead
@@ -15,8 +16,7 @@ Sides = tuple[tuple[Neighbour, ...], tuple[Neighbour, ...], tuple[Neighbour, ...
 """The live members after and before this node, nearest first, and the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewLimits:
+class ViewLimits(Struct, frozen=True):
     """Most members of a view on each side of the ring, and at random; and the age beyond which none is passed on.
 
     `of_prefix_max`: members of one public network on a side, and at random, so that one operator cannot crowd out the

@@ -4,14 +4,14 @@ came."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 PERCENTILE = 0.99
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """The spread of a message over the nodes that should have it.
 
     `hit`: the share that has it. `copies`: copies received by each on average. `last_hop`: the hop of the last

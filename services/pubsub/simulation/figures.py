@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
+from msgspec import Struct
+
 from services.pubsub.simulation.broadcast import Reach
 
 Measured = Mapping[str, float]
@@ -41,8 +43,7 @@ ROUNDING = 1e-9
 """The most by which a mean may differ from the true one through rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """The least and the most that a figure may be."""
 
     figure: str
@@ -59,8 +60,7 @@ class Goal:
         return f"≥ {least}" if self.most == float("inf") else f"{least} to {most}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """One run of a scenario."""
 
     nodes: int
@@ -68,8 +68,7 @@ class Plan:
     seed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The measurements of one run in one setting, and its course as a curve. `fanout`: None if nothing is forwarded.
 
     `label`: the curve's name in a drawing; empty: the name of the setting."""
@@ -81,8 +80,7 @@ class Result:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Axes:
+class Axes(Struct, frozen=True):
     """The quantities on the axes of a scenario's drawing.
 
     `is_share`: the vertical axis shows shares in per cent. `is_log`: the horizontal axis is in powers of ten.
@@ -99,8 +97,7 @@ class Axes:
 REACHED = Axes("seconds since a message was published", "nodes that have it", is_log=True, is_stepped=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """A scenario: `run` yields a result for each setting; `goals` returns the goals for a number of nodes, by
     setting."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from router.core.wire.crypto import MessageId
 from services.pubsub.core.overlay import OverlayLimits

@@ -7,10 +7,11 @@ neighbours wait for as long as the shipped limits prescribe.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from math import inf
 from random import Random
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from router.core.wire.crypto import KEY_BYTES, MessageId, PublicKey
 from services.pubsub.core import forwarding as f
@@ -98,8 +99,7 @@ class Due(NamedTuple):
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Faults:
+class Faults(Struct, frozen=True):
     """Faults. `lost`: the share of copies that are lost; `lost_unnoticed`: those lost although they were acknowledged;
     `droppers`: nodes that take everything and do nothing with it."""
 
@@ -108,8 +108,7 @@ class Faults:
     droppers: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The shipped limits of all nodes; `overlay`: None if rings are given and not maintained."""
 
     forwarding: f.ForwardingLimits

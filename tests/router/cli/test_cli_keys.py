@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Run
+from msgspec.structs import replace
 from samples.core import INVITATIONS, LINKS
 
 from router.cli import main

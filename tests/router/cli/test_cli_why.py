@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from conftest import Run
+from msgspec.structs import replace
 
 from router.core.routing.not_owed import OF_AN_UPLINK
 from router.core.why.fate import Hop, Recipient, Trace

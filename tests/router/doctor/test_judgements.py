@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from msgspec.structs import replace as with_settings
 
 from router.core.wire.address import parse_address

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+from typing import Any
+
 import trio
+from trio.abc import HostnameResolver
 from trio.testing import MockClock
 
 from router.core.routing.dial_budget import DialBudget, DialLimits
@@ -15,6 +19,16 @@ from router.transport.contract import Stream
 
 TEN_MINUTES_S = 600
 PATIENT = Link(dial_backoff_s_min=200, dial_backoff_s_max=200)
+
+
+class AtOnce(HostnameResolver):
+    """Resolves in place of a thread, since virtual time goes on while a thread runs."""
+
+    async def getaddrinfo(self, *asked: Any) -> Any:
+        return socket.getaddrinfo(*asked)
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
+        return socket.getnameinfo(sockaddr, flags)
 
 
 async def never(stream: Stream, expect: PublicKey) -> Verdict:
@@ -61,6 +75,7 @@ def run(url: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[s
     """Run on virtual time, which jumps when nothing has happened for a moment; the victim and its port are real."""
 
     async def main() -> tuple[int, set[str]]:
+        trio.socket.set_custom_hostname_resolver(AtOnce())
         return await connections(url, advertisements, on_loopback=on_loopback)
 
     return trio.run(main, clock=MockClock(autojump_threshold=0.02))

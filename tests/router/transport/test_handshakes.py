@@ -6,10 +6,10 @@ import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 import pytest
 import trio
+from msgspec.structs import replace
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.transport.handshakes import PREFIXES_MAX, Places, is_gone, prefix_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_net import REGTEST, Client, Pool, greeted, parted, peers, post
 

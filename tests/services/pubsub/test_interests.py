@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from rigs.pubsub_sides import NOW, Side, Sides
 from samples.pubsub import FILTERS
 

@@ -6,8 +6,9 @@ over loopback is never banned: all programs of the machine share that address.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
+
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 
@@ -18,8 +19,7 @@ BAN_S = 4 * 3600.0
 _FADES = 1.0 - 1.0 / 14_400
 
 
-@dataclass(slots=True)
-class _Address:
+class _Address(Struct):
     allowance: Allowance
     points: float = 0.0
     at_s: float = 0.0

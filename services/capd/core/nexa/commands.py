@@ -7,10 +7,11 @@ Doubles are IEEE, little-endian; what follows a payload is ignored, as the deplo
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from struct import Struct
 from typing import TypeVar
+
+from msgspec import Struct
 
 from router.core.wire.codec import Malformed, TooLarge
 from services.capd.core.message import ID_BYTES, CapdMessage, next_message
@@ -25,17 +26,15 @@ MESSAGES_MAX = 5_000
 CONTENT_LENGTHS = (2, 4, 8, 16)
 MESSAGES, IDS, BAD_LENGTH = 1, 2, 3
 SUBSCRIBE = 0x80
-_F64, _LINES, _U32, _QUERY = Struct("<d"), Struct("<3d"), Struct("<I"), Struct("<IBII")
-_REPLY = Struct("<IB")
+_F64, _LINES, _U32, _QUERY = struct.Struct("<d"), struct.Struct("<3d"), struct.Struct("<I"), struct.Struct("<IBII")
+_REPLY = struct.Struct("<IB")
 
 
-@dataclass(frozen=True, slots=True)
-class GetInfo:
+class GetInfo(Struct, frozen=True):
     """A request for the lines of a pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
+class Info(Struct, frozen=True):
     """The lines of a pool; who hears it sends nothing below `relay`."""
 
     local: float
@@ -43,31 +42,27 @@ class Info:
     highest: float
 
 
-@dataclass(frozen=True, slots=True)
-class Inv:
+class Inv(Struct, frozen=True):
     """Ids of messages that have come; of another type than 72 they are ignored."""
 
     ids: tuple[bytes, ...]
     type: int = INV_TYPE
 
 
-@dataclass(frozen=True, slots=True)
-class GetMsg:
+class GetMsg(Struct, frozen=True):
     """A request for messages by id, and the line below which nothing is to be sent from now on."""
 
     least: float
     ids: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Msg:
+class Msg(Struct, frozen=True):
     """Messages; there may be none."""
 
     messages: tuple[CapdMessage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A request for messages or ids whose data begins with `content`; `type` may hold `SUBSCRIBE`."""
 
     cookie: int
@@ -77,8 +72,7 @@ class Query:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesReply:
+class MessagesReply(Struct, frozen=True):
     """The answer to a query for messages; `total`: how many match."""
 
     cookie: int
@@ -86,8 +80,7 @@ class MessagesReply:
     messages: tuple[CapdMessage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IdsReply:
+class IdsReply(Struct, frozen=True):
     """The answer to a query for ids."""
 
     cookie: int
@@ -95,16 +88,14 @@ class IdsReply:
     ids: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BadLengthReply:
+class BadLengthReply(Struct, frozen=True):
     """The answer to a query whose content has a length that cannot be looked for; the low byte of that length."""
 
     cookie: int
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """The end of all subscriptions of a query cookie."""
 
     cookie: int

@@ -7,7 +7,8 @@ check gives them. What a node says of itself, as `ping` or `capdinv` of what is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from router.core.wire.codec import Malformed
 from services.capd.core.message import CapdMessage
@@ -25,8 +26,7 @@ NOT_AS_WRITTEN = " (not as a Nexa node writes it)"
 _LEFT_OUT = ("ping", "capdgetinfo", "capdgetheld", "capdq", "capdmaskq", "capdremove")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A check: `data` is sent, then a ping, and before its answer each of `expected` must have come, in that order;
     what is announced may come later. Each expectation is a choice of descriptions.
 

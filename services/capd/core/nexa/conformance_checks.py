@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from services.capd.core.message import CapdMessage, rescind_hash_of
@@ -28,8 +28,7 @@ OTHER_TYPE = 73
 LINE = 1e300
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What the checks are made of: the network, the time, a priority that the node passes on, and a seed, so that no
     two trials bring the same messages."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from struct import Struct
+
+from msgspec import Struct
 
 from router.core.wire.codec import Malformed, TooLarge
 from services.capd.core.serialisation import Reader, vector
@@ -18,15 +19,14 @@ EXTVERSION = {VERSION_KEY: 100, COOKIES_KEY: 1, CAPD_KEY: 1}
 AGENT_BYTES_MAX = 256
 EXTVERSION_BYTES_MAX = 100_000
 EXTVERSION_PAIRS_MAX = 1_024
-_HEAD = Struct("<iQq")
-_ADDRESS = Struct(">16sH")
-_U64, _HEIGHT = Struct("<Q"), Struct("<i")
+_HEAD = struct.Struct("<iQq")
+_ADDRESS = struct.Struct(">16sH")
+_U64, _HEIGHT = struct.Struct("<Q"), struct.Struct("<i")
 _NOWHERE = bytes(10) + b"\xff\xff"
 _WIDTHS = {0xFD: 2, 0xFE: 4, 0xFF: 8}
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """An address of a node: 16 bytes of IPv6, or of IPv4 mapped into it, and a port."""
 
     ip: bytes = _NOWHERE + bytes(4)
@@ -37,8 +37,7 @@ class Address:
         return _U64.pack(self.services) + _ADDRESS.pack(self.ip, self.port)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """What a node says first."""
 
     time_s: int

@@ -6,7 +6,7 @@ message that is taken costs nothing, since its work has paid for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 UNIT_BYTES, UNIT_IDS = 4_096, 8
 QUERY_UNITS, SECRET_UNITS, UNREADABLE_UNITS = 20, 40, 100
@@ -23,8 +23,7 @@ def answer_units(count: int, *, are_ids: bool) -> int:
     return count // (UNIT_ANSWERED_IDS if are_ids else UNIT_ANSWERED)
 
 
-@dataclass(frozen=True, slots=True)
-class NexaLimits:
+class NexaLimits(Struct, frozen=True):
     """The limits; see `docs/capd.md`."""
 
     neighbours_max: int = 64

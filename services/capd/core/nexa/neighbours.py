@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from router.core.link.allowance import Allowance
 from router.core.link.machine import Agency
@@ -40,8 +41,7 @@ PARTIAL_BYTES = 1 << 17
 """A part of a packet that is longer is counted with those of others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """What the settings say: the network's name, and the neighbours to dial."""
 
     name: str

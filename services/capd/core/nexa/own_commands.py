@@ -9,9 +9,10 @@ end messages.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from struct import Struct
+
+from msgspec import Struct
 
 from router.core.wire.codec import TooLarge
 from services.capd.core.message import ID_BYTES, SECRET_BYTES_MAX
@@ -20,11 +21,10 @@ from services.capd.core.serialisation import Reader, size_head, vector
 
 HELD_IDS_MAX = 2_000
 SECRETS_MAX = 16
-_QUERY, _GET_HELD, _U64 = Struct("<IBII"), Struct("<QI"), Struct("<Q")
+_QUERY, _GET_HELD, _U64 = struct.Struct("<IBII"), struct.Struct("<QI"), struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedQuery:
+class MaskedQuery(Struct, frozen=True):
     """A query for messages or ids that match a pattern; `type` may hold `SUBSCRIBE`."""
 
     cookie: int
@@ -34,24 +34,21 @@ class MaskedQuery:
     pattern: Pattern
 
 
-@dataclass(frozen=True, slots=True)
-class GetHeld:
+class GetHeld(Struct, frozen=True):
     """A request for the ids of messages that are held and passed on: those after a number, at most `quantity`."""
 
     after: int
     quantity: int = HELD_IDS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """Ids of messages that are held. `after`: the number to ask on with; 0: these are the last."""
 
     after: int
     ids: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rescind:
+class Rescind(Struct, frozen=True):
     """Secrets: each ends the messages that carry its hash."""
 
     secrets: tuple[bytes, ...]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
-from struct import Struct
+
+from msgspec import Struct
 
 from services.capd.core.message import ID_BYTES, SECRET_BYTES_MAX
 from services.capd.core.serialisation import Reader, vector
@@ -18,37 +19,32 @@ SMALL_BYTES_MAX = 1_024
 MESSAGES_BYTES_MAX = 32 << 20
 """A Nexa node answers a request for ids in one packet, however long the messages are."""
 MALFORMED_CODE = 1
-_U64 = Struct("<Q")
+_U64 = struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class ExtVersion:
+class ExtVersion(Struct, frozen=True):
     """What a node says of itself, as numbers by their keys."""
 
     values: Mapping[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Verack:
+class Verack(Struct, frozen=True):
     """The end of a node's greeting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Struct, frozen=True):
     """A request for a `Pong` with the same number."""
 
     nonce: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pong:
+class Pong(Struct, frozen=True):
     """The answer to a `Ping`."""
 
     nonce: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(Struct, frozen=True):
     """A command that could not be read."""
 
     command: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from router.core.wire.address import IpAddress
 from router.core.wire.advert import Advertisement
@@ -37,8 +38,7 @@ def source_of(peer: str) -> Source:
     return Source(ip_address(host), int(index))
 
 
-@dataclass(slots=True, eq=False)
-class Neighbour:
+class Neighbour(Struct, eq=False):
     """A router nearby. `ends_s`: the monotonic second at which it counts as away; 0: it is away.
 
     `ask_s`: when to ask whether it is still there; `peer`: the source of its last datagram.

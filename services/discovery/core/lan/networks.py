@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from blake3 import blake3
+from msgspec import Struct
 
 from router.service.nearby import Interface
 
@@ -17,8 +17,7 @@ _FOREIGN = frozenset(("loopback", "pointopoint"))
 Ip = IPv4Address | IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """A network by its id, which is the same for all machines behind its gateway, and its name for people."""
 
     id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.nearby import Interface
@@ -11,8 +11,7 @@ from services.discovery.core.lan.networks import is_local, network_of
 OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Struct, frozen=True):
     """Where the operator allows this node to be heard: in the networks with these ids, everywhere, or nowhere."""
 
     mode: str = OFF

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from services.pubsub.simulation.broadcast import Broadcast
 from services.pubsub.simulation.engine import CONNECT_FAILS_S, Engine, Links
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """A copy of the message that arrives from `by`, after `hop` hops."""
 
     by: int
     hop: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Struct, frozen=True):
     """Reports that a copy for a dead node was not taken, so that another entry of the view is tried."""
 
     hop: int

@@ -8,7 +8,8 @@ has its size. A node that receives a message for the first time tells its mesh t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from services.pubsub.simulation.broadcast import Broadcast
 from services.pubsub.simulation.engine import CONNECT_FAILS_S, Engine, Links
@@ -23,44 +24,38 @@ LASTS_S = 40.0
 """Seconds for which a message is followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """The message itself, from `by`, after `hop` hops."""
 
     by: int
     hop: int
 
 
-@dataclass(frozen=True, slots=True)
-class IHave:
+class IHave(Struct, frozen=True):
     """An announcement of the message by `by`."""
 
     by: int
 
 
-@dataclass(frozen=True, slots=True)
-class IWant:
+class IWant(Struct, frozen=True):
     """A request of `by` for the message."""
 
     by: int
 
 
-@dataclass(frozen=True, slots=True)
-class IDontWant:
+class IDontWant(Struct, frozen=True):
     """An announcement of `by` that it has the message."""
 
     by: int
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Reports that a peer is dead."""
 
     peer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """The heartbeat of a node, of the message with that number."""
 
     message: int

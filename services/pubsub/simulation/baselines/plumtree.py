@@ -8,7 +8,8 @@ Pereira, Rodrigues, "Epidemic Broadcast Trees", 2007).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from services.pubsub.simulation.baselines.hyparview import HyParView
 from services.pubsub.simulation.broadcast import Broadcast
@@ -21,49 +22,42 @@ GRAFT_S = 0.5
 CYCLES, WARM_UPS = 20, 20
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """The message itself, from `by`, after `hop` hops."""
 
     by: int
     hop: int
 
 
-@dataclass(frozen=True, slots=True)
-class IHave:
+class IHave(Struct, frozen=True):
     """An announcement of the message by a neighbour."""
 
     by: int
 
 
-@dataclass(frozen=True, slots=True)
-class Prune:
+class Prune(Struct, frozen=True):
     """A request of `by` to be sent announcements only."""
 
     by: int
 
 
-@dataclass(frozen=True, slots=True)
-class Graft:
+class Graft(Struct, frozen=True):
     """A request of `by` to be sent messages again, and this one now."""
 
     by: int
 
 
-@dataclass(frozen=True, slots=True)
-class StillMissing:
+class StillMissing(Struct, frozen=True):
     """Reports that an announced message should have come by now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Reports that a neighbour is dead."""
 
     peer: int
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateFailed:
+class CandidateFailed(Struct, frozen=True):
     """Reports that a candidate asked to become a neighbour is dead."""
 
 

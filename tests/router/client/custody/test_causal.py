@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from router.client.custody.causal import CausalOrder, Given, OrderLimits, Turn
 from router.core.wire.crypto import MessageId, PublicKey

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from rigs.session_pair import exchange, item, offer, opened, pair, said
 from samples.core import ALICE, BOB, IDS
 

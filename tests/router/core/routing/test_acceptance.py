@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
@@ -52,7 +51,7 @@ def house(*neighbours: Neighbour, limits: Limits | None = None) -> tuple[OneRout
 
 
 def limited(**acceptance: float) -> Limits:
-    return Limits(acceptance=replace(AcceptanceLimits(), **acceptance))  # type: ignore[arg-type]
+    return Limits(acceptance=replace(AcceptanceLimits(), **acceptance))
 
 
 # -- after the signature ------------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_acceptance import EXPIRY, forged, letter, news, two_bringers
@@ -29,7 +28,7 @@ def strange(number: int) -> SigningKey:
 
 def admitting(**limits: float) -> OneRouter:
     """Return a core that admits strangers, but only to Alice."""
-    admission = replace(AdmissionLimits(), **limits)  # type: ignore[arg-type]
+    admission = replace(AdmissionLimits(), **limits)
     one = OneRouter(
         Neighbour(NEIGHBOUR.public), strangers=True, limits=Limits(admission=admission), locals={ALICE.public}
     )

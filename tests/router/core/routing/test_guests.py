@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from rigs.inviting import ANNA, BERTA, CARLA, DAY_S, EXPIRY, HOUR_S, ID, OTHER, SECRET, House, no, yes
 from rigs.one_router import ME, WALL_S
 from samples.core import ALICE, GROUP

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, GROUP

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from test_fate import ALICE, AT_S, BOB, GROUP, IDS, NOW_NS, PETER, ROUTER, S, accepted, outward
 
 from router.core.log.line import Line

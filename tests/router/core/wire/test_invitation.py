@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from samples.core import ADDRESSES, ALICE, BOB, CONTENT_KEY, EXPIRY_MIN, GROUP, INVITATIONS, LINKS, RIGHTS, value_of
 
 from router.core.wire.advert import make_advertisement

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from samples.core import ALICE, BOB, GROUP, HELLO, IDS, ITEMS, UNICASTS, value_of
 
 from router.core.wire import link_items as link

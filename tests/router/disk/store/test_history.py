@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from samples.stores import KEYS, LIMITS, PUBSUB, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes, Finished

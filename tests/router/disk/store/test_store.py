@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rigs.plain_store import Disk, PlainStore
 from samples.stores import (
     BOOT,
@@ -366,7 +366,7 @@ from samples.stores import BOOT, KEYS, WALL_S, LIMITS, apply
 from samples.stores import parcel
 from router.core.routing.effects import Changes
 from router.disk.store.store import Store
-from dataclasses import replace
+from msgspec.structs import replace
 random, one_by_one = Random(1), sys.argv[2] == "one by one"
 limits = replace(LIMITS, map_bytes_initial=64 << 20)
 store = Store(Path(sys.argv[1]), limits, BOOT)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import lmdb
 import pytest
+from msgspec.structs import replace
 from samples.stores import KEYS, LIMITS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes, Finished

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from samples.lan import DOOR, HIGH, LOW, WALL_S, SimulatedNetwork, at, came, interface, key_of, of, signed, speaking
 
 from router.core.wire.reasons import ADVERT_STALE, Reason

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import ip_address, ip_interface
 
 import pytest
 from blake3 import blake3
+from msgspec.structs import replace
 from samples.lan import interface
 
 from router.service.nearby import Interface

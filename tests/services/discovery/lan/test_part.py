@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from samples.lan import DOOR, at, came, interface, key_of, signed
 
 from router.core.wire.crypto import PublicKey

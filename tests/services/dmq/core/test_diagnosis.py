@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import stat
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from samples.dmq import POOLS, START_PERIOD
 
 from services.dmq.core.chain_time import MAINNET

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from samples.capd import BORN, posted
 
 from router.core.link.machine import Agency, LocalProtocolError, Machine, RemoteProtocolError
