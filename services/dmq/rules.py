@@ -25,7 +25,7 @@ from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
 from services.dmq.core.questions import Questions
 from services.dmq.core.revision import REVISIONS
-from services.dmq.core.session import Heard, Submitted
+from services.dmq.core.session import Heard
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake_source import Sources, StakeSource, moment_of
 from services.dmq.core.talk import Talk
@@ -181,7 +181,7 @@ class DmqNode:
                 talk.say(handshake.NUMBER, handshake.answer(heard.message, self._magic))
                 if talk.is_open:
                     self._talks.greeted(talk)
-            case Submitted(message):
+            case SignedMessage() as message:
                 yield from self._submitted(talk, message, now)
             case n.MsgClientDone() | n.MsgDone():
                 self._consumers.ended(talk)

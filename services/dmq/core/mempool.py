@@ -17,7 +17,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from router.core.wire.text import counted
 
@@ -47,7 +49,7 @@ class MempoolLimits:
     pause_s: float = 60.0
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True, gc=False):
     """A live message. Times are Unix seconds; from `peers_at` on it is offered to peers."""
 
     number: int

@@ -8,10 +8,11 @@ has ended may begin again on the same connection, as on a dmq-node. Messages tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed, TooLarge
@@ -20,7 +21,6 @@ from router.core.wire.reasons import Reason
 from . import handshake, notification, submission
 from .mux import MESSAGE_S, SDU_HANDSHAKE_S, SDU_S, Demultiplexer, Inbox, Multiplexer
 from .revision import Revision
-from .signed_message import SignedMessage
 
 WAITING_BYTES_MAX = 1 << 18
 """Most bytes of one protocol that may wait for their turn at a node; at a client the longest reply is added."""
@@ -38,18 +38,11 @@ _AGREED = {
 """What runs after the handshake, by who speaks."""
 
 
-class Heard(NamedTuple):
-    """A message of the other side, in its protocol."""
+class Heard(Struct, frozen=True):
+    """A message of the other side, in its protocol; of a MsgSubmitMessage at a node the `SignedMessage` in it."""
 
     number: int
     message: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A MsgSubmitMessage at a node, with its message read."""
-
-    message: SignedMessage
 
 
 class _Talk:
@@ -199,7 +192,7 @@ class Session:
         except Malformed:
             return None
         talk.machine.step(self._peer, submission.MsgSubmitMessage)
-        return Heard(submission.NUMBER, Submitted(message))
+        return Heard(submission.NUMBER, message)
 
     def _waiting(self, number: int) -> Iterator[Heard]:
         """Yield the waiting messages of a protocol whose turn it is."""
@@ -218,7 +211,7 @@ class Session:
         if isinstance(message, handshake.MsgAcceptVersion):
             handshake.check_accepted(message)
         if isinstance(message, submission.MsgSubmitMessage):
-            return Submitted(self._revision.encoding.read(message.message))
+            return self._revision.encoding.read(message.message)
         return message
 
     def _follow(self, number: int, message: Any) -> None:

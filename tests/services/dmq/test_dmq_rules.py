@@ -3,7 +3,6 @@ connections."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool
+from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool, altered
 from samples.dmq_node import Host
 
 from router.core.link.machine import Agency
@@ -123,7 +122,7 @@ def test_each_rejection_has_its_reason() -> None:
 
 def replace_certificate(pool: Pool, signature: Signature) -> Draft:
     draft = pool.draft()
-    return draft._replace(certificate=replace(draft.certificate, signature=signature))
+    return draft._replace(certificate=altered(draft.certificate, signature=signature))
 
 
 def test_a_named_consumer_goes_on_where_it_acknowledged_and_others_begin_anew() -> None:
