@@ -87,8 +87,7 @@ class Authentication:
 
     def signature_check(self, message: SignedMessage, moment: Moment) -> SignatureCheck:
         """Return the input of checks 8 and 9."""
-        start = message.certificate.start_period
-        evolutions = tuple([period - start for period in self.periods(message, moment)])
+        evolutions = self._evolutions(message, moment)
         return SignatureCheck(message.certificate.packed, message.signed, message.kes_signature, evolutions)
 
     def take(self, message: SignedMessage, moment: Moment) -> None:
@@ -103,11 +102,10 @@ class Authentication:
         self.records = {pool: record for pool, record in self.records.items() if pool in stake.pools}
         self.ends = {pool: end for pool, end in self.ends.items() if pool in stake.pools}
 
-    def periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
-        """Return the KES periods within the certificate's in which the message may be signed."""
-        start = message.certificate.start_period
-        end = start + self.topic.chain.kes_evolutions_max
-        return tuple([one for one in self._periods(message, moment) if start <= one < end])
+    def _evolutions(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
+        """Return the KES evolutions within the certificate's in which the message may be signed."""
+        start, most = message.certificate.start_period, self.topic.chain.kes_evolutions_max
+        return tuple([period - start for period in self._periods(message, moment) if 0 <= period - start < most])
 
     def _periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
         if message.kes_period is not None:
@@ -142,7 +140,7 @@ class Authentication:
         return None if right in (None, message.id) else Rejected(Fault.WRONG_ID)
 
     def _within_certificate(self, message: SignedMessage, moment: Moment) -> Rejected | None:
-        if self.periods(message, moment):
+        if self._evolutions(message, moment):
             return None
         start = message.certificate.start_period
         end = start + self.topic.chain.kes_evolutions_max

@@ -113,6 +113,9 @@ class Session:
 
     def hear(self, data: bytes, now_s: float) -> list[Heard]:
         """Return the messages that `data` completes; raise `RemoteProtocolError`, with earlier ones in `before`."""
+        sdu = self._demultiplexer.whole(data)
+        if sdu is not None and (heard := self._whole(*sdu)) is not None:
+            return [heard]
         return self._collected(self._hear(data, now_s))
 
     def say(self, number: int, message: Any, encoded: bytes = b"") -> list[Heard]:
