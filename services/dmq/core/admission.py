@@ -11,6 +11,7 @@ have been taken, so the second round decides; nothing was changed by the first.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -56,7 +57,7 @@ class Verdict(Struct, frozen=True):
     message: SignedMessage
     rejected: Rejected | None
     row: Row | None = None
-    deeds: tuple[c.Deed, ...] = ()
+    deeds: Sequence[c.Deed] = ()
 
 
 class SignaturesFailed(RuntimeError):
@@ -144,7 +145,7 @@ class Admission:
         if rejected is not None:
             return Verdict(one.talk, one.message, rejected)
         row, deeds = self._holdings.take(one.message, one.expires_at, now)
-        return Verdict(one.talk, one.message, None, row, tuple(deeds))
+        return Verdict(one.talk, one.message, None, row, deeds)
 
     def _grounds(self, message: SignedMessage) -> tuple[PoolRecord | None, StakeSet | None]:
         authentication = self._holdings.authentication

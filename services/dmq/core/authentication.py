@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from router.core.wire.text import counted
 
 from .certificate import PoolId
@@ -45,8 +47,7 @@ class Moment:
     mono_s: float
 
 
-@dataclass(slots=True)
-class PoolRecord:
+class PoolRecord(Struct, gc=False):
     """The latest data of a pool: the issue number of its last certificate, and the time of its last message, by the
     clock that never steps."""
 
@@ -90,11 +91,14 @@ class Authentication:
         evolutions = self._evolutions(message, moment)
         return SignatureCheck(message.certificate.packed, message.signed, message.kes_signature, evolutions)
 
-    def take(self, message: SignedMessage, moment: Moment) -> None:
-        """Record that the message has passed all checks."""
+    def take(self, message: SignedMessage, moment: Moment) -> bool:
+        """Record that the message has passed all checks; return whether the pool's record says something new that is to
+        last: without a pause it does not matter when the last message came."""
         certificate = message.certificate
-        self.records[certificate.pool] = PoolRecord(certificate.issue_number, moment.mono_s)
-        self.ends[certificate.pool] = certificate.start_period + self.topic.chain.kes_evolutions_max
+        pool, former = certificate.pool, self.records.get(certificate.pool)
+        self.records[pool] = PoolRecord(certificate.issue_number, moment.mono_s)
+        self.ends[pool] = certificate.start_period + self.topic.chain.kes_evolutions_max
+        return self.topic.pause_s > 0 or former is None or former.issue_number != certificate.issue_number
 
     def learn(self, stake: StakeSet) -> None:
         """Take a new stake distribution; forget the pools that are not in it any more."""

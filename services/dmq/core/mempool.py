@@ -95,8 +95,8 @@ class Mempool:
 
     def knows(self, message: SignedMessage) -> bool:
         """Whether the message's pool has a live message under its id."""
-        rows = map(self._rows.get, self._by_id.numbers(message.id))
-        return any(row is not None and row.pool == message.certificate.pool for row in rows)
+        numbers, pool = self._by_id.numbers(message.id), message.certificate.pool
+        return bool(numbers) and any(row is not None and row.pool == pool for row in map(self._rows.get, numbers))
 
     def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
         """Return why there is no room for the message, first by the pool's own limits; None if there is."""
