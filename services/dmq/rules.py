@@ -25,7 +25,7 @@ from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
 from services.dmq.core.questions import Questions
 from services.dmq.core.revision import REVISIONS
-from services.dmq.core.session import Heard, Submitted
+from services.dmq.core.session import Heard
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake_source import Sources, StakeSource, moment_of
 from services.dmq.core.talk import Talk
@@ -98,6 +98,8 @@ class DmqNode:
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
+            case c.Came(door, peer, data) if door != METRICS:
+                yield from self._came(door, peer, data, now)
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
@@ -105,12 +107,10 @@ class DmqNode:
                 yield self._wake_at(self._tick_s, now)
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
-            case c.Came(door, peer, data) if door == METRICS:
+            case c.Came(_, peer, data):
                 yield from self._pages.came(peer, data, now)
             case c.Opened(door, peer):
                 yield from self._talks.opened(door, peer, now.mono_s)
-            case c.Came(door, peer, data):
-                yield from self._came(door, peer, data, now)
             case c.Computed(tag) if tag.startswith(TAG):
                 for verdict in self._admission.verified(heard, moment_of(now)):
                     yield from self._decided(verdict, now)
@@ -181,7 +181,7 @@ class DmqNode:
                 talk.say(handshake.NUMBER, handshake.answer(heard.message, self._magic))
                 if talk.is_open:
                     self._talks.greeted(talk)
-            case Submitted(message):
+            case SignedMessage() as message:
                 yield from self._submitted(talk, message, now)
             case n.MsgClientDone() | n.MsgDone():
                 self._consumers.ended(talk)

@@ -7,6 +7,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 import trio
+from msgspec.structs import replace
 from samples.dmq import POOLS
 
 from rigs.plain_dmq_node import PlainClient, PlainNode
@@ -296,7 +297,7 @@ def two_items(payload: bytes) -> bytes:
 def shortest_period(message: SignedMessage) -> SignedMessage:
     """Return the message decoded and encoded again."""
     payload = array_of(encode(message.body), encode(message.kes_period), encode(message.expires_at))
-    return message._replace(wire=message.wire.replace(message.signed, payload))
+    return replace(message, wire=message.wire.replace(message.signed, payload))
 
 
 def is_long(message: SignedMessage) -> bool:

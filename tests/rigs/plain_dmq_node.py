@@ -22,7 +22,7 @@ from services.dmq.core.authentication import Authentication, Moment, Topic
 from services.dmq.core.fault import Rejected
 from services.dmq.core.mux import HEAD, SDU_S
 from services.dmq.core.revision import REVISIONS, Revision
-from services.dmq.core.session import Heard, Session, Submitted
+from services.dmq.core.session import Heard, Session
 from services.dmq.core.signatures import SignatureChecker
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake import StakeSet
@@ -180,7 +180,7 @@ class PlainClient:
                 await self.say(h.NUMBER, answer)
                 if isinstance(answer, h.MsgAcceptVersion):
                     await self.node.after_handshake(self)
-            case Submitted(message):
+            case SignedMessage() as message:
                 rejected = self.node.judges(message)
                 if rejected is None:
                     self.node.held.append(message)

@@ -50,11 +50,17 @@ def raw(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
+def altered(certificate: Certificate, **parts: Any) -> Certificate:
+    """Return the certificate with these parts in place of its own."""
+    names = ("kes_key", "issue_number", "start_period", "signature", "cold_key")
+    return Certificate.of(**{name: getattr(certificate, name) for name in names} | parts)
+
+
 def certificate_of(vector: dict[str, Any]) -> Certificate:
     """Return the certificate that a vector describes by its parts."""
     key, number, period, signature = vector["certificate"]
     cold_key = PublicKey(raw(vector["cold_key"]))
-    return Certificate(PublicKey(raw(key)), number, period, Signature(raw(signature)), cold_key)
+    return Certificate.of(PublicKey(raw(key)), number, period, Signature(raw(signature)), cold_key)
 
 
 def authentication(encoding: Encoding, topic: Topic | None = None) -> Authentication:

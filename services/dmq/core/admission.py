@@ -11,7 +11,9 @@ have been taken, so the second round decides; nothing was changed by the first.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from router.service import contract as c
 from services.dmq.signature_job import encode_batch, faults
@@ -37,7 +39,7 @@ ATTEMPTS_MAX = 3
 JOB, TAG = "services.dmq.signature_job:verify_batch", "signatures "
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True):
     """A message between the two rounds of checks, with when it expires and what is to be verified; `rests_on`: the
     record of its pool and the stake by which it was judged."""
 
@@ -48,14 +50,14 @@ class Candidate(NamedTuple):
     rests_on: tuple[PoolRecord | None, StakeSet | None]
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct, frozen=True):
     """The verdict on a message: its row and the deeds that keep it, or why it was rejected."""
 
     talk: Talk
     message: SignedMessage
     rejected: Rejected | None
     row: Row | None = None
-    deeds: tuple[c.Deed, ...] = ()
+    deeds: Sequence[c.Deed] = ()
 
 
 class SignaturesFailed(RuntimeError):
@@ -143,7 +145,7 @@ class Admission:
         if rejected is not None:
             return Verdict(one.talk, one.message, rejected)
         row, deeds = self._holdings.take(one.message, one.expires_at, now)
-        return Verdict(one.talk, one.message, None, row, tuple(deeds))
+        return Verdict(one.talk, one.message, None, row, deeds)
 
     def _grounds(self, message: SignedMessage) -> tuple[PoolRecord | None, StakeSet | None]:
         authentication = self._holdings.authentication

@@ -44,7 +44,7 @@ class Moment(Struct, frozen=True):
     mono_s: float
 
 
-class PoolRecord(Struct):
+class PoolRecord(Struct, gc=False):
     """The latest data of a pool: the issue number of its last certificate, and the time of its last message, by the
     clock that never steps."""
 
@@ -84,15 +84,17 @@ class Authentication(Struct):
 
     def signature_check(self, message: SignedMessage, moment: Moment) -> SignatureCheck:
         """Return the input of checks 8 and 9."""
-        start = message.certificate.start_period
-        evolutions = tuple([period - start for period in self.periods(message, moment)])
+        evolutions = self._evolutions(message, moment)
         return SignatureCheck(message.certificate.packed, message.signed, message.kes_signature, evolutions)
 
-    def take(self, message: SignedMessage, moment: Moment) -> None:
-        """Record that the message has passed all checks."""
+    def take(self, message: SignedMessage, moment: Moment) -> bool:
+        """Record that the message has passed all checks; return whether the pool's record says something new that is to
+        last: without a pause it does not matter when the last message came."""
         certificate = message.certificate
-        self.records[certificate.pool] = PoolRecord(certificate.issue_number, moment.mono_s)
-        self.ends[certificate.pool] = certificate.start_period + self.topic.chain.kes_evolutions_max
+        pool, former = certificate.pool, self.records.get(certificate.pool)
+        self.records[pool] = PoolRecord(certificate.issue_number, moment.mono_s)
+        self.ends[pool] = certificate.start_period + self.topic.chain.kes_evolutions_max
+        return self.topic.pause_s > 0 or former is None or former.issue_number != certificate.issue_number
 
     def learn(self, stake: StakeSet) -> None:
         """Take a new stake distribution; forget the pools that are not in it any more."""
@@ -100,11 +102,10 @@ class Authentication(Struct):
         self.records = {pool: record for pool, record in self.records.items() if pool in stake.pools}
         self.ends = {pool: end for pool, end in self.ends.items() if pool in stake.pools}
 
-    def periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
-        """Return the KES periods within the certificate's in which the message may be signed."""
-        start = message.certificate.start_period
-        end = start + self.topic.chain.kes_evolutions_max
-        return tuple([one for one in self._periods(message, moment) if start <= one < end])
+    def _evolutions(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
+        """Return the KES evolutions within the certificate's in which the message may be signed."""
+        start, most = message.certificate.start_period, self.topic.chain.kes_evolutions_max
+        return tuple([period - start for period in self._periods(message, moment) if 0 <= period - start < most])
 
     def _periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
         if message.kes_period is not None:
@@ -139,7 +140,7 @@ class Authentication(Struct):
         return None if right in (None, message.id) else Rejected(Fault.WRONG_ID)
 
     def _within_certificate(self, message: SignedMessage, moment: Moment) -> Rejected | None:
-        if self.periods(message, moment):
+        if self._evolutions(message, moment):
             return None
         start = message.certificate.start_period
         end = start + self.topic.chain.kes_evolutions_max

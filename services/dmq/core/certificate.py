@@ -5,9 +5,10 @@ The cold key signs 48 raw bytes, not CBOR: KES key, issue number and first KES p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from router.core.wire.codec import encode
 from router.core.wire.crypto import SIGNATURE_BYTES, PublicKey, Signature, SigningKey, verify
@@ -54,30 +55,42 @@ def pool_text(digits: str) -> str:
     return PoolId(bytes.fromhex(digits)).text
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """An operational certificate with the cold key that signed it, and the pool that both stand for."""
+class Certificate(Struct, frozen=True, gc=False):
+    """An operational certificate with the cold key that signed it, and the pool that both stand for.
 
-    kes_key: PublicKey
+    `packed` is all that is to be verified of it: what is signed, the signature, the cold key. Only the numbers and the
+    pool are needed for each message."""
+
+    packed: bytes
     issue_number: int
     start_period: int
-    signature: Signature
-    cold_key: PublicKey
-    pool: PoolId = field(init=False, compare=False)
-    packed: bytes = field(init=False, compare=False, repr=False)
-    """What is to be verified of it as one string of bytes: what is signed, the signature, the cold key."""
+    pool: PoolId
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pool", pool_of(self.cold_key))
-        object.__setattr__(self, "packed", self.signed + self.signature + self.cold_key)
+    @classmethod
+    def of(cls, kes_key: bytes, issue_number: int, start_period: int, signature: bytes, cold_key: bytes) -> Certificate:
+        """Return the certificate with these parts, the keys of 32 bytes, the signature of 64."""
+        packed = signed_bytes(kes_key, issue_number, start_period) + signature + cold_key
+        return cls(packed, issue_number, start_period, pool_of(cold_key))
+
+    @property
+    def kes_key(self) -> PublicKey:
+        return PublicKey(self.packed[:KES_KEY_BYTES])
+
+    @property
+    def signature(self) -> Signature:
+        return Signature(self.packed[SIGNED_BYTES:_COLD_AT])
+
+    @property
+    def cold_key(self) -> PublicKey:
+        return PublicKey(self.packed[_COLD_AT:])
 
     @property
     def signed(self) -> bytes:
         """Return the bytes that the cold key signs."""
-        return signed_bytes(self.kes_key, self.issue_number, self.start_period)
+        return self.packed[:SIGNED_BYTES]
 
     def is_signed(self) -> bool:
-        return verify(self.cold_key, self.signed, self.signature)
+        return is_signed(self.packed)
 
     def encoded(self) -> bytes:
         """Return `[[kes key, issue number, first period, signature], cold key]`, as in the file of cardano-cli."""
@@ -105,7 +118,7 @@ def signed_bytes(kes_key: bytes, issue_number: int, start_period: int) -> bytes:
 def issue(cold: SigningKey, kes_key: PublicKey, issue_number: int, start_period: int) -> Certificate:
     """Return a certificate, signed with the cold key."""
     signature = cold.sign(signed_bytes(kes_key, issue_number, start_period))
-    return Certificate(kes_key, issue_number, start_period, signature, cold.public)
+    return Certificate.of(kes_key, issue_number, start_period, signature, cold.public)
 
 
 def read_inner(reader: Reader) -> tuple[PublicKey, int, int, Signature]:
@@ -125,6 +138,6 @@ def read_certificate(data: bytes) -> Certificate:
     """Return the certificate of a file, `[[…], cold key]` (F1); raise `Malformed` for any other bytes."""
     reader = Reader(data)
     reader.array("the certificate", 2)
-    found = Certificate(*read_inner(reader), read_cold_key(reader))
+    found = Certificate.of(*read_inner(reader), read_cold_key(reader))
     reader.finish("the certificate")
     return found

@@ -125,17 +125,16 @@ class Holdings:
 
     def take(self, message: SignedMessage, expires_at: float, now: Moment) -> tuple[Row, list[c.Deed]]:
         """Take a message that has passed all checks; return its row, and the deeds that keep it."""
-        self.authentication.take(message, now)
+        has_new_record = self.authentication.take(message, now)
         row = self.mempool.take(message, expires_at, now)
         self.counts[ACCEPTED] += 1
-        pool = message.certificate.pool
-        record = rows.encode_record(self.authentication.records[pool], now)
         number = rows.key_of(row.number)
         wire = self._just_taken[row.number] = self._encoding.notified(message)
-        return row, [
-            c.Keep(MESSAGE + number, wire), c.Keep(ROW + number, rows.encode_row(row)),
-            c.Keep(RECORD + pool, record),
-        ]  # fmt: skip
+        deeds: list[c.Deed] = [c.Keep(MESSAGE + number, wire), c.Keep(ROW + number, rows.encode_row(row))]
+        if has_new_record:
+            record = self.authentication.records[row.pool]
+            deeds.append(c.Keep(RECORD + row.pool, rows.encode_record(record, now)))
+        return row, deeds
 
     def wires(self, found: Sequence[Row]) -> tuple[bytes, ...]:
         """Return these messages as consumers get them."""

@@ -1,8 +1,9 @@
 """The numbers of the live messages by their ids, in a table of 12 to 24 bytes a message: a dictionary takes 90.
 
 Open addressing with linear probing (Knuth, volume 3, 6.4): an id's numbers lie from the place of its hash on, before
-the first empty place. The ids themselves are in the rows, which are asked. Python's hash of bytes is keyed anew in each
-process, so nobody can choose ids that share their places.
+the first empty place. The ids themselves are in the rows, which are asked only if the hash's upper bits, which stand
+beside the number, are right. Python's hash of bytes is keyed anew in each process, so nobody can choose ids that share
+their places.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-EMPTY, GONE = 0, (1 << 64) - 1
+NUMBERS, HASHES = (1 << 40) - 1, (1 << 64) - (1 << 40)
+"""The bits of a place that hold a number, and those of its id's hash."""
+EMPTY, GONE = 0, HASHES
 PLACES_MIN = 64
 
 
 class IdIndex:
-    """Numbers by id; `id_of` returns the id of a live number. Numbers begin with 1."""
+    """Numbers by id; `id_of` returns the id of a live number. Numbers begin with 1 and have 40 bits."""
 
     def __init__(self, id_of: Callable[[int], bytes]) -> None:
         self._id_of = id_of
@@ -27,12 +30,12 @@ class IdIndex:
 
     def numbers(self, own_id: bytes) -> list[int]:
         """Return the live numbers under this id."""
-        places, mask = self._places, len(self._places) - 1
-        at = hash(own_id) & mask
+        places, mask, hashed = self._places, len(self._places) - 1, hash(own_id)
+        at, upper = hashed & mask, hashed & HASHES
         found = []
-        while number := places[at]:
-            if number != GONE and self._id_of(number) == own_id:
-                found.append(number)
+        while place := places[at]:
+            if place & HASHES == upper and place != GONE and self._id_of(place & NUMBERS) == own_id:
+                found.append(place & NUMBERS)
             at = at + 1 & mask
         return found
 
@@ -46,24 +49,24 @@ class IdIndex:
 
     def remove(self, own_id: bytes, number: int) -> None:
         """Remove a number that is in the index; its row may be gone."""
-        places, mask = self._places, len(self._places) - 1
-        at = hash(own_id) & mask
-        while places[at] != number:
+        places, mask, hashed = self._places, len(self._places) - 1, hash(own_id)
+        at, sought = hashed & mask, hashed & HASHES | number
+        while places[at] != sought:
             assert places[at] != EMPTY, "the number is in the index"
             at = at + 1 & mask
         places[at] = GONE
         self._live -= 1
 
     def _put(self, own_id: bytes, number: int) -> None:
-        places, mask = self._places, len(self._places) - 1
-        at = hash(own_id) & mask
+        places, mask, hashed = self._places, len(self._places) - 1, hash(own_id)
+        at = hashed & mask
         while places[at] != EMPTY:
             at = at + 1 & mask
-        places[at] = number
+        places[at] = hashed & HASHES | number
 
     def _rebuild(self) -> None:
         """Make the table anew without those that are gone, twice as large as what is live needs."""
-        live = [number for number in self._places if number not in (EMPTY, GONE)]
+        live = [number for place in self._places if (number := place & NUMBERS)]
         size = PLACES_MIN
         while 3 * len(live) >= size:
             size *= 2

@@ -9,7 +9,8 @@ used), and the pair.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.core.wire.crypto import KEY_BYTES, SIGNATURE_BYTES, PublicKey, SigningKey, verify
 
@@ -23,7 +24,7 @@ _FROM_THE_ROOT = [(level, level * PAIR_BYTES) for level in range(DEPTH - 1, -1, 
 """The levels of a path, and where the pair of each lies."""
 
 
-class KesPath(NamedTuple):
+class KesPath(Struct, frozen=True, gc=False):
     """The path from a KES key to the Ed25519 key of one period; many messages share it."""
 
     root: bytes
@@ -47,7 +48,7 @@ def path_of(root: bytes, period: int, signature: bytes) -> KesPath:
 
 def leaf_of(path: KesPath) -> bytes | None:
     """Return the Ed25519 key of the period, if the pairs lead to it from the root; else None."""
-    key, period, pairs = path
+    key, period, pairs = path.root, path.period, path.pairs
     if not 0 <= period < PERIODS or len(pairs) != DEPTH * PAIR_BYTES:
         return None
     for level, at in _FROM_THE_ROOT:

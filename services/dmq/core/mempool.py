@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -47,7 +47,7 @@ class MempoolLimits(Struct, frozen=True):
     pause_s: float = 60.0
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True, gc=False):
     """A live message. Times are Unix seconds; from `peers_at` on it is offered to peers."""
 
     number: int
@@ -92,8 +92,8 @@ class Mempool:
 
     def knows(self, message: SignedMessage) -> bool:
         """Whether the message's pool has a live message under its id."""
-        rows = map(self._rows.get, self._by_id.numbers(message.id))
-        return any(row is not None and row.pool == message.certificate.pool for row in rows)
+        numbers, pool = self._by_id.numbers(message.id), message.certificate.pool
+        return bool(numbers) and any(row is not None and row.pool == pool for row in map(self._rows.get, numbers))
 
     def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
         """Return why there is no room for the message, first by the pool's own limits; None if there is."""

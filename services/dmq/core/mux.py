@@ -74,6 +74,17 @@ class Demultiplexer:
         """Return when the present SDU must be whole; infinity if there is none."""
         return self._began_s + sdu_s
 
+    def whole(self, data: bytes) -> tuple[int, bytes] | None:
+        """Return the protocol's number and the content of the SDU that `data` is, all of it and nothing else, as nearly
+        all that is read at once; None: `feed` it."""
+        if self._left or self._head or len(data) <= HEAD.size:
+            return None
+        _, numbered, length = HEAD.unpack_from(data)
+        channel = self._known.get(numbered)
+        if channel is None or length != len(data) - HEAD.size:
+            return None
+        return channel[0], data[HEAD.size :]
+
     def feed(self, data: bytes, now_s: float) -> Iterator[Fragment]:
         """Yield the bytes in `data` for each protocol, in order; raise `RemoteProtocolError` at a wrong head.
 

@@ -23,7 +23,7 @@ from .certificate import NUMBER_BITS, POOL_ID_BYTES, PoolId
 from .cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
 from .handshake import MAGIC_BITS
 from .mempool import Row
-from .signed_message import FREE_ID_BYTES_MAX, Cip29ffe0e, Dmq04, Dmq05
+from .signed_message import FREE_ID_BYTES_MAX, ID_BYTES, Cip29ffe0e, Dmq04, Dmq05
 
 T = TypeVar("T")
 VERSION = 1
@@ -36,7 +36,7 @@ _NS = 10**9
 _EXACT_FROM_S = 1 << 30
 """Seconds from which a float has at most 22 bits behind the point, so that a billion times these is exact."""
 _USUAL = Struct(">3s32s2s28scHcQcQ")
-_USUAL_HEADS = b"\x85\x58\x20", b"\x58\x1c", b"\x19", b"\x1b", b"\x1b"
+_FRONT, _BETWEEN, _SIZE, _TIME = b"\x85\x58\x20", b"\x58\x1c", b"\x19", b"\x1b"
 """A row with an id of 32 bytes, and the heads of its items."""
 _REMEDY = "put a backup of the directory in its place, or move it away, and the node starts with an empty mempool"
 
@@ -76,7 +76,10 @@ def read_state(data: bytes) -> State:
 
 def encode_row(row: Row) -> bytes:
     """Return the row of a live message; its number is the key."""
-    return encode([row.id, bytes(row.pool), row.size, _ns(row.expires_at), _ns(row.peers_at)])
+    own_id, pool, size, expires_at, peers_at = row.id, row.pool, row.size, _ns(row.expires_at), _ns(row.peers_at)
+    if len(own_id) != ID_BYTES or not _is_usual(size, expires_at, peers_at):
+        return encode([own_id, bytes(pool), size, expires_at, peers_at])
+    return _USUAL.pack(_FRONT, own_id, _BETWEEN, pool, _SIZE, size, _TIME, expires_at, _TIME, peers_at)
 
 
 def read_row(number: int, data: bytes) -> Row:
@@ -94,9 +97,14 @@ def _as_usual(data: bytes) -> tuple[bytes, bytes, int, int, int] | None:
         return None
     front, own_id, between, pool, size_head, size, due_head, expires_at, peers_head, peers_at = _USUAL.unpack(data)
     heads = front, between, size_head, due_head, peers_head
-    if heads != _USUAL_HEADS or size < 1 << 8 or min(expires_at, peers_at) < 1 << 32:
+    if heads != (_FRONT, _BETWEEN, _SIZE, _TIME, _TIME) or not _is_usual(size, expires_at, peers_at):
         return None
     return own_id, pool, size, expires_at, peers_at
+
+
+def _is_usual(size: int, expires_at: int, peers_at: int) -> bool:
+    """Whether the numbers of a row are so large that none is written shorter."""
+    return size >= 1 << 8 and expires_at >= 1 << 32 and peers_at >= 1 << 32
 
 
 def _quickly(data: bytes) -> tuple[bytes, bytes, int, int, int] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +21,6 @@ from router.core.wire.reasons import Reason
 from . import handshake, notification, submission
 from .mux import MESSAGE_S, SDU_HANDSHAKE_S, SDU_S, Demultiplexer, Inbox, Multiplexer
 from .revision import Revision
-from .signed_message import SignedMessage
 
 WAITING_BYTES_MAX = 1 << 18
 """Most bytes of one protocol that may wait for their turn at a node; at a client the longest reply is added."""
@@ -39,17 +38,11 @@ _AGREED = {
 """What runs after the handshake, by who speaks."""
 
 
-class Heard(NamedTuple):
-    """A message of the other side, in its protocol."""
+class Heard(Struct, frozen=True):
+    """A message of the other side, in its protocol; of a MsgSubmitMessage at a node the `SignedMessage` in it."""
 
     number: int
     message: Any
-
-
-class Submitted(Struct, frozen=True):
-    """A MsgSubmitMessage at a node, with its message read."""
-
-    message: SignedMessage
 
 
 class _Talk:
@@ -120,6 +113,9 @@ class Session:
 
     def hear(self, data: bytes, now_s: float) -> list[Heard]:
         """Return the messages that `data` completes; raise `RemoteProtocolError`, with earlier ones in `before`."""
+        sdu = self._demultiplexer.whole(data)
+        if sdu is not None and (heard := self._whole(*sdu)) is not None:
+            return [heard]
         return self._collected(self._hear(data, now_s))
 
     def say(self, number: int, message: Any, encoded: bytes = b"") -> list[Heard]:
@@ -199,7 +195,7 @@ class Session:
         except Malformed:
             return None
         talk.machine.step(self._peer, submission.MsgSubmitMessage)
-        return Heard(submission.NUMBER, Submitted(message))
+        return Heard(submission.NUMBER, message)
 
     def _waiting(self, number: int) -> Iterator[Heard]:
         """Yield the waiting messages of a protocol whose turn it is."""
@@ -218,7 +214,7 @@ class Session:
         if isinstance(message, handshake.MsgAcceptVersion):
             handshake.check_accepted(message)
         if isinstance(message, submission.MsgSubmitMessage):
-            return Submitted(self._revision.encoding.read(message.message))
+            return self._revision.encoding.read(message.message)
         return message
 
     def _follow(self, number: int, message: Any) -> None:

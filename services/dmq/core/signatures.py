@@ -7,7 +7,9 @@ same period costs one verification of Ed25519. Only valid ones are remembered, s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from router.core.wire.crypto import SIGNATURE_BYTES, verify
 
@@ -23,7 +25,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SignatureCheck(NamedTuple):
+class SignatureCheck(Struct, frozen=True, gc=False, array_like=True):
     """What is to be verified of a message; `certificate`: its `packed` bytes; `evolutions`: the KES evolutions in which
     it may have been signed."""
 

@@ -15,8 +15,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from router.core.wire.codec import encode
-from router.core.wire.crypto import PublicKey, Signature
+from msgspec import Struct
+
+from router.core.wire.codec import Malformed, encode
 
 from .cbor import Reader, array_of, read_head
 from .certificate import Certificate, read_certificate, read_cold_key, read_inner
@@ -40,13 +41,13 @@ DEPLOYED, OLDER, SEEDS = BodyBounds(90, 2000), BodyBounds(0, 2000), BodyBounds(3
 """The bounds of dmq-node 0.7, of earlier nodes (which had none; the upper one is ours), and of the seeds."""
 
 
-class SignedMessage(NamedTuple):
-    """A message as received. Parts that its encoding lacks are None."""
+class SignedMessage(Struct, frozen=True, gc=False):
+    """A message as received. `signed`: the bytes under the KES signature. Parts that its encoding lacks are None."""
 
     wire: bytes
     id: bytes
     body_at: slice
-    signed_at: slice
+    signed: bytes
     kes_signature: bytes
     certificate: Certificate
     kes_period: int | None = None
@@ -57,11 +58,6 @@ class SignedMessage(NamedTuple):
     @property
     def body(self) -> bytes:
         return self.wire[self.body_at]
-
-    @property
-    def signed(self) -> bytes:
-        """Return the bytes under the KES signature."""
-        return self.wire[self.signed_at]
 
     def __repr__(self) -> str:
         return f"<SignedMessage {self.id.hex()[:12]}… of {self.certificate.pool!r}, {len(self.wire)} bytes>"
@@ -202,7 +198,7 @@ class Cip29ffe0e:
         signature = wire[reader.octets("the KES signature", SIGNATURE_KES_BYTES)]
         certificate = read_certificate(wire[reader.octets("the operational certificate", 1, CERTIFICATE_BYTES_MAX)])
         reader.finish("the message")
-        return SignedMessage(wire, own_id, body, body, signature, certificate, ttl_s=ttl_s, ttl_at=ttl_at)
+        return SignedMessage(wire, own_id, body, wire[body], signature, certificate, ttl_s=ttl_s, ttl_at=ttl_at)
 
     def write(self, draft: Draft, block_number: int = 0) -> bytes:
         parts = (digest(draft.body), draft.body, block_number, draft.ttl_s, draft.key.sign(draft.body))
@@ -228,21 +224,26 @@ def digest(data: bytes) -> bytes:
 
 _FRONT_05 = re.compile(rb"\x85\x58\x20(.{32})\x83(?:\x58(.)|\x59(..))", re.DOTALL)
 _UINT = rb"[\x00-\x17]|\x18.|\x19.."
-_REST = re.compile(
-    rb"(%(u)b|\x1a.{4}|\x1b.{8})(%(u)b|\x1a.{4})\x59\x01\xc0(.{448})"
+_NUMBERS = re.compile(rb"(%(u)b|\x1a.{4}|\x1b.{8})(%(u)b|\x1a.{4})\x59\x01\xc0" % {b"u": _UINT}, re.DOTALL)
+"""What stands between a body and the KES signature as everybody writes it; another spelling is read item by item."""
+_CERTIFIED = re.compile(
     rb"\x84\x58\x20(.{32})(%(u)b|\x1a.{4}|\x1b.{8})(%(u)b|\x1a.{4}|\x1b.{8})\x58\x40(.{64})\x58\x20(.{32})"
     % {b"u": _UINT},
     re.DOTALL,
 )
-"""What stands behind a body as everybody writes it, by offsets; another spelling is read item by item."""
+"""What stands behind that signature: the certificate and the cold key."""
 _KNOWN_MAX = 1024
 """How many certificates are kept as read: a pool's comes again with each of its messages."""
 
 
 @lru_cache(_KNOWN_MAX)
-def _certificate(kes_key: bytes, issue_number: bytes, start: bytes, signature: bytes, cold_key: bytes) -> Certificate:
-    numbers = _uint(issue_number), _uint(start)
-    return Certificate(PublicKey(kes_key), *numbers, Signature(signature), PublicKey(cold_key))
+def _certificate(written: bytes) -> Certificate:
+    """Return the certificate and cold key that end a message; raise `Malformed` if they are spelled otherwise."""
+    found = _CERTIFIED.fullmatch(written)
+    if found is None:
+        raise Malformed("this is no certificate as everybody writes it")
+    kes_key, issue_number, start, signature, cold_key = found.groups()
+    return Certificate.of(kes_key, _uint(issue_number), _uint(start), signature, cold_key)
 
 
 def forget_certificates() -> None:
@@ -257,21 +258,27 @@ def _uint(item: bytes) -> int:
 def _by_offsets(wire: bytes, own_id: bytes, start: int, body: slice, bounds: BodyBounds) -> SignedMessage | None:
     """Return the message of a deployed encoding whose payload begins at `start`; None if what stands behind its body is
     spelled otherwise, or the body has another length."""
-    found = _REST.fullmatch(wire, body.stop)
+    found = _NUMBERS.match(wire, body.stop)
     if found is None or not bounds.least <= body.stop - body.start <= bounds.most:
         return None
-    period, expires_at, signature, *certified = found.groups()
-    certificate, signed = _certificate(*certified), slice(start, found.end(2))
-    return SignedMessage(wire, own_id, body, signed, signature, certificate, _uint(period), _uint(expires_at))
+    at = found.end()
+    end = at + SIGNATURE_KES_BYTES
+    try:
+        certificate = _certificate(wire[end:])
+    except Malformed:
+        return None
+    period, expires_at = found.groups()
+    signed = wire[start : found.end(2)]
+    return SignedMessage(wire, own_id, body, signed, wire[at:end], certificate, _uint(period), _uint(expires_at))
 
 
 def _rest(reader: Reader, own_id: bytes, start: int, body: slice) -> SignedMessage:
     """Read what stands behind the body, item by item."""
     reader.at = body.stop
     kes_period, expires_at = reader.uint("the KES period", 64), reader.uint("the expiry", 32)
-    signed = slice(start, reader.at)
+    signed = reader.data[start : reader.at]
     signature = reader.data[reader.octets("the KES signature", SIGNATURE_KES_BYTES)]
-    certificate = Certificate(*read_inner(reader), read_cold_key(reader))
+    certificate = Certificate.of(*read_inner(reader), read_cold_key(reader))
     reader.finish("the message")
     return SignedMessage(reader.data, own_id, body, signed, signature, certificate, kes_period, expires_at)
 

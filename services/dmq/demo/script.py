@@ -78,5 +78,5 @@ def _with_wrong_certificate(keys: PoolKeys) -> PoolKeys:
     """Return the keys with a certificate that another cold key has signed."""
     right = keys.certificate
     foreign = issue(SigningKey(os.urandom(32)), keys.kes.public, right.issue_number, right.start_period)
-    wrong = Certificate(right.kes_key, right.issue_number, right.start_period, foreign.signature, right.cold_key)
+    wrong = Certificate.of(right.kes_key, right.issue_number, right.start_period, foreign.signature, right.cold_key)
     return PoolKeys(keys.kes, wrong)

@@ -3,7 +3,6 @@ connections."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool
+from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool, altered
 from samples.dmq_node import Host
 
 from router.core.link.machine import Agency
@@ -57,7 +56,8 @@ def test_what_comes_together_is_verified_and_noted_together_before_its_signers_h
     [job] = node.waiting
     decided = node.rules.hear(c.Computed(job.tag, bytes(len(wires))), node.now)
     kinds = [type(one).__name__ for one in decided if isinstance(one, c.Keep | c.Note | c.Write)]
-    assert kinds == [*["Keep"] * 3, "Write"] * len(wires)
+    firsts = len(POOLS)  # with the record of their pool
+    assert kinds == [*["Keep"] * 3, "Write"] * firsts + [*["Keep"] * 2, "Write"] * (len(wires) - firsts)
     settled = [one for one in node.rules.settled(node.now) if isinstance(one, c.Keep | c.Note)]
     assert {one.key for one in settled if isinstance(one, c.Keep)} == {b"state", b"counts"}
     [noted] = [one for one in settled if isinstance(one, c.Note)]
@@ -123,7 +123,7 @@ def test_each_rejection_has_its_reason() -> None:
 
 def replace_certificate(pool: Pool, signature: Signature) -> Draft:
     draft = pool.draft()
-    return draft._replace(certificate=replace(draft.certificate, signature=signature))
+    return draft._replace(certificate=altered(draft.certificate, signature=signature))
 
 
 def test_a_named_consumer_goes_on_where_it_acknowledged_and_others_begin_anew() -> None:
@@ -273,6 +273,25 @@ def test_an_early_message_is_taken_and_marked_or_refused() -> None:
     assert second["peers_at"] - first["peers_at"] == 60
     strict.crash()
     assert strict.connect().submit(wire(0, b"again")).text.startswith("SigTooFrequent"), "also after a restart"
+
+
+def test_the_record_of_a_pool_is_kept_for_a_new_certificate_and_for_each_message_only_if_there_is_a_pause() -> None:
+    def records(node: Host) -> set[bytes]:
+        return {value for key, value in node.kept.items() if key.startswith(b"p ")}
+
+    for rate, is_kept in (("pace", False), ("reject", True)):
+        node = host(rate=rate)
+        assert node.connect().submit(wire(0)) == ACCEPTED
+        first = records(node)
+        node.pass_time(61)
+        assert node.connect().submit(wire(0, b"again")) == ACCEPTED
+        assert (records(node) != first) is is_kept
+        later = Dmq05().write(Pool(0, issue_number=4).draft(b"later" + BODY))
+        node.pass_time(61)
+        assert node.connect().submit(later) == ACCEPTED and records(node) != first
+        node.crash()
+        node.pass_time(61)
+        assert node.connect().submit(wire(0, b"earlier")).text.startswith("InvalidOCertCounter")
 
 
 def test_hellos_have_a_share_and_a_time() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import trio
+from msgspec.structs import replace
 from rigs.patience import HANG_S
-from samples.dmq import BODY, NOW, POOLS, authentication
+from samples.dmq import BODY, NOW, POOLS, altered, authentication
 
 from router.service.jobs import Jobs
 from services.dmq.core.fault import Fault
@@ -21,9 +20,9 @@ def checks() -> list[SignatureCheck]:
     for encoding in (Dmq05(), Cip29ffe0e()):
         for pool in POOLS:
             message = encoding.read(encoding.write(pool.draft(BODY * 2)))
-            check = authentication(encoding).signature_check(message, NOW)._replace(evolutions=(1, 0))
-            wrong = replace(message.certificate, issue_number=5).packed
-            found += [check, check._replace(signed=b"x"), check._replace(certificate=wrong)]
+            check = replace(authentication(encoding).signature_check(message, NOW), evolutions=(1, 0))
+            wrong = altered(message.certificate, issue_number=5).packed
+            found += [check, replace(check, signed=b"x"), replace(check, certificate=wrong)]
     return found
 
 

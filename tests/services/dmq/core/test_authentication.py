@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from samples.dmq import (
     BODY,
     EXPIRES_AT,
@@ -16,6 +16,7 @@ from samples.dmq import (
     START_PERIOD,
     VECTORS,
     Pool,
+    altered,
     authentication,
     raw,
 )
@@ -117,8 +118,8 @@ class Broken:
         self.of = Authentication(Topic(), DMQ, None)
         self.of.take(message_of(self.old), NOW)
         message = message_of(self.pool)
-        certificate = replace(message.certificate, signature=self.old.certificate.signature)
-        self.message = message._replace(id=bytes(32), certificate=certificate, kes_period=START_PERIOD + 62,
+        certificate = altered(message.certificate, signature=self.old.certificate.signature)
+        self.message = replace(message, id=bytes(32), certificate=certificate, kes_period=START_PERIOD + 62,
                                kes_signature=bytes(448))  # fmt: skip
         self.at = Moment(EXPIRES_AT + 0.5, NOW.mono_s + 59.9)
         self.is_known = True
@@ -146,7 +147,7 @@ class Broken:
         ]
 
     def change(self, **parts: Any) -> None:
-        self.message = self.message._replace(**parts)
+        self.message = replace(self.message, **parts)
 
 
 def test_the_order_of_checks_is_the_references() -> None:
@@ -226,13 +227,13 @@ def test_what_was_verified_is_not_verified_again() -> None:
     assert repr(checker) == "<SignatureChecker that knows 2 certificates, 2 KES paths>"
     known = of.signature_check(message_of(POOLS[2]), NOW)
     spoilt = known.kes_signature[:70] + bytes((known.kes_signature[70] ^ 1,)) + known.kes_signature[71:]
-    assert checker.fault(known._replace(kes_signature=spoilt)) is Fault.BAD_SIGNATURE
-    wrong = replace(POOLS[2].certificate, issue_number=9).packed
-    assert checker.fault(known._replace(certificate=wrong)) is Fault.BAD_CERTIFICATE
+    assert checker.fault(replace(known, kes_signature=spoilt)) is Fault.BAD_SIGNATURE
+    wrong = altered(POOLS[2].certificate, issue_number=9).packed
+    assert checker.fault(replace(known, certificate=wrong)) is Fault.BAD_CERTIFICATE
     assert repr(checker).endswith("2 certificates, 2 KES paths>"), "what is wrong is not remembered"
-    assert checker.fault(known._replace(signed=b"another")) is Fault.BAD_SIGNATURE
-    assert checker.fault(known._replace(evolutions=(1, 0))) is None
-    assert checker.fault(known._replace(evolutions=())) is Fault.BAD_SIGNATURE
+    assert checker.fault(replace(known, signed=b"another")) is Fault.BAD_SIGNATURE
+    assert checker.fault(replace(known, evolutions=(1, 0))) is None
+    assert checker.fault(replace(known, evolutions=())) is Fault.BAD_SIGNATURE
 
 
 def test_a_verdict_says_what_decided() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from samples.dmq import POOLS, VECTORS, certificate_of, raw
+from samples.dmq import POOLS, VECTORS, altered, certificate_of, raw
 
 from router.core.wire.codec import Malformed, encode
 from router.core.wire.crypto import SigningKey
@@ -21,8 +20,8 @@ def test_published_certificates(vector: dict[str, Any]) -> None:
     certificate = certificate_of(vector)
     assert (certificate.pool.hex(), certificate.pool.text) == (vector["pool"], vector["pool_text"])
     assert certificate.is_signed()
-    assert not replace(certificate, issue_number=certificate.issue_number + 1).is_signed()
-    assert not replace(certificate, start_period=certificate.start_period + 1).is_signed()
+    assert not altered(certificate, issue_number=certificate.issue_number + 1).is_signed()
+    assert not altered(certificate, start_period=certificate.start_period + 1).is_signed()
 
 
 @pytest.mark.parametrize("vector", [one for one in VECTORS["certificates"] if one["file"]], ids=lambda one: one["name"])
@@ -44,7 +43,7 @@ def test_what_is_issued_is_signed_by_the_cold_key_alone() -> None:
     pool = POOLS[0]
     assert pool.certificate.is_signed()
     other = SigningKey(bytes(32))
-    assert not replace(pool.certificate, cold_key=other.public).is_signed()
+    assert not altered(pool.certificate, cold_key=other.public).is_signed()
     assert issue(other, pool.kes.public, 0, 1430).pool != pool.id
     assert repr(pool.id) == f"PoolId({pool.id.hex()[:12]}…)"
 

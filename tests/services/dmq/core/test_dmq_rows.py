@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from random import Random
 
 import cbor2
@@ -98,6 +99,13 @@ def test_no_list_is_longer_than_a_node_keeps() -> None:
     assert not cursor.give_again(0), "as many as may wait do"
     with pytest.raises(BadRow, match="holds more than 1000 items"):
         rows.read_cursor(rows.encode_cursor(cursor), encode([*longest, 1000]))
+
+
+def test_a_row_is_written_in_its_shortest_form() -> None:
+    for id_bytes, size, ns in product((31, 32, 33), (255, 256), ((1 << 32) - 1, 1 << 32)):
+        row = [bytes(id_bytes), bytes(POOLS[0].id), size, ns, ns]
+        written = rows.encode_row(Row(1, bytes(id_bytes), POOLS[0].id, size, ns / 1e9, ns / 1e9))
+        assert written == cbor2.dumps(row, canonical=True)
 
 
 def test_times_are_whole_nanoseconds_exactly() -> None:

@@ -18,8 +18,8 @@ from services.dmq.core import notification as n
 from services.dmq.core import submission as s
 from services.dmq.core.mux import sdu
 from services.dmq.core.revision import REVISIONS, Revision
-from services.dmq.core.session import WAITING_BYTES_MAX, Heard, Session, Submitted
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.session import WAITING_BYTES_MAX, Heard, Session
+from services.dmq.core.signed_message import Dmq05, SignedMessage
 
 MAGIC = h.MAGICS["preprod"]
 DEPLOYED = REVISIONS["dmq-0.5"]
@@ -65,7 +65,7 @@ def test_a_signer(name: str, size: int) -> None:
     wire = WIRES[REVISIONS[name].encoding.name][0]
     for _ in range(1 if name == "overview-2025-04" else 2):
         [submitted] = pair.ask(s.NUMBER, s.MsgSubmitMessage(wire))
-        assert isinstance(submitted, Submitted) and submitted.message.wire == wire
+        assert isinstance(submitted, SignedMessage) and submitted.wire == wire
         assert pair.answer(s.NUMBER, s.MsgAcceptMessage()) == [s.MsgAcceptMessage()]
         assert pair.ask(s.NUMBER, s.MsgDone()) == [s.MsgDone()]
     assert pair.node.ends is (name == "overview-2025-04")
@@ -126,9 +126,9 @@ def test_what_comes_ahead_of_its_turn_waits_for_it() -> None:
     early = b"".join(sdu(SUBMIT, s.encode_message(s.MsgSubmitMessage(wire)), 0) for wire in wires)
     early += sdu(SUBMIT, s.encode_message(s.MsgDone()), 0)
     [first] = pair.node.hear(early, 0)
-    assert first.message.message.wire == wires[0]
+    assert first.message.wire == wires[0]
     [second] = pair.node.say(s.NUMBER, s.MsgAcceptMessage())
-    assert second.message.message.wire == wires[1]
+    assert second.message.wire == wires[1]
     assert pair.node.say(s.NUMBER, s.MsgAcceptMessage()) == [Heard(s.NUMBER, s.MsgDone())]
 
 
@@ -237,7 +237,7 @@ def test_the_stored_connection_of_a_signer() -> None:
     node.say(h.NUMBER, h.answer(offer.message, h.MAGICS["mainnet"]))
     assert node.take(16_909_061) == stored["handshake accept n2c mainnet"]
     submitted, asked = node.hear(stored["submit"] + stored["notification request blocking"], 0)
-    assert submitted.message.message == Dmq05().read(raw(stored["submit"].hex()[20:]))
+    assert submitted.message == Dmq05().read(raw(stored["submit"].hex()[20:]))
     assert asked.message == n.MsgRequestMessagesBlocking()
     node.say(s.NUMBER, s.MsgAcceptMessage())
     assert node.take(2) == stored["accept"]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from samples.dmq import POOLS, VECTORS, certificate_of
+from samples.dmq import POOLS, VECTORS, altered, certificate_of
 
 from services.dmq.core import envelope as e
 from services.dmq.core.envelope import BadEnvelope
@@ -74,7 +73,7 @@ def test_a_wrong_file_is_refused_with_cause_and_remedy(data: bytes, cause: str) 
 
 def test_a_certificate_that_nobody_signed_is_refused() -> None:
     with pytest.raises(BadEnvelope, match="its cold key has not signed it"):
-        e.read_certificate_file(e.write_certificate(replace(POOL.certificate, issue_number=1)))
+        e.read_certificate_file(e.write_certificate(altered(POOL.certificate, issue_number=1)))
     with pytest.raises(BadEnvelope, match="the certificate is not a list"):
         e.read_certificate_file(changed(e.write_certificate(POOL.certificate), cborHex="00"))
 

@@ -65,6 +65,22 @@ def test_cut_anywhere_the_bytes_of_each_channel_are_the_same(payloads: Any, size
         assert come == b"".join(payload for one, payload in payloads if one == channel)
 
 
+def test_an_sdu_that_comes_whole_is_read_at_once_when_its_head_was_judged_before() -> None:
+    demultiplexer, one = Demultiplexer(BOTH), sdu(ASK, b"abc", 0)
+    assert demultiplexer.whole(one) is None
+    list(demultiplexer.feed(one, 0))
+    assert demultiplexer.whole(one) == (ASK[0], b"abc")
+    for other in (one[:-1], one + b"\x00", one + one, one[:8], sdu(ASK, b"", 0), b""):
+        assert demultiplexer.whole(other) is None
+    for part in (one[:3], one[3:-1]):
+        list(demultiplexer.feed(part, 0))
+        assert demultiplexer.whole(one) is None
+    list(demultiplexer.feed(one[-1:], 0))
+    assert demultiplexer.whole(one)
+    demultiplexer.channels = frozenset()
+    assert demultiplexer.whole(one) is None
+
+
 def test_an_sdu_is_due_from_its_first_byte_to_its_last() -> None:
     demultiplexer = Demultiplexer(BOTH)
     assert demultiplexer.deadline_s() == float("inf")
