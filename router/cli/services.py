@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from router.cli.ask import ask
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.settings.home import Home
+
+if TYPE_CHECKING:
+    from router.settings.config import Config
 
 
 def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
@@ -42,13 +45,33 @@ def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:
 
 def written_settings(home: Home, name: str) -> Mapping[str, Any]:
     """Return the settings of a service as the home's configuration has them; none if it has none or cannot be read."""
+    config = _config(home)
+    return {} if config is None else config.services.get(name, {})
+
+
+def settings_of(home: Home, module: str) -> Mapping[str, Any]:
+    """Return the settings of the service of this module, as `written_settings` does, whatever name it has there."""
+    config = _config(home)
+    return {} if config is None else config.services.get(_name_in(config, module), {})
+
+
+def _config(home: Home) -> Config | None:
+    """Return the configuration of the home, None if it has none or it cannot be read."""
     from router.settings.config import load
     from router.settings.config_text import ConfigError
 
     try:
-        return load(home.config_path)[0].services.get(name, {}) if home.holds_node else {}
+        return load(home.config_path)[0] if home.holds_node else None
     except ConfigError:  # `config check` says what is wrong with it
-        return {}
+        return None
+
+
+def _name_in(config: Config, module: str) -> str:
+    """Return the name of the service of this module in the configuration, its own if it is not there."""
+    from router.settings.config_services import instances, service_name
+
+    named = {one.module: one.name for one in instances(config.node.services)}
+    return named.get(module, service_name(module))
 
 
 def start_command(home: Home) -> str:
@@ -74,10 +97,9 @@ def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) ->
         invocation().chosen_home.create("edge", (), {service_name(module): resident})
     home = invocation().home_to_write
     config = load(home.config_path)[0]
-    named = {one.module: one.name for one in instances(config.node.services)}
-    name = named.get(module, service_name(module))
+    name = _name_in(config, module)
     flags = [f"services.{name}.{key}={toml_value(value)}" for key, value in settings.items()]
-    if module not in named:
+    if module not in {one.module for one in instances(config.node.services)}:
         written = parse(text_of(home.config_path), home.config_path.name).get("node", {}).get("services", [])
         entries = [_inline(one, toml_value) if isinstance(one, dict) else toml_value(one) for one in written]
         flags.append(f"node.services=[{', '.join([*entries, toml_value(module)])}]")

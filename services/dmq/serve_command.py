@@ -12,12 +12,14 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.cli.services import serve_with
-from services.dmq.command_options import read_genesis_file
+from router.cli.services import serve_with, settings_of
+from services.dmq.command_options import read_file, read_genesis_file
+from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, genesis_network
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.settings import Settings
 
-MAGIC = "--dmq-network-magic"
+MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 MODULE = "services.dmq"
 
 
@@ -53,16 +55,18 @@ def serve(
     if local_socket is not None:
         flags["local_socket"] = local_socket
     typed = {f"--{name.replace('_', '-')}": value for name, value in flags.items() if value is not None}
-    if network is not None and MIN_SIG_DELAY in typed:
-        typed.setdefault(MAGIC, str(_magic_of(network)))
+    if network is not None:
+        _check_agree(network, typed)
+        if MIN_SIG_DELAY in typed:
+            typed.setdefault(MAGIC, str(_magic_of(network)))
     if configuration_file is not None or typed:
         settings |= _of_node_config(_node_config(configuration_file, typed), configuration_file, typed)
     if network is not None:
-        _check_agree(network, typed)
         settings["network"] = network
     if genesis is not None:
-        read_genesis_file(Path(genesis))
         settings["genesis"] = str(Path(genesis).absolute())
+    if "genesis" in settings:
+        _check_genesis(Path(str(settings["genesis"])), settings.get("network"))
     if consumers:
         settings["consumers"] = tuple(_consumer(one) for one in consumers)
     if stake is not None:
@@ -74,9 +78,25 @@ def serve(
 
 def _check_agree(network: str, typed: dict[str, str]) -> None:
     """Raise `Failure` if the flags name two networks."""
-    if MAGIC in typed and int(typed[MAGIC]) != (magic := _magic_of(network)):
-        said = f"--network {network} has the magic {magic}, and {MAGIC} names {typed[MAGIC]}"
-        raise Failure(Exit.USAGE, f"{said}; leave one of them out")
+    magic = _magic_of(network)
+    for flag, what, expected in (
+        (MAGIC, "magic", magic), (CARDANO_MAGIC, "Cardano magic", CARDANO_MAGICS.get(name_of(magic)))
+    ):  # fmt: skip
+        if typed.get(flag, "").isdecimal() and expected is not None and int(typed[flag]) != expected:
+            said = f"--network {network} has the {what} {expected}, and {flag} names {typed[flag]}"
+            raise Failure(Exit.USAGE, f"{said}; leave one of them out")
+
+
+def _check_genesis(path: Path, network: object) -> None:
+    """Raise `Failure` if the file is no genesis, or that of another public network than `network`, by name or magic;
+    None: that of the home's configuration."""
+    read_genesis_file(path)
+    if network is None:
+        network = settings_of(invocation().chosen_home, MODULE).get("network", Settings().network)
+    ours, theirs = name_of(_magic_of(str(network))), genesis_network(read_file(path, GENESIS_BYTES_MAX))
+    if theirs and ours in CARDANO_MAGICS and ours != theirs:
+        said = f"the genesis {path} is of {theirs}, and the network is {ours}"
+        raise Failure(Exit.USAGE, f"{said}; give the genesis of {ours} with --genesis, or {theirs} with --network")
 
 
 def _magic_of(network: str) -> int:
