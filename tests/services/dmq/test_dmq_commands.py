@@ -139,7 +139,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     ),
     (
         ("--home", "{new}", "serve", "--network", "mainnet", "--genesis", "{preview}"),
-        "preview.json is of preview, and the network is mainnet; give the genesis of mainnet with --genesis, or preview",
+        "preview.json is of preview, and the network is mainnet; give the genesis of mainnet with --genesis, or",
     ),
     (("--home", "{new}", "serve", "--genesis", "{preview}"), "preview.json is of preview, and the network is mainnet"),
     (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
