@@ -136,7 +136,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.disk.log.eventlog import ForeignLog
     from router.disk.log.file import LogNotWritten
     from router.disk.store.terms import StoreError
-    from router.service.plugins import UnknownService
+    from router.service.plugins import NotStarted, UnknownService
     from router.service.state import StateError
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
@@ -150,7 +150,17 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
         ((NotAnswered,), Exit.TIMED_OUT),
         ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownName, UnknownService), Exit.USAGE),
         (
-            (HomeError, StoreError, StateError, ListenFailed, JournalError, ForeignLog, LogNotWritten, SealError),
+            (
+                HomeError,
+                StoreError,
+                StateError,
+                ListenFailed,
+                JournalError,
+                ForeignLog,
+                LogNotWritten,
+                SealError,
+                NotStarted,
+            ),
             Exit.FAILED,
         ),
     )

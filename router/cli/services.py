@@ -10,6 +10,7 @@ import click
 from router.cli.ask import ask
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
+from router.cli.output import note
 from router.settings.home import Home
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def written_settings(home: Home, name: str) -> Mapping[str, Any]:
     return {} if config is None else config.services.get(name, {})
 
 
-def settings_of(home: Home, module: str) -> Mapping[str, Any]:
+def settings_of(home: Home, module: str) -> dict[str, Any]:
     """Return the settings of the service of this module, as `written_settings` does, whatever name it has there."""
     config = _config(home)
-    return {} if config is None else config.services.get(_name_in(config, module), {})
+    return {} if config is None else dict(config.services.get(_name_in(config, module), {}))
 
 
 def _config(home: Home) -> Config | None:
@@ -82,9 +83,16 @@ def start_command(home: Home) -> str:
 
 
 def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
-    """Run the node of the chosen home with this service, as `router serve` does. `settings` override those in the
-    configuration, which is not changed. A home that is created now contains them, and listens on its owner's socket
-    only."""
+    """Run the node of the chosen home with this service, as `router serve` does, but not without it. `settings`
+    override those in the configuration, which is not changed. A home that is created now contains them, and listens on
+    its owner's socket only; if the node cannot start, it is removed."""
+    from router.settings import fresh_home
+
+    with fresh_home.removed_on_error(invocation().chosen_home, lambda: note("it is removed again, as it cannot start")):
+        _serve_with(module, settings, as_json=as_json)
+
+
+def _serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
     from router.service import plugins
     from router.settings.config import load
     from router.settings.config_services import Resident, instances, service_name
@@ -107,7 +115,7 @@ def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) ->
     assert isinstance(context.command, click.Group)
     serve = context.command.get_command(context, "serve")
     assert serve is not None
-    context.invoke(serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json)
+    context.invoke(serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json, needed=name)
 
 
 def _inline(section: Mapping[str, object], written: Callable[[object], str]) -> str:

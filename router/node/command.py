@@ -50,7 +50,10 @@ LAN = "services.discovery", "lan", "here"
 )
 @click.option("--lan", is_flag=True, help="Allow the local networks that this machine is in: as `router lan on`.")
 @json_option
-def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], lan: bool, as_json: bool) -> None:
+def serve(
+    listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], lan: bool, as_json: bool,
+    needed: str = "",
+) -> None:  # fmt: skip
     """Run the node in the foreground.
 
     Prints address, listeners, durability and queue when it is ready. SIGTERM or Ctrl-C drains and stops it; messages in
@@ -72,7 +75,7 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
 
     config = load()
     try:
-        trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
+        trio.run(_serve, Node(invocation().home_to_write, config, load, needed), home, as_json)
     except* KeyboardInterrupt:
         log.info("interrupted before it was ready")  # Ctrl-C ends it, also before the signal receiver runs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from services.dmq.command_options import read_file, read_genesis_file
 from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, genesis_network
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
 from services.dmq.settings import Settings
 
 MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
@@ -65,14 +67,14 @@ def serve(
         settings["network"] = network
     if genesis is not None:
         settings["genesis"] = str(Path(genesis).absolute())
-    if "genesis" in settings:
-        _check_genesis(Path(str(settings["genesis"])), settings.get("network"))
+    _check_genesis(settings_of(invocation().chosen_home, MODULE) | settings)
     if consumers:
         settings["consumers"] = tuple(_consumer(one) for one in consumers)
     if stake is not None:
         if invocation().chosen_home.holds_node:  # its other source of stake gives way, too
             settings |= {"stake_file": "", "stake_command": ()}
         settings |= _stake(stake)
+        _check_stake(settings)
     serve_with(MODULE, settings, as_json=as_json)
 
 
@@ -87,13 +89,14 @@ def _check_agree(network: str, typed: dict[str, str]) -> None:
             raise Failure(Exit.USAGE, f"{said}; leave one of them out")
 
 
-def _check_genesis(path: Path, network: object) -> None:
-    """Raise `Failure` if the file is no genesis, or that of another public network than `network`, by name or magic;
-    None: that of the home's configuration."""
+def _check_genesis(settings: Mapping[str, object]) -> None:
+    """Raise `Failure` if the genesis in the settings is none, or that of another public network than theirs."""
+    path = Path(str(settings.get("genesis") or ""))
+    if not path.name:
+        return
     read_genesis_file(path)
-    if network is None:
-        network = settings_of(invocation().chosen_home, MODULE).get("network", Settings().network)
-    ours, theirs = name_of(_magic_of(str(network))), genesis_network(read_file(path, GENESIS_BYTES_MAX))
+    network = str(settings.get("network", Settings().network))
+    ours, theirs = name_of(_magic_of(network)), genesis_network(read_file(path, GENESIS_BYTES_MAX))
     if theirs and ours in CARDANO_MAGICS and ours != theirs:
         said = f"the genesis {path} is of {theirs}, and the network is {ours}"
         raise Failure(Exit.USAGE, f"{said}; give the genesis of {ours} with --genesis, or {theirs} with --network")
@@ -148,6 +151,17 @@ def _consumer(text: str) -> str:
         said = f'--consumer "{text[:80]}" is not NAME=PATH'
         raise Failure(Exit.USAGE, f"{said}; a name has letters, digits, - and _, 32 at most")
     return f"{name}={_unix(path)}"
+
+
+def _check_stake(settings: Mapping[str, object]) -> None:
+    """Raise `Failure` for a stake file that cannot be read at the first start; later the one that was read last stays
+    in force."""
+    path = str(settings.get("stake_file") or "")
+    if path and not invocation().chosen_home.holds_node:
+        try:
+            read_stake(read_file(Path(path), STAKE_BYTES_MAX), 0.0)
+        except BadStake as error:
+            raise Failure(Exit.USAGE, f"{path}: {error}; nothing was made") from None
 
 
 def _stake(text: str) -> dict[str, object]:

@@ -13,7 +13,10 @@ from services.dmq.serve_command import serve
 
 UNIT = Path(__file__).parents[3] / "services" / "dmq" / "systemd" / "router-dmq.service"
 NEEDED = {
-    "Unit": {"Conflicts": "dmq-node.service", "After": "network-online.target cardano-node.service"},
+    "Unit": {
+        "Conflicts": "dmq-node.service", "After": "network-online.target cardano-node.service",
+        "StartLimitIntervalSec": "0",
+    },
     "Service": {
         "Type": "notify", "User": "cardano", "StateDirectory": "router-dmq", "StateDirectoryMode": "0700",
         "Environment": "ROUTER_HOME=/var/lib/router-dmq", "UMask": "0077", "Restart": "on-failure",
