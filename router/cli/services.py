@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +15,7 @@ from router.settings.home import Home
 
 if TYPE_CHECKING:
     from router.settings.config import Config
+    from router.settings.last_start import Start
 
 
 def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
@@ -82,17 +83,21 @@ def start_command(home: Home) -> str:
     return last_start.remedy(home.path) if home.holds_node else ""
 
 
-def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
+def serve_with(
+    module: str, settings: Mapping[str, object], again: Sequence[str], *, is_anywhere: bool, as_json: bool
+) -> None:  # fmt: skip
     """Run the node of the chosen home with this service, as `router serve` does, but not without it. `settings`
     override those in the configuration, which is not changed. A home that is created now contains them, and listens on
-    its owner's socket only; if the node cannot start, it is removed."""
+    its owner's socket only; if the node cannot start, it is removed. `again`: the arguments with which the same
+    node is started again; `is_anywhere`: whether that is so in any directory."""
     from router.settings import fresh_home
+    from router.settings.last_start import Start
 
     with fresh_home.removed_on_error(invocation().chosen_home, lambda: note("it is removed again, as it cannot start")):
-        _serve_with(module, settings, as_json=as_json)
+        _serve_with(module, settings, Start(again, is_anywhere), as_json=as_json)
 
 
-def _serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
+def _serve_with(module: str, settings: Mapping[str, object], start: Start, *, as_json: bool) -> None:
     from router.service import plugins
     from router.settings.config import load
     from router.settings.config_services import Resident, instances, service_name
@@ -115,7 +120,9 @@ def _serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -
     assert isinstance(context.command, click.Group)
     serve = context.command.get_command(context, "serve")
     assert serve is not None
-    context.invoke(serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json, needed=name)
+    context.invoke(
+        serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json, needed=name, start=start
+    )
 
 
 def _inline(section: Mapping[str, object], written: Callable[[object], str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, gene
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
+from services.dmq.given_again import absolute_command, given_again, is_anywhere
 from services.dmq.settings import Settings
 
 MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
@@ -67,7 +67,8 @@ def serve(
         settings["network"] = network
     if genesis is not None:
         settings["genesis"] = str(Path(genesis).absolute())
-    _check_genesis(settings_of(invocation().chosen_home, MODULE) | settings)
+    effective = settings_of(invocation().chosen_home, MODULE) | settings
+    _check_genesis(effective)
     if consumers:
         settings["consumers"] = tuple(_consumer(one) for one in consumers)
     if stake is not None:
@@ -75,7 +76,9 @@ def serve(
             settings |= {"stake_file": "", "stake_command": ()}
         settings |= _stake(stake)
         _check_stake(settings)
-    serve_with(MODULE, settings, as_json=as_json)
+    context = click.get_current_context()
+    words = given_again(context.command.params, context.params)
+    serve_with(MODULE, settings, ("dmq", "serve", *words), is_anywhere=is_anywhere(effective), as_json=as_json)
 
 
 def _check_agree(network: str, typed: dict[str, str]) -> None:
@@ -169,10 +172,8 @@ def _stake(text: str) -> dict[str, object]:
     path = Path(text)
     if path.is_file() and not os.access(path, os.X_OK):
         return {"stake_file": str(path.absolute())}
-    words = shlex.split(text)
+    words = absolute_command(text)
     if len(words) < 2 and not os.access(words[0] if words else "", os.X_OK):
         said = f"--stake {text}: there is no such file, and no program of that name that can be run"
         raise Failure(Exit.USAGE, f"{said}; give the output of cardano-cli query stake-snapshot --all-stake-pools")
-    if "/" in words[0]:  # the node may be started elsewhere next time
-        words[0] = str(Path(words[0]).absolute())
     return {"stake_command": tuple(words)}
