@@ -103,7 +103,7 @@ class CapdPool:
             case c.Unconnected():
                 yield from self._neighbours.unconnected(heard, now)
             case c.Sent(tag) | c.Passed(tag) if tag.startswith(TAG):
-                self._pools.came_through(heard)
+                self._pools.came_through(heard, now)
             case c.Asked(number, "peers"):
                 yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})
             case c.Asked(number, "why", argument):

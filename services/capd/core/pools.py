@@ -18,7 +18,7 @@ from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
-from router.core.wire.text import key_text
+from router.core.wire.text import counted, key_text
 from router.service import contract as c
 from services.capd import reasons
 
@@ -52,6 +52,10 @@ SECRETS_FIRST, SECRETS_PER_S = 256, 25
 one that knows none of their messages they cost 10,240 units at once, and then half of what it lets us ask for."""
 SECRETS_AGAIN_S = 30.0
 """A peer that catches up again within this time is not told of them anew."""
+NO_ROUTE_S = 10.0
+"""After so long a question, or secrets, to a peer to which no route led are tried again."""
+TOLD_MAX = 1024
+"""Of so many messages with secrets to one peer it is known what they hold, until it is known what became of them."""
 TAG = "peer "
 _SILENT = (
     "its node is away, its pool does not run, or its settings do not name this one in `peers`, which `router status` "
@@ -82,8 +86,14 @@ class Peer:
     """Secrets that it is still to be told of, and since when it has caught up."""
     asks_secrets_again: bool = False
     """Whether it has asked for all of them anew while it was being told."""
+    told: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    """The secrets in each message of which nobody has said yet what became of it, by its tag."""
+    untold: dict[bytes, None] = field(default_factory=dict)
+    untold_at_s: float = -inf
+    """Secrets that did not get through, since no route led there, and when that is tried again."""
     ask_at_s: float = -inf
     heard_s: float = -inf
+    messages: int = 0
     wants: dict[int, tuple[tuple[bytes, ...], float]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -93,12 +103,32 @@ class Peer:
     def say(self, value: b.BetweenPools, ttl_s: int = CATCH_UP_S, tag: str = "") -> c.Send:
         return c.Send(self.key, encode_message(value), ttl_s, tag=tag)
 
-    def absence(self, now_s: float) -> str:
-        """Return why it does not count as present; "" if it does."""
-        if self.is_present(now_s):
+    def trouble(self, now_s: float) -> str:
+        """Return why it does not count as present, or why it does not know some secrets, and when that is tried again;
+        "" if all is well."""
+        if not self.is_present(now_s):
+            silent = NOTHING_HEARD if self.heard_s == -inf else GROWN_SILENT.format(now_s - self.heard_s)
+            return _tried_again(self.problem or silent, self.ask_at_s - now_s)
+        if not self.untold:
             return ""
-        silent = NOTHING_HEARD if self.heard_s == -inf else GROWN_SILENT.format(now_s - self.heard_s)
-        return self.problem or silent
+        said = f"{counted(len(self.untold), 'secret')} did not get through, {_said(Reason.NO_ROUTE)}"
+        return _tried_again(said, self.untold_at_s - now_s)
+
+    def tell(self, secrets: Sequence[bytes]) -> Iterator[c.Send]:
+        """Tell it of secrets; what becomes of each message is heard under its tag."""
+        for at in range(0, len(secrets), b.SECRETS_MAX):
+            some = tuple(secrets[at : at + b.SECRETS_MAX])
+            self.messages += 1
+            tag = f"{TAG}{self.key.hex()} {self.messages}"
+            self.told[tag] = some
+            if len(self.told) > TOLD_MAX:
+                del self.told[next(iter(self.told))]
+            yield self.say(b.Secrets(some), LIFE_S, tag)
+
+    def tell_more(self, most: int) -> Iterator[c.Send]:
+        """Tell it of the next secrets that it lacks."""
+        if self.secrets:
+            yield from self.tell([self.secrets.popleft() for _ in range(min(most, len(self.secrets)))])
 
 
 class Pools:
@@ -158,14 +188,24 @@ class Pools:
         elif now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
             peer.secrets_since_s, peer.asks_secrets_again = now.mono_s, False
             peer.secrets = deque(reversed(self._holdings.recent_secrets()))
-            yield from _told_more_secrets(peer, SECRETS_FIRST)
+            yield from peer.tell_more(SECRETS_FIRST)
 
-    def came_through(self, passed: c.Sent | c.Passed) -> None:
-        """Hear what became of a question to a peer."""
-        peer = self._peers.get(PublicKey(bytes.fromhex(passed.tag.removeprefix(TAG))))
+    def came_through(self, passed: c.Sent | c.Passed, now: c.Now) -> None:
+        """Hear what became of a question to a peer, or of secrets: what no route leads to is tried again soon."""
+        key, _, of_secrets = passed.tag.removeprefix(TAG).partition(" ")
+        peer = self._peers.get(PublicKey(bytes.fromhex(key)))
         reason = passed.refused if isinstance(passed, c.Sent) else passed.reason
-        if peer is not None and reason is not None:
-            peer.problem = f"{reason.word}: {_REMEDIES.get(reason, reason.clause)}"
+        if peer is None or (reason is None and isinstance(passed, c.Sent)):
+            return  # its router has it
+        if of_secrets:
+            secrets = peer.told.pop(passed.tag, ())
+            if reason is Reason.NO_ROUTE and secrets:
+                peer.untold_at_s = now.mono_s + NO_ROUTE_S
+                peer.untold.update(dict.fromkeys(secrets))
+        elif reason is not None:
+            peer.problem = _said(reason)
+            if reason is Reason.NO_ROUTE:
+                peer.ask_at_s = min(peer.ask_at_s, now.mono_s + NO_ROUTE_S)
 
     def _units(self, said: b.BetweenPools) -> int:
         """Return what it costs to deal with this; of messages, before they are judged."""
@@ -314,7 +354,7 @@ class Pools:
             for at in range(0, len(ids), b.HELD_IDS_MAX):
                 yield peer.say(b.Held(ids[at : at + b.HELD_IDS_MAX]))
             peer.counts["told"] += len(ids)
-            yield from _told_secrets(peer, secrets)
+            yield from peer.tell(secrets)
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask each peer for what it has taken, if it is time; look again for what has not come."""
@@ -329,9 +369,16 @@ class Pools:
                 peer.cursor = 0
             if now.mono_s >= peer.ask_at_s:
                 yield from self._catch_up(peer, now)
-            yield from _told_more_secrets(peer, SECRETS_PER_S)
+            yield from self._tell_untold(peer, now)
+            yield from peer.tell_more(SECRETS_PER_S)
             if peer.asks_secrets_again and not peer.secrets:
                 yield from self._tell_secrets(peer, now)
+
+    def _tell_untold(self, peer: Peer, now: c.Now) -> Iterator[c.Send]:
+        """Tell a peer again of secrets that did not get through, unless they end nothing any more."""
+        if peer.untold and now.mono_s >= peer.untold_at_s:
+            untold, peer.untold = peer.untold, {}
+            yield from peer.tell([one for one in untold if self._holdings.knows_secret(one)])
 
     def _catch_up(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
         peer.ask_at_s = now.mono_s + CATCH_UP_S
@@ -344,7 +391,7 @@ class Pools:
         return [
             {
                 "address": key_text("addr", peer.key), "present": peer.is_present(now.mono_s),
-                "problem": peer.absence(now.mono_s),
+                "problem": peer.trouble(now.mono_s),
                 "heard": None if peer.heard_s == -inf else round(now.mono_s - peer.heard_s, 1),
                 "wanted": sum(len(ids) for ids, _ in peer.wants.values()), **peer.counts,
             }
@@ -352,15 +399,12 @@ class Pools:
         ]  # fmt: skip
 
 
-def _told_secrets(peer: Peer, secrets: Sequence[bytes]) -> Iterator[c.Send]:
-    for at in range(0, len(secrets), b.SECRETS_MAX):
-        yield peer.say(b.Secrets(tuple(secrets[at : at + b.SECRETS_MAX])), LIFE_S)
+def _said(reason: Reason) -> str:
+    return f"{reason.word}: {_REMEDIES.get(reason, reason.clause)}"
 
 
-def _told_more_secrets(peer: Peer, most: int) -> Iterator[c.Send]:
-    """Tell a peer of the next secrets that it lacks."""
-    if peer.secrets:
-        yield from _told_secrets(peer, [peer.secrets.popleft() for _ in range(min(most, len(peer.secrets)))])
+def _tried_again(said: str, in_s: float) -> str:
+    return f"{said}; tried again in {max(0.0, in_s):.0f} s"
 
 
 def _message_units(size: int) -> int:

@@ -277,6 +277,44 @@ def test_why_a_pool_is_not_present(passed: Callable[[str], c.Heard], said: str) 
     assert peers_of(asker)[0]["problem"].startswith("nothing has come from it for 151 s")
 
 
+def sent_to(deeds: list[c.Deed], number: int, kind: type[Any]) -> list[c.Send]:
+    """Return the messages of this type to a pool."""
+    return [
+        one for one in deeds
+        if isinstance(one, c.Send) and one.to == address(number) and isinstance(m.decode_message(one.body), kind)
+    ]  # fmt: skip
+
+
+def test_what_no_route_leads_to_is_asked_again_after_ten_seconds() -> None:
+    pool = Fabric({1: (2,), 2: ()}).pools[1]
+    pool.hear(c.Sent(TAG + address(2).hex(), ID, Reason.NO_ROUTE))
+    said = "no-route: no route leads there; connect both nodes: `router peer add` of the other's link"
+    assert peers_of(pool)[0]["problem"] == f"{said}; tried again in 10 s"
+    assert not sent_to(pool.pass_time(9), 2, b.CatchUp) and len(sent_to(pool.pass_time(1), 2, b.CatchUp)) == 1
+
+
+def test_a_secret_that_no_route_led_to_is_told_again_after_ten_seconds_until_it_gets_through() -> None:
+    fabric = Fabric({1: (2,), 2: (1,)})
+    post(fabric, 1, RESCINDABLE)
+    pool = fabric.pools[1]
+    assert peers_of(pool)[0]["problem"] == ""
+    [first] = sent_to(pool.say(m.encode_message(m.Rescind(2, SECRET))), 2, b.Secrets)
+    for tag in (first.tag, f"{TAG}{address(2).hex()} 99"):  # of a message that it does not remember nothing follows
+        pool.hear(c.Sent(tag, ID, Reason.NO_ROUTE))
+    said = "1 secret did not get through, no-route: no route leads there; connect both nodes: `router peer add` of the"
+    assert peers_of(pool)[0]["problem"] == f"{said} other's link; tried again in 10 s"
+    assert not sent_to(pool.pass_time(9), 2, b.Secrets)
+    [again] = sent_to(pool.pass_time(1), 2, b.Secrets)
+    assert m.decode_message(again.body) == b.Secrets((SECRET,)) and again.tag != first.tag
+    assert peers_of(pool)[0]["problem"] == "", "it is under way"
+    pool.hear(c.Passed(again.tag, ID, address(2), "refused", Reason.NO_ROUTE))
+    assert "1 secret did not get through" in peers_of(pool)[0]["problem"]
+    [third] = sent_to(pool.pass_time(10), 2, b.Secrets)
+    pool.hear(c.Sent(third.tag, ID))
+    pool.hear(c.Passed(third.tag, ID, address(2), "delivered"))
+    assert peers_of(pool)[0]["problem"] == "" and not sent_to(pool.pass_time(20), 2, b.Secrets)
+
+
 def peers_of(pool: Host) -> list[dict[str, Any]]:
     [answer] = [one for one in pool.hear(c.Asked(1, "peers")) if isinstance(one, c.Answer)]
     found: list[dict[str, Any]] = answer.value["pools"]
