@@ -27,7 +27,8 @@ from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
-from services.capd.core.pools import TAG, Pools
+from services.capd.core.peer import TAG
+from services.capd.core.pools import Pools
 from services.capd.core.turned_away import TurnedAway
 from services.capd.settings import Settings
 

@@ -18,14 +18,15 @@ from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import between_pools as b
 from services.capd.core import messages as m
-from services.capd.core import pools
+from services.capd.core import peer, pools
 from services.capd.core.holdings import BYTES_MAX
 from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.nexa.limits import QUERY_UNITS, SECRET_UNITS
 from services.capd.core.pattern import Pattern
+from services.capd.core.peer import CATCH_UP_S, PRESENT_S, TAG
 from services.capd.core.pool import Rejected
-from services.capd.core.pools import CATCH_UP_S, PRESENT_S, SECRETS_AGAIN_S, TAG, WANT_S
+from services.capd.core.pools import SECRETS_AGAIN_S, WANT_S
 from services.capd.settings import Settings
 
 OFFER = posted(b"TKD\x0can offer", 30.0)
@@ -166,8 +167,8 @@ def test_what_no_unicast_could_carry_is_not_taken_under_compat_either() -> None:
 
 
 def test_only_peers_reconcile_and_each_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "UNITS_BURST", 10 * QUERY_UNITS)
-    monkeypatch.setattr(pools, "UNITS_PER_S", QUERY_UNITS)
+    monkeypatch.setattr(peer, "UNITS_BURST", 10 * QUERY_UNITS)
+    monkeypatch.setattr(peer, "UNITS_PER_S", QUERY_UNITS)
     fabric = Fabric({1: (2,), 2: (), 3: (2,)})
     pool = fabric.pools[2]
     for said in (b.CatchUp(0), b.Held(()), b.Want(1, ()), b.Bring(1, 0, (OFFER.encoded(),)), b.Secrets((SECRET,))):
@@ -238,8 +239,8 @@ def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the
 
 
 def test_known_secrets_and_those_that_end_something_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "UNITS_BURST", 1_000.0)
-    monkeypatch.setattr(pools, "UNITS_PER_S", 0.001)
+    monkeypatch.setattr(peer, "UNITS_BURST", 1_000.0)
+    monkeypatch.setattr(peer, "UNITS_PER_S", 0.001)
     fabric = Fabric({1: (2,), 2: (1,)})
     post(fabric, 1, RESCINDABLE)
     pool = fabric.pools[2]
