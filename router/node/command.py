@@ -74,9 +74,10 @@ def serve(
         config = configuration.load(home.config_path, flags, rules(home))[0]
         return configuration.with_service(config, *LAN) if lan else config
 
-    config = load()
+    load()  # a fault on the command line makes no home
+    node = Node(invocation().home_to_write, load(), load, needed)
     try:
-        trio.run(_serve, Node(invocation().home_to_write, config, load, needed), home, as_json, start or _start())
+        trio.run(_serve, node, home, as_json, start or _start())
     except* KeyboardInterrupt:
         log.info("interrupted before it was ready")  # Ctrl-C ends it, also before the signal receiver runs
 

@@ -218,7 +218,7 @@ def _noted(one: dict[str, Any], names: Names) -> str:
     """Return the events that services of this node recorded about the message."""
     reason = f" ({sentence(one['reason'])})" if one["reason"] else ""
     fields = ", ".join(f"{name} {value}" for name, value in one["fields"].items())
-    return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 400)
+    return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 1000)
 
 
 def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
