@@ -37,7 +37,8 @@ class Supervisor(TrioActor):
 
     `start` starts the actor (`lambda: PubSub.start(key)`), whose `on_start` publishes its reference. `progress` counts
     the work that the actor has finished, over all its lives: after a life that finished some, the pause is the shortest
-    again. `on_problem` is called with the reason of each failure. `name` is the actor's name in the log.
+    again. `on_problem` is called with the reason of each failure; if it returns True, the actor is not started again,
+    and nothing is logged. `name` is the actor's name in the log.
     """
 
     logs_failures = True
@@ -48,7 +49,7 @@ class Supervisor(TrioActor):
         draw: Callable[[], float],
         back_off: BackOff,
         progress: Callable[[], int] = lambda: 0,
-        on_problem: Callable[[str], None] | None = None,
+        on_problem: Callable[[str], bool | None] | None = None,
         name: str = "",
     ) -> None:
         super().__init__()
@@ -86,8 +87,9 @@ class Supervisor(TrioActor):
         self.failures_in_a_row = count = 1 if calm else self.failures_in_a_row + 1
         pause_s = self._back_off.pause_s(count, self._draw())
         why = f"{failure}" if isinstance(failure, RouterError) else repr(failure)
-        if self._on_problem is not None:
-            self._on_problem(why)
+        if self._on_problem is not None and self._on_problem(why):
+            self.stop()
+            return
         log.warning("%s failed (%d in a row): %s; starting again in %.1f s", self._name or what, count, why, pause_s)
         self.nursery.start_soon(self._begin_after, pause_s)
 

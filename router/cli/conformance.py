@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from router.cli.output import note, say, say_json
+from router.core.wire.text import counted
 
 _OK = {True: "ok", False: "WRONG", None: "left out"}
 
@@ -31,5 +32,5 @@ async def show_all(outcomes: AsyncIterator[Outcome], *, as_json: bool) -> int:
         else:
             say("\t".join([*outcome[:-1], _OK[outcome.ok]]))
     right, wrong, left_out = map(found.count, (True, False, None))
-    note(f"{len(found)} checks: {right} ok, {wrong} wrong, {left_out} left out")
+    note(f"{counted(len(found), 'check')}: {right} ok, {wrong} wrong, {left_out} left out")
     return wrong

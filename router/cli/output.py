@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -127,6 +128,11 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     return clean(str(value), 1000)
+
+
+def time_text(unix_s: float) -> str:
+    """Return a time for people: `2026-11-25 22:46:45 UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
 
 
 def span_text(seconds: float | None) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from router.cli.ask import ask
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
+from router.cli.output import note
 from router.settings.home import Home
+
+if TYPE_CHECKING:
+    from router.settings.config import Config
+    from router.settings.last_start import Start
 
 
 def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
@@ -42,13 +47,33 @@ def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:
 
 def written_settings(home: Home, name: str) -> Mapping[str, Any]:
     """Return the settings of a service as the home's configuration has them; none if it has none or cannot be read."""
+    config = _config(home)
+    return {} if config is None else config.services.get(name, {})
+
+
+def settings_of(home: Home, module: str) -> dict[str, Any]:
+    """Return the settings of the service of this module, as `written_settings` does, whatever name it has there."""
+    config = _config(home)
+    return {} if config is None else dict(config.services.get(_name_in(config, module), {}))
+
+
+def _config(home: Home) -> Config | None:
+    """Return the configuration of the home, None if it has none or it cannot be read."""
     from router.settings.config import load
     from router.settings.config_text import ConfigError
 
     try:
-        return load(home.config_path)[0].services.get(name, {}) if home.holds_node else {}
+        return load(home.config_path)[0] if home.holds_node else None
     except ConfigError:  # `config check` says what is wrong with it
-        return {}
+        return None
+
+
+def _name_in(config: Config, module: str) -> str:
+    """Return the name of the service of this module in the configuration, its own if it is not there."""
+    from router.settings.config_services import instances, service_name
+
+    named = {one.module: one.name for one in instances(config.node.services)}
+    return named.get(module, service_name(module))
 
 
 def start_command(home: Home) -> str:
@@ -58,10 +83,21 @@ def start_command(home: Home) -> str:
     return last_start.remedy(home.path) if home.holds_node else ""
 
 
-def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) -> None:
-    """Run the node of the chosen home with this service, as `router serve` does. `settings` override those in the
-    configuration, which is not changed. A home that is created now contains them, and listens on its owner's socket
-    only."""
+def serve_with(
+    module: str, settings: Mapping[str, object], again: Sequence[str], *, is_anywhere: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Run the node of the chosen home with this service, as `router serve` does, but not without it. `settings`
+    override those in the configuration, which is not changed. A home that is created now contains them, and listens on
+    its owner's socket only; if the node cannot start, it is removed. `again`: the arguments with which the same
+    node is started again; `is_anywhere`: whether that is so in any directory."""
+    from router.settings import fresh_home
+    from router.settings.last_start import Start
+
+    with fresh_home.removed_on_error(invocation().chosen_home, lambda: note("it is removed again, as it cannot start")):
+        _serve_with(module, settings, Start(again, is_anywhere), as_json=as_json)
+
+
+def _serve_with(module: str, settings: Mapping[str, object], start: Start, *, as_json: bool) -> None:
     from router.service import plugins
     from router.settings.config import load
     from router.settings.config_services import Resident, instances, service_name
@@ -74,10 +110,9 @@ def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) ->
         invocation().chosen_home.create("edge", (), {service_name(module): resident})
     home = invocation().home_to_write
     config = load(home.config_path)[0]
-    named = {one.module: one.name for one in instances(config.node.services)}
-    name = named.get(module, service_name(module))
+    name = _name_in(config, module)
     flags = [f"services.{name}.{key}={toml_value(value)}" for key, value in settings.items()]
-    if module not in named:
+    if module not in {one.module for one in instances(config.node.services)}:
         written = parse(text_of(home.config_path), home.config_path.name).get("node", {}).get("services", [])
         entries = [_inline(one, toml_value) if isinstance(one, dict) else toml_value(one) for one in written]
         flags.append(f"node.services=[{', '.join([*entries, toml_value(module)])}]")
@@ -85,7 +120,9 @@ def serve_with(module: str, settings: Mapping[str, object], *, as_json: bool) ->
     assert isinstance(context.command, click.Group)
     serve = context.command.get_command(context, "serve")
     assert serve is not None
-    context.invoke(serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json)
+    context.invoke(
+        serve, listen=(), verifiers=None, settings=tuple(flags), lan=False, as_json=as_json, needed=name, start=start
+    )
 
 
 def _inline(section: Mapping[str, object], written: Callable[[object], str]) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox
+from router.client.errors import NodeUnavailable, Replaced
 from router.client.joins import Joins
 from router.core.link.custody import Outgoing
 from router.core.link.session import Ended, Event, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
@@ -34,12 +35,20 @@ FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reaso
 News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted | Hinted | Redeemed
 
 
+REPLACED = "another process has signed on with the same key, and has replaced this one; give each a name of its own"
+
+
 class End(NamedTuple):
     """Why a connection ended; `final` if the app must not dial again; `goodbye`: the node's own words."""
 
     text: str
     final: bool = False
     goodbye: Ended | None = None
+
+    def error(self) -> NodeUnavailable:
+        """Return the error that tells of it."""
+        is_replaced = self.goodbye is not None and self.goodbye.reason is Reason.REPLACED
+        return (Replaced if is_replaced else NodeUnavailable)(self.text)
 
 
 class AppEnd:
@@ -111,8 +120,9 @@ class AppEnd:
                 self._come_up(peer, hello, mono_s)
             case Ended(reason, text):
                 said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
-                advice = "" if text and reason is Reason.NOT_AUTHORISED else _ADVICE.get(reason, "")
-                return End(said + advice, reason in FINAL, event)
+                if reason is Reason.NOT_AUTHORISED and not text:
+                    said += " (the node does not know this app's key)"
+                return End(REPLACED if reason is Reason.REPLACED else said, reason in FINAL, event)
         return None
 
     def _come_up(self, router: PublicKey, hello: link_items.Hello, mono_s: float) -> None:
@@ -185,9 +195,3 @@ def _decoded(body: bytes) -> Control | Inquiry | Answer | Wanted | Hinted | Rede
     if is_redemption(body):
         return decode_redemption(body)
     return decode_wanted(body) if is_wanted(body) else decode_control(body)
-
-
-_ADVICE = {
-    Reason.REPLACED: " (another process has signed on with the same key; give each its own name)",
-    Reason.NOT_AUTHORISED: " (the node does not know this app's key)",
-}

@@ -22,6 +22,10 @@ class NodeUnavailable(ClientError):
     """The node cannot be reached, went away for good, or the `with` block has been left."""
 
 
+class Replaced(NodeUnavailable):
+    """The node runs, but another process has signed on with the same key since, and has taken this one's place."""
+
+
 class Refused(ClientError):
     """The router refused a message. `reason.later`: the same message may be accepted later."""
 

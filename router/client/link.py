@@ -162,7 +162,7 @@ class ClientLink:
 
     def _give_up_perhaps(self, away_s: float) -> None:
         if self.end.final:
-            error = NodeUnavailable(self.end.text)
+            error = self.end.error()
             self._app.joins.end(error)
         elif away_s >= self._dialling.patience_s:
             said = f"the node has been away for {away_s:.0f} s ({self.end.text})"

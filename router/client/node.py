@@ -203,7 +203,7 @@ class Node:
                 nursery.start_soon(self._readers.journal.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
-                raise NodeUnavailable(self._link.end.text)
+                raise self._link.end.error()
         except BaseException:
             await self._sign_off()
             raise
@@ -358,7 +358,7 @@ class Node:
             self._readers.ordering.lost()
             self.wires.on_lost()
             if self._link.end.final:
-                self._end_loops(NodeUnavailable(self._link.end.text))
+                self._end_loops(self._link.end.error())
 
     def _tell_away(self) -> None:
         """Report once when the node goes away (at the first failed attempt), and once when it is back."""

@@ -20,6 +20,7 @@ from router.settings import config as configuration
 from router.settings import last_start
 from router.settings.config import Config
 from router.settings.home import Home
+from router.settings.last_start import Start
 from router.transport import contract as transport
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,10 @@ LAN = "services.discovery", "lan", "here"
 )
 @click.option("--lan", is_flag=True, help="Allow the local networks that this machine is in: as `router lan on`.")
 @json_option
-def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], lan: bool, as_json: bool) -> None:
+def serve(
+    listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], lan: bool, as_json: bool,
+    needed: str = "", start: Start | None = None,
+) -> None:  # fmt: skip
     """Run the node in the foreground.
 
     Prints address, listeners, durability and queue when it is ready. SIGTERM or Ctrl-C drains and stops it; messages in
@@ -70,19 +74,22 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
         config = configuration.load(home.config_path, flags, rules(home))[0]
         return configuration.with_service(config, *LAN) if lan else config
 
-    config = load()
+    load()  # a fault on the command line makes no home
+    node = Node(invocation().home_to_write, load(), load, needed)
     try:
-        trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
+        trio.run(_serve, node, home, as_json, start or _start())
     except* KeyboardInterrupt:
         log.info("interrupted before it was ready")  # Ctrl-C ends it, also before the signal receiver runs
 
 
-async def _serve(node: Node, home: Home, as_json: bool) -> None:
-    arguments = click.get_current_context().find_root().meta.get(ARGUMENTS, ())
+def _start() -> Start:
+    return Start(click.get_current_context().find_root().meta.get(ARGUMENTS, ()))
 
+
+async def _serve(node: Node, home: Home, as_json: bool, start: Start) -> None:
     def on_ready(ready: Ready) -> None:
-        if arguments:
-            last_start.keep(home.path, arguments)
+        if start.arguments:
+            last_start.keep(home.path, start)
         _print_ready(ready, home, as_json)
         tell_service_manager("READY=1")
 

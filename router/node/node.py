@@ -140,10 +140,12 @@ def directory(config: Config, me: PublicKey) -> Directory:
 
 
 class Node:
-    """One running node on one home. `run` returns when it is stopped or fails."""
+    """One running node on one home. `run` returns when it is stopped or fails. `needed`: the name of the service
+    without which it does not start, "" if there is none."""
 
-    def __init__(self, home: Home, config: Config, load_config: Callable[[], Config]) -> None:
+    def __init__(self, home: Home, config: Config, load_config: Callable[[], Config], needed: str = "") -> None:
         self._home = home
+        self._needed = needed
         self._config = config
         self._load_config = load_config
         self._clock = SystemClock()
@@ -202,7 +204,7 @@ class Node:
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
-        self._residents = residents = Residents(self._home, config)
+        self._residents = residents = Residents(self._home, config, self._needed)
         self._directory.configured_locals |= residents.keys
         self._directory.locals |= residents.keys
         self._directory.public |= residents.public

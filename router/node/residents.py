@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import trio
@@ -20,7 +21,7 @@ from router.core.wire.crypto import SigningKey
 from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
-from router.service.plugins import Plugin, load
+from router.service.plugins import NotStarted, Plugin, load
 from router.service.reports import ENDED, PROBLEM, WARNING
 from router.service.running import back_off, key_of, leave_free_bytes, supervise
 from router.service.watchdog import Watchdog
@@ -79,9 +80,11 @@ class Resident(Struct):
 
 
 class Residents:
-    """All services that the configuration names. Raises `UnknownService` for one that cannot be loaded."""
+    """All services that the configuration names. Raises `UnknownService` for one that cannot be loaded. `needed`: the
+    name of the service without which the node is not to run, "" if there is none."""
 
-    def __init__(self, home: Home, config: Config) -> None:
+    def __init__(self, home: Home, config: Config, needed: str = "") -> None:
+        self._needed = needed
         self._home = home
         self._config = config
         self._all = {
@@ -161,11 +164,21 @@ class Residents:
                 nursery.start_soon(self._run_apart, one)
 
     async def until_open(self) -> None:
-        """Wait until the services inside that have rules have opened their doors, or have failed to."""
+        """Wait until the services inside that have rules have opened their doors, or have failed to; raise `NotStarted`
+        if the one that is needed has failed to."""
         with trio.move_on_after(OPEN_S):
             for one in self._all.values():
                 if one.run == INSIDE and one.plugin.rules is not None:
                     await one.opened.wait()
+        needed = self._all.get(self._needed)
+        if needed is not None and needed.problem is not None:
+            raise NotStarted(f"the service {self._needed} cannot start: {needed.problem.text}")
+
+    def _has_problem(self, one: Resident, text: str) -> bool:
+        """Note the problem; return whether the service is given up, because the node is not to run without it."""
+        is_given_up = one.instance.name == self._needed and not one.opened.is_set()
+        one.has_problem(text)
+        return is_given_up
 
     def _start_inside(self, one: Resident, url: str, guests: str) -> None:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
@@ -176,7 +189,7 @@ class Residents:
             on_open=one.opened.set,
         )  # fmt: skip
         one.starts += 1
-        supervise(one.plugin, place, back_off(self._config), one.has_problem)
+        supervise(one.plugin, place, back_off(self._config), partial(self._has_problem, one))
 
     async def _run_apart(self, one: Resident) -> None:
         """Keep a service's process running; its standard input is our pipe, so it ends with this node."""

@@ -31,6 +31,10 @@ from router.transport.contract import Stream
 from router.transport.sockets import words
 
 UNIX_PATH_BYTES_MAX = 107
+_REMEDIES = {
+    errno.EADDRINUSE: "another program listens there: stop it",
+    errno.EEXIST: "that file is no socket: move it away",
+}
 
 
 def admit_all(came: Came, mono_s: float) -> bool:
@@ -89,8 +93,8 @@ class Doors:
             except (OSError, ValueError) as error:
                 said = words(error) if isinstance(error, OSError) else str(error)
                 remedy = "name another place"
-                if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                    remedy = f"another program listens there: stop it, or {remedy}"
+                if isinstance(error, OSError) and error.errno in _REMEDIES:
+                    remedy = f"{_REMEDIES[error.errno]}, or {remedy}"
                 raise DoorError(f'its door "{door}" cannot be opened at {url}: {said}; {remedy}') from None
 
     # -- datagrams -----------------------------------------------------------------------------------------
@@ -167,7 +171,9 @@ def _unix_listener(home: Path, rest: str) -> socket.socket:
         raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
     mode = int(options.get("mode", "660" if "group" in options else "600"), 8)
     with suppress(FileNotFoundError):
-        if stat.S_ISSOCK(path.lstat().st_mode) and not _is_alive(path):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        if not _is_alive(path):
             path.unlink()
     raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

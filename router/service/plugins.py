@@ -40,6 +40,10 @@ class UnknownService(RouterError):
     """A service that is named cannot be loaded; the text says why and what to do."""
 
 
+class NotStarted(RouterError):
+    """A service without which the node is not to run cannot start; the text says why and what to do."""
+
+
 class NoSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a service that has none."""
 

@@ -66,9 +66,12 @@ def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:
 
 
 def supervise(
-    found: type[Service] | Plugin, place: Place, pauses: BackOff, on_problem: Callable[[str], None] | None = None
+    found: type[Service] | Plugin,
+    place: Place,
+    pauses: BackOff,
+    on_problem: Callable[[str], bool | None] | None = None,
 ) -> pykka.ActorRef[Supervisor]:
-    """Run the service under a supervisor, inside an actor system; `on_problem` gets the reason of each failure."""
+    """Run the service under a supervisor, inside an actor system; `on_problem` as there."""
     return Supervisor.start(
         lambda: begin(found, place), random.random, pauses, lambda: place.attempts.ended, on_problem,
         f"the service {place.name}",

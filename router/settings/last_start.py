@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from router.disk import private_file
 
@@ -19,9 +20,17 @@ USUAL = "`router serve`"
 _UNIT = re.compile(r"/([A-Za-z0-9:_.\\@-]{1,250}\.service)\Z")
 
 
-def keep(home: Path, arguments: Sequence[str]) -> None:
-    """Keep how the node was started; `arguments`: those of the command line. A disk without room keeps nothing."""
-    found = {"arguments": _without_home(arguments), "directory": _directory(), "unit": _unit(os.environ)}
+class Start(NamedTuple):
+    """The arguments of the command line that starts a node. `is_anywhere`: whether it is the same in any directory."""
+
+    arguments: Sequence[str]
+    is_anywhere: bool = False
+
+
+def keep(home: Path, start: Start) -> None:
+    """Keep how the node was started. A disk without room keeps nothing."""
+    directory = "" if start.is_anywhere else _directory()
+    found = {"arguments": _without_home(start.arguments), "directory": directory, "unit": _unit(os.environ)}
     with suppress(OSError):
         private_file.replace(home / FILE_NAME, json.dumps(found).encode())
 

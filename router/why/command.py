@@ -106,13 +106,18 @@ def _asked(home: Home, text: str, follow: bool) -> dict[str, Any]:
 
 
 def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[[Any], str]]]) -> dict[str, Any]:
-    """Return the answer with the fields of services' events as people read them; those without a value are left out."""
+    """Return the answer with the fields of services' events, and of their answers, as people read them; those without a
+    value are left out."""
     noted = [
         {**one, "fields": {name: _shown(value, shown.get(one["fields"].get("service"), {}).get(name))
                            for name, value in one["fields"].items() if value != ""}}
         for one in answer.get("noted", ())
     ]  # fmt: skip
-    return {**answer, "noted": noted}
+    services = {
+        name: {key: _shown(value, shown.get(name, {}).get(key)) for key, value in held.items() if value is not None}
+        for name, held in answer.get("services", {}).items()
+    }
+    return {**answer, "noted": noted, "services": services}
 
 
 def _shown(value: Any, show: Callable[[Any], str] | None) -> Any:
@@ -133,9 +138,7 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         rows += _turned(answer, names)
     rows += [("noted", _noted(one, names)) for one in answer.get("noted", ())]
     for name, held in answer.get("services", {}).items():
-        rows.append(
-            (f"at {name}", clean(", ".join(f"{key} {value}" for key, value in held.items() if value is not None), 400))
-        )
+        rows.append((f"at {name}", clean(", ".join(f"{key} {value}" for key, value in held.items()), 400)))
     for one in answer.get("not_owed", ())[:RECIPIENTS_SHOWN]:
         rows.append(("not owed to", f"{_who(one['neighbour'], names)}, a LAN neighbour: {one['why']}"))
     if answer.get("store_problem"):
@@ -215,7 +218,7 @@ def _noted(one: dict[str, Any], names: Names) -> str:
     """Return the events that services of this node recorded about the message."""
     reason = f" ({sentence(one['reason'])})" if one["reason"] else ""
     fields = ", ".join(f"{name} {value}" for name, value in one["fields"].items())
-    return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 400)
+    return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 1000)
 
 
 def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:

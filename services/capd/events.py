@@ -1,5 +1,9 @@
 """What a CAPD pool writes to its router's log, under the message's id as people see it."""
 
+from __future__ import annotations
+
+from router.cli.output import time_text
+
 EVENTS = {
     "capd_accepted": "A message was taken into the pool: it is on disk, and its sender has been told so.",
     "capd_turned_away": "A message was not taken.",
@@ -13,3 +17,4 @@ EVENTS = {
     "capd_parted_many": "Connections were refused or have ended, so many of one reason, beyond those logged singly.",
     "capd_told": "Somebody with a standing query was sent a message that matches.",
 }
+SHOWN = {"relay_until": time_text}

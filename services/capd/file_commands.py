@@ -15,6 +15,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say_json
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
+from router.core.wire.text import counted
 from router.disk import private_file
 from services.capd import reasons
 from services.capd.client import pool_client
@@ -50,7 +51,8 @@ def export_(file: Path, name: str, as_json: bool) -> None:
         raise Failure(Exit.FAILED, f"cannot write {file}: {error.strerror}; name another place") from None
     _say({"exported": len(found), "left_out": left_out}, as_json)
     if left_out:
-        note(f"{left_out} messages of the pool are not in {file}: they have expired, or were rescinded")
+        are = "is" if left_out == 1 else "are"
+        note(f"{counted(left_out, 'message')} of the pool {are} not in {file}: expired or rescinded")
 
 
 @click.command("import", cls=Command)
@@ -62,8 +64,8 @@ def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bo
     """Hand the messages of FILE, a msgpool.dat, to the pool, which judges each as any other.
 
     Says how many there were, how many the pool has taken now (new), how many it held already (known), of these how
-    many it serves no more, and how many it has turned away, by reason. Exit code 1 if the file is damaged: then
-    what comes before the damage has been handed in.
+    many it serves no more, and how many it has turned away, by reason. Exit code 4 if it has turned one away; 1 if the
+    file is damaged: then what comes before the damage has been handed in.
     """
     if (file is None) is not bool(messages):
         raise Failure(Exit.USAGE, "name a FILE, or give messages with --hex")
@@ -75,6 +77,8 @@ def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bo
         _say_handed_in(counts, turned_away, as_json)
         raise Failure(Exit.FAILED, f"{file}: {_first(group)}") from None
     _say_handed_in(counts, turned_away, as_json)
+    if turned_away:
+        raise SystemExit(Exit.REFUSED)
 
 
 def _first(group: BaseException) -> BaseException:

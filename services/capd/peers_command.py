@@ -7,7 +7,7 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.output import columns, note, say, say_json, span_text
 from router.cli.services import ask_service
-from router.core.wire.text import key_text, short
+from router.core.wire.text import counted, key_text, short
 from services.capd.command_input import name_option
 
 
@@ -50,7 +50,7 @@ def peers(name: str, as_json: bool) -> None:
     for one in found["unconnected"]:
         note(f"{one['target']}: {one['problem']}")
     for word, count in found["refused"].items():
-        note(f"{count} connections were refused or ended: {word}")
+        note(f"{counted(count, 'connection')} {'was' if count == 1 else 'were'} refused or ended: {word}")
 
 
 @click.command(cls=Command)

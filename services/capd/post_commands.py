@@ -10,7 +10,7 @@ import trio
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import facts, note, say, say_json
+from router.cli.output import facts, note, say, say_json, time_text
 from router.core.wire.errors import RouterError
 from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, held_id, pool_client
@@ -37,7 +37,7 @@ LOCAL_LIFE_S = 500
 def post(data: str | None, hex_text: str | None, keep: int | None, name: str, as_json: bool, **wishes: Any) -> None:
     """Do the work of a message and post it to this node's pool.
 
-    Prints id, priority, until when nodes pass it on (Unix seconds), and the secret that rescinds it.
+    Prints id, priority, until when nodes pass it on (with --json in Unix seconds), and the secret that rescinds it.
     It is on disk when the command returns. With --keep it is posted anew before nodes cease to pass it on,
     and the message before is rescinded, as long as the command runs; it waits for a node that is away. When it
     ends, the last one stays until its life is over: `router capd rescind ID` ends it before. Begun again, the
@@ -178,8 +178,12 @@ def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
     shown = found.facts(info.relay)
     if as_json:
         say_json(shown)
-    else:
-        facts([(name, "-" if value is None else str(value)) for name, value in shown.items()])
+        return
+    until_s = shown["relay_until"]
+    facts([
+        ("id", shown["id"]), ("priority", f"{shown['priority']:.4g}"),
+        ("relay_until", None if until_s is None else time_text(until_s)), ("secret", shown["secret"]),
+    ])  # fmt: skip
 
 
 async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]:

@@ -11,7 +11,9 @@ import trio
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, one_line, say, say_json, size_text
+from router.client.errors import Replaced
 from router.core.wire.lifetime import UINT32_MAX
+from router.core.wire.text import counted
 from services.capd import reasons
 from services.capd.client import PoolClient, pool_client
 from services.capd.command_input import id_of, name_option, pattern_of, pattern_options
@@ -118,9 +120,13 @@ def watch(
             raise Failure(Exit.FAILED, f"{as_name} has no such query")
         trio.run(_forget, name, as_name, pattern)
         return
-    shown = trio.run(_watch, name, as_name, pattern, life, count, timeout, ids, as_json)
+    try:
+        shown = trio.run(_watch, name, as_name, pattern, life, count, timeout, ids, as_json)
+    except* Replaced:
+        said = f"another command has signed on as {as_name}, and what waits for {as_name} is printed there from now on"
+        raise Failure(Exit.FAILED, f"{said}; give each watch a name of its own") from None
     if count is not None and shown < count:
-        raise Failure(Exit.TIMED_OUT, f"{shown} of {count} messages came within {timeout:g} s")
+        raise Failure(Exit.TIMED_OUT, f"{shown} of {counted(count, 'message')} came within {timeout:g} s")
 
 
 async def _ask(name: str, kind: type[Any], *arguments: Any) -> Any:

@@ -27,7 +27,8 @@ from services.capd.core.holdings import Holdings
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
-from services.capd.core.pools import TAG, Pools
+from services.capd.core.peer import TAG
+from services.capd.core.pools import Pools
 from services.capd.core.turned_away import TurnedAway
 from services.capd.settings import Settings
 
@@ -103,7 +104,7 @@ class CapdPool:
             case c.Unconnected():
                 yield from self._neighbours.unconnected(heard, now)
             case c.Sent(tag) | c.Passed(tag) if tag.startswith(TAG):
-                self._pools.came_through(heard)
+                self._pools.came_through(heard, now)
             case c.Asked(number, "peers"):
                 yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})
             case c.Asked(number, "why", argument):

@@ -94,7 +94,8 @@ def conform(
     """
     is_given = network is not None
     if network is None:
-        network = HomeNode(NAME).network()
+        node = HomeNode(NAME)
+        network, genesis = node.network(), genesis or node.genesis()
     chain = chain_of(network, genesis)
     counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
     try:

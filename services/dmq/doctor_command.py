@@ -61,7 +61,7 @@ def doctor(
     node = HomeNode(name)
     status = node.status
     if network is None:
-        network = node.network()
+        network, genesis = node.network(), genesis or node.genesis()
     if socket is None:
         socket = node.socket()
     silence, refusal, messages = trio.run(_asked, socket, network.magic, revision)

@@ -3,8 +3,7 @@ bytes."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from router.cli.output import time_text
 from services.dmq.core.certificate import pool_text
 
 EVENTS = {
@@ -20,9 +19,4 @@ EVENTS = {
     "dmq_stake": "A new stake distribution is in force.",
 }
 
-
-def _due(wall_s: int) -> str:
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-SHOWN = {"pool": pool_text, "due": _due}
+SHOWN = {"pool": pool_text, "due": time_text}

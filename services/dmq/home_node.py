@@ -47,16 +47,27 @@ class HomeNode:
         except ValueError:  # `config check` says what is wrong with it
             return network_of(_DEFAULTS.network)
 
+    def genesis(self) -> Path | None:
+        """Return its Shelley genesis, as it runs, else as it is configured; None without one, or if it is not there."""
+        path = Path(self._named("genesis", "genesis", _DEFAULTS.genesis))
+        return path if path.name and path.exists() else None
+
     def socket(self) -> Path:
-        """Return its socket, as it is configured; raise `Failure`."""
+        """Return its socket, as it runs, else as it is configured; raise `Failure`."""
         if not self._home.holds_node:
             said = f"there is no node in the home {self._home.path}, so its socket is not known"
             raise Failure(Exit.USAGE, f"{said}; name the node's socket with --socket, or its home with --home")
-        url = str(self._written("local_socket", _DEFAULTS.local_socket))
+        url = self._named("socket", "local_socket", _DEFAULTS.local_socket)
         if not url.startswith("unix:"):
             said = f"local_socket of the service {self._name} is {url!r}, which is no socket"
             raise Failure(Exit.USAGE, f"{said}; name the node's socket with --socket")
         return self._home.path / url.removeprefix("unix:").partition("?")[0]
+
+    def _named(self, word: str, key: str, default: str) -> str:
+        """Return what the running node's status says of a setting, else the configuration."""
+        if self.status is not None and word in self.status:
+            return str(self.status[word])
+        return str(self._written(key, default))
 
     def _written(self, key: str, default: str) -> object:
         return written_settings(self._home, self._name).get(key, default)

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from router.cli.command import Command, invocation, json_option
-from router.cli.output import columns, facts, say, say_json, size_text
+from router.cli.exits import Exit, Failure
+from router.cli.output import columns, facts, say, say_json, size_text, span_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted
 from services.dmq.core.certificate import pool_text
@@ -18,12 +19,21 @@ NAME = "dmq"
 name_option = click.option("--name", default=NAME, help="The service's name, if there are several.")
 
 
+def asked(name: str, word: str, argument: str = "") -> Any:
+    """Return the answer of the home's DMQ node; raise `Failure` if there is none."""
+    home = invocation().chosen_home
+    if not home.holds_node:
+        said = f"there is no node in the home {home.path}; name the DMQ node's home with --home or ROUTER_HOME"
+        raise Failure(Exit.NO_NODE, f"{said}, or make one with `router dmq serve`")
+    return ask_service(home, name, word, argument)
+
+
 @click.command(cls=Command)
 @name_option
 @json_option
 def status(name: str, as_json: bool) -> None:
     """Show the messages that the running node holds, has taken and rejected, and its consumers' progress."""
-    found = ask_service(invocation().home, name, "status")
+    found = asked(name, "status")
     if as_json:
         say_json(found)
         return
@@ -47,7 +57,7 @@ def _stake(stake: dict[str, Any]) -> str:
         return stake["problem"] or "none: every message is refused until there is one"
     of_epoch = "" if stake["is_of_epoch"] else ", of another epoch"
     problem = f"; {stake['problem']}" if stake["problem"] else ""
-    return f"{counted(stake['pools'], 'pool')}, {stake['age_s']:.0f} s old{of_epoch}{problem}"
+    return f"{counted(stake['pools'], 'pool')}, {span_text(stake['age_s'])} old{of_epoch}{problem}"
 
 
 @click.command(cls=Command)
@@ -58,7 +68,7 @@ def mempool(name: str, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     after = 0
     while True:
-        page = ask_service(invocation().home, name, "mempool", str(after))
+        page = asked(name, "mempool", str(after))
         found += page["messages"]
         if not (after := page["next"]):
             break
@@ -79,7 +89,7 @@ def mempool(name: str, as_json: bool) -> None:
 @json_option
 def again(consumer: str, id: str, name: str, as_json: bool) -> None:
     """Give messages again that were set aside for a consumer: all of them, or the one whose ID begins like this."""
-    found = ask_service(invocation().home, name, "again", f"{consumer} {id}".rstrip())
+    found = asked(name, "again", f"{consumer} {id}".rstrip())
     if as_json:
         say_json(found)
     else:

@@ -69,7 +69,8 @@ class DmqNode:
         self._pages = Pages(METRICS, {"/metrics": self._page})
         sources = Sources(settings.stake_file, settings.stake_command, settings.genesis)
         self._stake = StakeSource(sources, self._holdings)
-        self._questions = Questions(self._holdings, self._talks, self._consumers, self._stake, self._admission)
+        shown = {"socket": settings.local_socket, "genesis": settings.genesis}
+        self._questions = Questions(self._holdings, self._talks, self._consumers, self._stake, self._admission, shown)
 
     def doors(self) -> dict[str, str]:
         return {**self._urls, **{door_of(name): url for name, url in self._named.items()}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,12 +12,16 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.cli.services import serve_with
-from services.dmq.command_options import read_genesis_file
+from router.cli.services import serve_with, settings_of
+from services.dmq.command_options import read_file, read_genesis_file
+from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, genesis_network
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
+from services.dmq.given_again import absolute_command, given_again, is_anywhere
+from services.dmq.settings import Settings
 
-MAGIC = "--dmq-network-magic"
+MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 MODULE = "services.dmq"
 
 
@@ -53,30 +57,52 @@ def serve(
     if local_socket is not None:
         flags["local_socket"] = local_socket
     typed = {f"--{name.replace('_', '-')}": value for name, value in flags.items() if value is not None}
-    if network is not None and MIN_SIG_DELAY in typed:
-        typed.setdefault(MAGIC, str(_magic_of(network)))
+    if network is not None:
+        _check_agree(network, typed)
+        if MIN_SIG_DELAY in typed:
+            typed.setdefault(MAGIC, str(_magic_of(network)))
     if configuration_file is not None or typed:
         settings |= _of_node_config(_node_config(configuration_file, typed), configuration_file, typed)
     if network is not None:
-        _check_agree(network, typed)
         settings["network"] = network
     if genesis is not None:
-        read_genesis_file(Path(genesis))
         settings["genesis"] = str(Path(genesis).absolute())
+    effective = settings_of(invocation().chosen_home, MODULE) | settings
+    _check_genesis(effective)
     if consumers:
         settings["consumers"] = tuple(_consumer(one) for one in consumers)
     if stake is not None:
         if invocation().chosen_home.holds_node:  # its other source of stake gives way, too
             settings |= {"stake_file": "", "stake_command": ()}
         settings |= _stake(stake)
-    serve_with(MODULE, settings, as_json=as_json)
+        _check_stake(settings)
+    context = click.get_current_context()
+    words = given_again(context.command.params, context.params)
+    serve_with(MODULE, settings, ("dmq", "serve", *words), is_anywhere=is_anywhere(effective), as_json=as_json)
 
 
 def _check_agree(network: str, typed: dict[str, str]) -> None:
     """Raise `Failure` if the flags name two networks."""
-    if MAGIC in typed and int(typed[MAGIC]) != (magic := _magic_of(network)):
-        said = f"--network {network} has the magic {magic}, and {MAGIC} names {typed[MAGIC]}"
-        raise Failure(Exit.USAGE, f"{said}; leave one of them out")
+    magic = _magic_of(network)
+    for flag, what, expected in (
+        (MAGIC, "magic", magic), (CARDANO_MAGIC, "Cardano magic", CARDANO_MAGICS.get(name_of(magic)))
+    ):  # fmt: skip
+        if typed.get(flag, "").isdecimal() and expected is not None and int(typed[flag]) != expected:
+            said = f"--network {network} has the {what} {expected}, and {flag} names {typed[flag]}"
+            raise Failure(Exit.USAGE, f"{said}; leave one of them out")
+
+
+def _check_genesis(settings: Mapping[str, object]) -> None:
+    """Raise `Failure` if the genesis in the settings is none, or that of another public network than theirs."""
+    path = Path(str(settings.get("genesis") or ""))
+    if not path.name:
+        return
+    read_genesis_file(path)
+    network = str(settings.get("network", Settings().network))
+    ours, theirs = name_of(_magic_of(network)), genesis_network(read_file(path, GENESIS_BYTES_MAX))
+    if theirs and ours in CARDANO_MAGICS and ours != theirs:
+        said = f"the genesis {path} is of {theirs}, and the network is {ours}"
+        raise Failure(Exit.USAGE, f"{said}; give the genesis of {ours} with --genesis, or {theirs} with --network")
 
 
 def _magic_of(network: str) -> int:
@@ -130,15 +156,24 @@ def _consumer(text: str) -> str:
     return f"{name}={_unix(path)}"
 
 
+def _check_stake(settings: Mapping[str, object]) -> None:
+    """Raise `Failure` for a stake file that cannot be read at the first start; later the one that was read last stays
+    in force."""
+    path = str(settings.get("stake_file") or "")
+    if path and not invocation().chosen_home.holds_node:
+        try:
+            read_stake(read_file(Path(path), STAKE_BYTES_MAX), 0.0)
+        except BadStake as error:
+            raise Failure(Exit.USAGE, f"{path}: {error}; nothing was made") from None
+
+
 def _stake(text: str) -> dict[str, object]:
     """Return the setting: a file if it exists, else a command."""
     path = Path(text)
     if path.is_file() and not os.access(path, os.X_OK):
         return {"stake_file": str(path.absolute())}
-    words = shlex.split(text)
+    words = absolute_command(text)
     if len(words) < 2 and not os.access(words[0] if words else "", os.X_OK):
         said = f"--stake {text}: there is no such file, and no program of that name that can be run"
         raise Failure(Exit.USAGE, f"{said}; give the output of cardano-cli query stake-snapshot --all-stake-pools")
-    if "/" in words[0]:  # the node may be started elsewhere next time
-        words[0] = str(Path(words[0]).absolute())
     return {"stake_command": tuple(words)}

@@ -3,8 +3,10 @@ code; a node that runs beside them is not disturbed."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from rig import ROUTER, new_key, rig
 
 from router.cli import main
 from router.rig.process import Finished, run_command
+from router.settings.config_services import Resident
 from router.settings.home import Home
+from router.settings.keyring import NODE, load_or_create
 
 PAGE_BYTES = 4096
 
@@ -44,6 +48,67 @@ async def test_a_port_in_use(tmp_path: Path) -> None:
         second = await serve(tmp_path / "second", "--listen", found.core.url)
         said_plainly(second, 1, found.core.url.removeprefix("tls://"), "another program uses this port")
         await found.pair.goes_on()
+
+
+async def dmq_serve(home: Path, *args: object) -> Finished:
+    return await run_command((*ROUTER, "--home", str(home), "dmq", "serve", *map(str, args)))
+
+
+async def test_a_dmq_node_that_cannot_start_leaves_nothing_behind(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Its command ends at once, and the home that it made is gone."""
+    home = tmp_path / "new" / "home"
+    file, bad = tmp_path / "file", tmp_path / "bad.json"
+    file.touch()
+    bad.write_text("{}")
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    metrics = {"TraceOptions": {"": {"backends": [f"PrometheusSimple suffix 127.0.0.1 {port}"]}}}
+    (tmp_path / "dmq.config.json").write_text(json.dumps(metrics))
+    cases: dict[str, tuple[tuple[object, ...], int, str]] = {
+        "a port that is taken": (
+            ("-c", tmp_path / "dmq.config.json"), 1,
+            f'the service dmq cannot start: its door "metrics" cannot be opened at tcp://127.0.0.1:{port}: address '
+            "already in use; another program listens there: stop it, or name another place",
+        ),
+        "a socket where there is a file": (
+            ("--local-socket", file), 1,
+            f'door "local" cannot be opened at unix:{file}: file exists; that file is no socket: move it away, or name',
+        ),
+        "a directory that is not there": (
+            ("--consumer", f"one={tmp_path}/none/one.socket"), 1,
+            f'door "consumer one" cannot be opened at unix:{tmp_path}/none/one.socket: no such file or directory; name',
+        ),
+        "no stake": (("--stake", bad), 2, f'{bad}: the stake file has no object "pools"; give the unchanged output of'),
+        "stake that is not there": (("--stake", tmp_path / "none"), 2, "there is no such file, and no program of that"),
+        "no genesis": (("--network", "4711"), 2, "name its Shelley genesis; nothing was made"),
+        "an empty genesis": (("--genesis", file), 2, f"{file}: this is no Shelley genesis: it is no JSON"),
+    }  # fmt: skip
+    for name, (arguments, code, sentence) in cases.items():
+        with subtests.test(name):
+            done = await dmq_serve(home, *arguments)
+            assert (done.code, done.stdout) == (code, ""), done.stderr
+            assert sentence in done.stderr.splitlines()[-1]
+            assert ("it is removed again, as it cannot start" in done.stderr) == (code == 1)
+            assert not home.parent.exists() and file.read_bytes() == b""
+    taken.close()
+
+
+async def test_a_dmq_node_of_a_home_that_cannot_start_ends_too_and_the_home_stays(tmp_path: Path) -> None:
+    genesis = tmp_path / "none.json"
+    cases: tuple[tuple[dict[str, object], int, str], ...] = (
+        (
+            {"local_socket": "unix:none/a"},
+            1,
+            'the service dmq cannot start: its door "local" cannot be opened at unix:',
+        ),
+        ({"genesis": str(genesis)}, 2, f"cannot read {genesis}: No such file or directory; name a file that can be"),
+    )
+    for number, (settings, code, sentence) in enumerate(cases):
+        home = Home(tmp_path / str(number))
+        home.create("edge", (), {"dmq": Resident(settings, is_public=False)})
+        load_or_create(home, NODE)
+        said_plainly(await dmq_serve(home.path), code, sentence)
+        assert home.holds_node
 
 
 async def test_a_corrupted_database(tmp_path: Path, subtests: pytest.Subtests) -> None:

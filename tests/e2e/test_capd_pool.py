@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,12 +16,13 @@ from click.testing import CliRunner
 from rig import QUICK, Rows
 from samples.capd import posted
 
+from router.actors.process import program
 from router.cli import main
 from router.cli.exits import Failure
 from router.client.errors import ClientError
 from router.client.node import connect
 from router.rig.node import NodeProcess
-from router.rig.process import pause
+from router.rig.process import Process, pause
 from router.settings.home import Home
 from services.capd.client import PoolClient, pool_of
 from services.capd.core import messages as m
@@ -115,6 +118,46 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         await wallet.one("rescind", dead["id"])
         found = await wallet.one("watch", "--prefix", "7a3a", "--as", "carol", "--count", 1, "--timeout", 60)
         assert (found["id"], found["state"]) == (dead["id"], "rescinded")
+    finally:
+        await node.stop()
+
+
+async def test_what_people_read_of_a_pool(tmp_path: Path) -> None:
+    """Times are times, the outcome of an import is its exit code, and a watch that another takes over says so."""
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.capd"]\n')
+    node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
+    wallet = Wallets(home)
+    await node.start()
+    try:
+        printed = (await node.run("capd", "post", "an offer")).stdout
+        shown = dict(re.findall(r"^(\w+) +(.+)$", printed, re.MULTILINE))
+        [held] = await wallet.run("query")
+        at = datetime.strptime(shown["relay_until"], "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
+        why = await node.run("why", held["id"])
+        [stands] = (await node.run("why", held["id"], "--json")).json["services"].values()
+        assert (shown["id"], stands["relay_until"]) == (held["id"], at.timestamp())
+        assert why.stdout.count(f"relay_until {shown['relay_until']}") == 2, "when it was taken, and now"
+        assert re.fullmatch(r"\d\.\d{1,3}", shown["priority"])
+        # An import says by its exit code whether all is in the pool now.
+        stale = posted(b"long faded", 2.5, int(time.time()) - 900).encoded().hex()
+        fresh = posted(b"fresh", 2.5, int(time.time()) - 5).encoded().hex()
+        assert await wallet.one("import", "--hex", fresh) == {"handed_in": 1, "new": 1, "known": 0}
+        both = await wallet.one("import", "--hex", fresh, "--hex", stale, code=4)
+        assert both == {"handed_in": 2, "new": 0, "known": 1, "capd:below-line": 1}
+        # One command is bob; the one before hears of the next.
+        bob = ("watch", "--prefix", "7a", "--as", "bob")
+        await wallet.run(*bob, "--count", 1, "--timeout", 0.5, code=5)
+        await wallet.one("post", "z", "--local")
+        first = Process("first", program("router", "--home", str(home.path), "capd", *bob), tmp_path / "first")
+        assert (await first.start()).endswith(" z")
+        await wallet.run(*bob, "--count", 1, "--timeout", 0.5, code=5)
+        assert await first.wait() == 1
+        assert (tmp_path / "first").read_text() == (
+            "another command has signed on as bob, and what waits for bob is printed there from now on; give each "
+            "watch a name of its own\n"
+        )
     finally:
         await node.stop()
 

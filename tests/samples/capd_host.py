@@ -37,9 +37,9 @@ class Host:
         self.rules = self.kind(c.Setup("capd", self.key, self.settings, self.kept, Random(self.seed)))
         self.hear(c.Started(POOL))
 
-    def pass_time(self, seconds: float) -> None:
+    def pass_time(self, seconds: float) -> list[c.Deed]:
         self.now = c.Now(self.now.wall_s + seconds, self.now.mono_s + seconds)
-        self.hear(c.Tick())
+        return self.hear(c.Tick())
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         """Hear this, and what follows from it when nothing else is heard; keep what is to be kept."""

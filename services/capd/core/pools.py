@@ -8,14 +8,11 @@ before anything of it is kept; since a pool knows its id, it goes round no circl
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from math import inf
 from typing import Any
 
-from msgspec import Struct, field
-
-from router.core.link.allowance import Allowance
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
@@ -30,75 +27,23 @@ from .columns import Row
 from .holdings import Holdings
 from .limits import Profile
 from .message import CapdMessage, read_message
-from .messages import MESSAGE_BYTES_MAX, encode_message
+from .messages import MESSAGE_BYTES_MAX
 from .nexa.limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS
 from .nexa.passing_on import PassingOn
+from .peer import CATCH_UP_S, TAG, Peer
 from .pool import Known, Rejected, Taken
-from .priority import LIFE_S, RELAY_PRIORITY, aged
+from .priority import RELAY_PRIORITY, aged
 from .turned_away import TurnedAway
 
-CATCH_UP_S = 60
-"""How often a peer is asked for what it has taken; so long what is sent to it waits for it."""
-PRESENT_S = 150.0
-"""A peer of which nothing was heard for so long is away: it is not told of anything by itself."""
 WANT_S = 60.0
 """How long a peer has to bring what it was asked for."""
 WANTS_MAX = 16
 DECLINED_S, DECLINED_MAX = 60.0, 20_000
-UNITS_PER_S, UNITS_BURST = 2_000.0, 40_000.0
-"""What one peer may ask for, in units as those of Nexa's neighbours; a message that is taken costs nothing, and one
-unit a secret that has ended something, or did so before."""
 SECRETS_FIRST, SECRETS_PER_S = 256, 25
 """Secrets that a peer is told of at once at a catch-up, the latest, and then each second until it has heard of all. To
 one that knows none of their messages they cost 10,240 units at once, and then half of what it lets us ask for."""
 SECRETS_AGAIN_S = 30.0
 """A peer that catches up again within this time is not told of them anew."""
-TAG = "peer "
-_SILENT = (
-    "its node is away, its pool does not run, or its settings do not name this one in `peers`, which `router status` "
-    "there counts as capd:not-a-peer"
-)
-NOTHING_HEARD = f"nothing has come from it yet: {_SILENT}"
-GROWN_SILENT = f"nothing has come from it for {{:.0f}} s: {_SILENT}"
-_REMEDIES = {
-    reasons.NOT_A_PEER: "it does not name this pool in its `peers`; `router capd address` here prints what to name",
-    Reason.NO_ROUTE: "no route leads there; connect both nodes: `router peer add` of the other's link",
-    Reason.NOT_AUTHORISED: "its node does not let this pool send to it; its node.services_public must name the pool",
-}
-
-
-class Peer(Struct, eq=False):
-    """Another pool. `cursor`: its number up to which we have heard what it holds; `has_more`: it said that there are
-    greater ones."""
-
-    key: PublicKey
-    allowance: Allowance = field(default_factory=lambda: Allowance(UNITS_PER_S, UNITS_BURST))
-    cursor: int = 0
-    has_more: bool = False
-    problem: str = ""
-    """Why the last question to it did not get through."""
-    secrets: deque[bytes] = field(default_factory=deque)
-    secrets_since_s: float = -inf
-    """Secrets that it is still to be told of, and since when it has caught up."""
-    asks_secrets_again: bool = False
-    """Whether it has asked for all of them anew while it was being told."""
-    ask_at_s: float = -inf
-    heard_s: float = -inf
-    wants: dict[int, tuple[tuple[bytes, ...], float]] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def is_present(self, now_s: float) -> bool:
-        return now_s - self.heard_s < PRESENT_S
-
-    def say(self, value: b.BetweenPools, ttl_s: int = CATCH_UP_S, tag: str = "") -> c.Send:
-        return c.Send(self.key, encode_message(value), ttl_s, tag=tag)
-
-    def absence(self, now_s: float) -> str:
-        """Return why it does not count as present; "" if it does."""
-        if self.is_present(now_s):
-            return ""
-        silent = NOTHING_HEARD if self.heard_s == -inf else GROWN_SILENT.format(now_s - self.heard_s)
-        return self.problem or silent
 
 
 class Pools:
@@ -158,14 +103,13 @@ class Pools:
         elif now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
             peer.secrets_since_s, peer.asks_secrets_again = now.mono_s, False
             peer.secrets = deque(reversed(self._holdings.recent_secrets()))
-            yield from _told_more_secrets(peer, SECRETS_FIRST)
+            yield from peer.tell_more(SECRETS_FIRST)
 
-    def came_through(self, passed: c.Sent | c.Passed) -> None:
-        """Hear what became of a question to a peer."""
-        peer = self._peers.get(PublicKey(bytes.fromhex(passed.tag.removeprefix(TAG))))
-        reason = passed.refused if isinstance(passed, c.Sent) else passed.reason
-        if peer is not None and reason is not None:
-            peer.problem = f"{reason.word}: {_REMEDIES.get(reason, reason.clause)}"
+    def came_through(self, passed: c.Sent | c.Passed, now: c.Now) -> None:
+        """Hear what became of a question to a peer, or of secrets."""
+        key = passed.tag.removeprefix(TAG).partition(" ")[0]
+        if (peer := self._peers.get(PublicKey(bytes.fromhex(key)))) is not None:
+            peer.came_through(passed, now.mono_s)
 
     def _units(self, said: b.BetweenPools) -> int:
         """Return what it costs to deal with this; of messages, before they are judged."""
@@ -314,7 +258,7 @@ class Pools:
             for at in range(0, len(ids), b.HELD_IDS_MAX):
                 yield peer.say(b.Held(ids[at : at + b.HELD_IDS_MAX]))
             peer.counts["told"] += len(ids)
-            yield from _told_secrets(peer, secrets)
+            yield from peer.tell(secrets)
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask each peer for what it has taken, if it is time; look again for what has not come."""
@@ -329,9 +273,16 @@ class Pools:
                 peer.cursor = 0
             if now.mono_s >= peer.ask_at_s:
                 yield from self._catch_up(peer, now)
-            yield from _told_more_secrets(peer, SECRETS_PER_S)
+            yield from self._tell_untold(peer, now)
+            yield from peer.tell_more(SECRETS_PER_S)
             if peer.asks_secrets_again and not peer.secrets:
                 yield from self._tell_secrets(peer, now)
+
+    def _tell_untold(self, peer: Peer, now: c.Now) -> Iterator[c.Send]:
+        """Tell a peer again of secrets that did not get through, unless they end nothing any more."""
+        if peer.untold and now.mono_s >= peer.untold_at_s:
+            untold, peer.untold = peer.untold, {}
+            yield from peer.tell([one for one in untold if self._holdings.knows_secret(one)])
 
     def _catch_up(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
         peer.ask_at_s = now.mono_s + CATCH_UP_S
@@ -344,23 +295,12 @@ class Pools:
         return [
             {
                 "address": key_text("addr", peer.key), "present": peer.is_present(now.mono_s),
-                "problem": peer.absence(now.mono_s),
+                "problem": peer.trouble(now.mono_s),
                 "heard": None if peer.heard_s == -inf else round(now.mono_s - peer.heard_s, 1),
                 "wanted": sum(len(ids) for ids, _ in peer.wants.values()), **peer.counts,
             }
             for peer in self._peers.values()
         ]  # fmt: skip
-
-
-def _told_secrets(peer: Peer, secrets: Sequence[bytes]) -> Iterator[c.Send]:
-    for at in range(0, len(secrets), b.SECRETS_MAX):
-        yield peer.say(b.Secrets(tuple(secrets[at : at + b.SECRETS_MAX])), LIFE_S)
-
-
-def _told_more_secrets(peer: Peer, most: int) -> Iterator[c.Send]:
-    """Tell a peer of the next secrets that it lacks."""
-    if peer.secrets:
-        yield from _told_secrets(peer, [peer.secrets.popleft() for _ in range(min(most, len(peer.secrets)))])
 
 
 def _message_units(size: int) -> int:

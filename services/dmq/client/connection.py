@@ -10,6 +10,7 @@ clients do.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from math import inf
@@ -202,6 +203,8 @@ async def _connected(path: Path, revision: Revision, limits: ClientLimits) -> As
         raise Unreachable(f"the node at {path} takes no connection; it may have too many") from None
     except OSError as error:
         cause = error.strerror or "the path is too long for a socket"
+        if error.errno == errno.ECONNREFUSED and not path.is_socket():
+            cause = "it is no socket"
         remedy = "start the node, or name its socket with --socket"
         raise Unreachable(f"no node listens on {path}: {cause}; {remedy}") from None
     async with stream:

@@ -45,7 +45,13 @@ MAINNET = ChainTime(4_492_800, 1_596_059_091)
 PREPROD = ChainTime(86_400, 1_655_769_600)
 PREVIEW = ChainTime(0, 1_666_656_000, slots_per_epoch=86_400)
 NETWORKS = {"mainnet": MAINNET, "preprod": PREPROD, "preview": PREVIEW}
-_BY_CARDANO_MAGIC = {764_824_073: MAINNET, 1: PREPROD, 2: PREVIEW}
+CARDANO_MAGICS = {"mainnet": 764_824_073, "preprod": 1, "preview": 2}
+"""The magic of each public network's Cardano nodes, which a Shelley genesis names; its DMQ nodes have another."""
+
+
+def cardano_network(magic: int) -> str:
+    """Return the name of the public network whose Cardano nodes have this magic; "" if it is none of them."""
+    return next((name for name, known in CARDANO_MAGICS.items() if known == magic), "")
 
 
 def read_genesis(data: bytes) -> ChainTime:
@@ -59,7 +65,7 @@ def read_genesis(data: bytes) -> ChainTime:
         found = json.loads(data)
     except (ValueError, RecursionError):
         raise _bad("it is no JSON, or not all of it") from None
-    known = _BY_CARDANO_MAGIC.get(_positive(found, "networkMagic"))
+    known = NETWORKS.get(cardano_network(_positive(found, "networkMagic")))
     rest = [_positive(found, key) for key in ("slotsPerKESPeriod", "epochLength", "maxKESEvolutions")]
     try:
         begins, slot_s = datetime.fromisoformat(found["systemStart"]), float(found["slotLength"])
@@ -69,6 +75,11 @@ def read_genesis(data: bytes) -> ChainTime:
     if begins.tzinfo is None or not 0 < slot_s < 1e6:
         raise _bad("systemStart lacks its time zone, or slotLength is out of range")
     return ChainTime(*anchor, slot_s, *rest)
+
+
+def genesis_network(data: bytes) -> str:
+    """Return the name of the public network of a Shelley genesis that `read_genesis` takes; "" if it is of another."""
+    return cardano_network(json.loads(data)["networkMagic"])
 
 
 def _positive(found: Any, key: str) -> int:

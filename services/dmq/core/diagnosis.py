@@ -190,9 +190,21 @@ def _consumers(facts: Facts) -> Finding:
     if facts.status is None:
         return Finding("consumers", None, *_not_run(facts))
     found = facts.status["consumers"]
+    if not found:
+        return Finding("consumers", True, "none is named")
     lagging = [one for one in found if one["lag"] > LAG_MAX or one["set_aside"]]
+    bound = f"one lags from {LAG_MAX + 1:,} messages on"
     if not lagging:
-        return Finding("consumers", True, f"{len(found)} named, none lags")
-    parts = (f"{one['name']}: {one['lag']} behind, {one['set_aside']} set aside" for one in lagging[:NAMED_MAX])
-    remedy = "see to the aggregator's log; what was set aside can be given again"
-    return Finding("consumers", False, "; ".join(parts), remedy)
+        most = max(one["lag"] for one in found)
+        text = f"{len(found)} named, none lags: at most {counted(most, 'message')} to read; {bound}"
+        return Finding("consumers", True, text)
+    parts = "; ".join(map(_lag, lagging[:NAMED_MAX]))
+    remedy = "see to the aggregator's log"
+    if any(one["set_aside"] for one in lagging):
+        remedy += "; `router dmq again CONSUMER` gives again what was set aside"
+    return Finding("consumers", False, f"{parts}; {bound}", remedy)
+
+
+def _lag(consumer: Mapping[str, Any]) -> str:
+    away = "" if consumer["connected"] else ", not connected"
+    return f"{consumer['name']}: {consumer['lag']:,} to read, {consumer['set_aside']:,} set aside{away}"

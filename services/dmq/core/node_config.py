@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .authentication import Topic
+from .chain_time import cardano_network
 from .handshake import MAGIC_BITS, MAGICS
 
 CONFIG_BYTES_MAX = 1 << 20
@@ -86,6 +87,7 @@ def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig
         for key, name in _HONOURED.items()
         if given.get(key) is not None
     }
+    _check_of_one_network(kept, said)
     sentences = tuple(
         f"{key} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
         for key in given
@@ -94,6 +96,18 @@ def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig
     traced, more = _traced(given.get(TRACES))
     config = NodeConfig(**kept, **traced, not_honoured=(*sentences, *more))  # type: ignore[arg-type]
     return config if MIN_SIG_DELAY not in flags else _with_pause(config, flags[MIN_SIG_DELAY])
+
+
+def _check_of_one_network(kept: Mapping[str, object], said: Mapping[str, str]) -> None:
+    """Raise `BadNodeConfig` if both magics are given, and are of two public networks."""
+    magic, cardano = kept.get("magic"), kept.get("cardano_magic")
+    ours = next((name for name, known in MAGICS.items() if known == magic), "")
+    theirs = cardano_network(cardano) if isinstance(cardano, int) else ""
+    if ours and theirs and ours != theirs:
+        names = [said.get(key, key) for key in ("NetworkMagic", "CardanoNetworkMagic")]
+        raise BadNodeConfig(
+            f"{names[0]} {magic} is of {ours}, and {names[1]} {cardano} is of {theirs}; give both of one network"
+        )
 
 
 def _traced(options: object) -> tuple[dict[str, object], list[str]]:

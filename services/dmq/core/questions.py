@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -25,7 +25,7 @@ _KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
 
 
 class Questions:
-    """Answers questions."""
+    """Answers questions. `settings`: those that `status` names as well."""
 
     def __init__(
         self,
@@ -34,12 +34,14 @@ class Questions:
         consumers: Consumers,
         stake: StakeSource,
         admission: Admission,
+        settings: Mapping[str, str],
     ) -> None:
         self._holdings = holdings
         self._talks = talks
         self._consumers = consumers
         self._stake = stake
         self._admission = admission
+        self._settings = settings
 
     def answer(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         words = asked.argument.split()
@@ -65,7 +67,7 @@ class Questions:
         mempool, stake = holdings.mempool, holdings.authentication.stake
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
         return {
-            "magic": holdings.magic,
+            "magic": holdings.magic, **self._settings,
             "mempool": {"messages": len(mempool), "bytes": mempool.bytes},
             "accepted": holdings.counts[ACCEPTED],
             "rejected": rejected,

@@ -106,6 +106,26 @@ async def test_what_fails_for_a_known_cause_is_logged_once(
     assert caplog.messages == ["the service busy failed (1 in a row): the socket is in use; starting again in 1.0 s"]
 
 
+async def test_one_that_is_given_up_is_not_started_again(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[float] = []
+    heard: list[str] = []
+
+    def on_problem(text: str) -> bool:
+        heard.append(text)
+        return len(heard) == 2
+
+    async with actor_system():
+        supervisor = Supervisor.start(
+            lambda: Busy.start(starts), lambda: 1.0, BackOff(1, 10), on_problem=on_problem, name="the service busy"
+        )
+        await trio.sleep(1000)
+        assert not supervisor.is_alive()
+    assert heard == ["the socket is in use"] * 2
+    assert caplog.messages == ["the service busy failed (1 in a row): the socket is in use; starting again in 1.0 s"]
+
+
 async def test_stopping_the_supervisor_stops_its_actor_and_a_waiting_start(autojump_clock: MockClock) -> None:
     starts: list[float] = []
     async with actor_system():

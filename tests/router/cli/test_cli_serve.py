@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -47,6 +48,13 @@ def test_a_new_home_is_said_to_be_new(router: Run, home: Path) -> None:
             process.send_signal(signal.SIGTERM)
             said.append(process.communicate(timeout=HANG_S)[1])
     assert said == [f"there was no node at {home}: made one, {address}\n", ""]
+
+
+def test_a_home_that_serve_makes_has_its_services_at_once(home: Path, router: Run) -> None:
+    process, _ = start_node(home, "--verifiers", "0")
+    services = {one["name"] for one in json.loads(router("status", "--json").stdout)["services"]}
+    assert stop_node(process) == 0
+    assert services == {"discovery", "pubsub"}
 
 
 def test_nothing_stays_outside_a_home_with_a_long_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,15 @@ from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import between_pools as b
 from services.capd.core import messages as m
-from services.capd.core import pools
+from services.capd.core import peer, pools
 from services.capd.core.holdings import BYTES_MAX
 from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.nexa.limits import QUERY_UNITS, SECRET_UNITS
 from services.capd.core.pattern import Pattern
+from services.capd.core.peer import CATCH_UP_S, PRESENT_S, TAG
 from services.capd.core.pool import Rejected
-from services.capd.core.pools import CATCH_UP_S, PRESENT_S, SECRETS_AGAIN_S, TAG, WANT_S
+from services.capd.core.pools import SECRETS_AGAIN_S, WANT_S
 from services.capd.settings import Settings
 
 OFFER = posted(b"TKD\x0can offer", 30.0)
@@ -166,8 +167,8 @@ def test_what_no_unicast_could_carry_is_not_taken_under_compat_either() -> None:
 
 
 def test_only_peers_reconcile_and_each_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "UNITS_BURST", 10 * QUERY_UNITS)
-    monkeypatch.setattr(pools, "UNITS_PER_S", QUERY_UNITS)
+    monkeypatch.setattr(peer, "UNITS_BURST", 10 * QUERY_UNITS)
+    monkeypatch.setattr(peer, "UNITS_PER_S", QUERY_UNITS)
     fabric = Fabric({1: (2,), 2: (), 3: (2,)})
     pool = fabric.pools[2]
     for said in (b.CatchUp(0), b.Held(()), b.Want(1, ()), b.Bring(1, 0, (OFFER.encoded(),)), b.Secrets((SECRET,))):
@@ -238,8 +239,8 @@ def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the
 
 
 def test_known_secrets_and_those_that_end_something_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "UNITS_BURST", 1_000.0)
-    monkeypatch.setattr(pools, "UNITS_PER_S", 0.001)
+    monkeypatch.setattr(peer, "UNITS_BURST", 1_000.0)
+    monkeypatch.setattr(peer, "UNITS_PER_S", 0.001)
     fabric = Fabric({1: (2,), 2: (1,)})
     post(fabric, 1, RESCINDABLE)
     pool = fabric.pools[2]
@@ -275,6 +276,44 @@ def test_why_a_pool_is_not_present(passed: Callable[[str], c.Heard], said: str) 
     assert shown["present"] and shown["problem"] == ""
     asker.pass_time(PRESENT_S + 1)
     assert peers_of(asker)[0]["problem"].startswith("nothing has come from it for 151 s")
+
+
+def sent_to(deeds: list[c.Deed], number: int, kind: type[Any]) -> list[c.Send]:
+    """Return the messages of this type to a pool."""
+    return [
+        one for one in deeds
+        if isinstance(one, c.Send) and one.to == address(number) and isinstance(m.decode_message(one.body), kind)
+    ]  # fmt: skip
+
+
+def test_what_no_route_leads_to_is_asked_again_after_ten_seconds() -> None:
+    pool = Fabric({1: (2,), 2: ()}).pools[1]
+    pool.hear(c.Sent(TAG + address(2).hex(), ID, Reason.NO_ROUTE))
+    said = "no-route: no route leads there; connect both nodes: `router peer add` of the other's link"
+    assert peers_of(pool)[0]["problem"] == f"{said}; tried again in 10 s"
+    assert not sent_to(pool.pass_time(9), 2, b.CatchUp) and len(sent_to(pool.pass_time(1), 2, b.CatchUp)) == 1
+
+
+def test_a_secret_that_no_route_led_to_is_told_again_after_ten_seconds_until_it_gets_through() -> None:
+    fabric = Fabric({1: (2,), 2: (1,)})
+    post(fabric, 1, RESCINDABLE)
+    pool = fabric.pools[1]
+    assert peers_of(pool)[0]["problem"] == ""
+    [first] = sent_to(pool.say(m.encode_message(m.Rescind(2, SECRET))), 2, b.Secrets)
+    for tag in (first.tag, f"{TAG}{address(2).hex()} 99"):  # of a message that it does not remember nothing follows
+        pool.hear(c.Sent(tag, ID, Reason.NO_ROUTE))
+    said = "1 secret did not get through, no-route: no route leads there; connect both nodes: `router peer add` of the"
+    assert peers_of(pool)[0]["problem"] == f"{said} other's link; tried again in 10 s"
+    assert not sent_to(pool.pass_time(9), 2, b.Secrets)
+    [again] = sent_to(pool.pass_time(1), 2, b.Secrets)
+    assert m.decode_message(again.body) == b.Secrets((SECRET,)) and again.tag != first.tag
+    assert peers_of(pool)[0]["problem"] == "", "it is under way"
+    pool.hear(c.Passed(again.tag, ID, address(2), "refused", Reason.NO_ROUTE))
+    assert "1 secret did not get through" in peers_of(pool)[0]["problem"]
+    [third] = sent_to(pool.pass_time(10), 2, b.Secrets)
+    pool.hear(c.Sent(third.tag, ID))
+    pool.hear(c.Passed(third.tag, ID, address(2), "delivered"))
+    assert peers_of(pool)[0]["problem"] == "" and not sent_to(pool.pass_time(20), 2, b.Secrets)
 
 
 def peers_of(pool: Host) -> list[dict[str, Any]]:

@@ -97,6 +97,11 @@ def test_a_rejected_message_ends_with_4(tmp_path: Path) -> None:
     assert f"{tmp_path}/notes is no message of dmq-0.5: the message is not a list; name a file that holds" in named
 
 
+PREVIEW_GENESIS = {
+    "systemStart": "2022-10-25T00:00:00Z", "networkMagic": 2, "slotLength": 1, "slotsPerKESPeriod": 129_600,
+    "epochLength": 86_400, "maxKESEvolutions": 62,
+}  # fmt: skip
+"""The constants that the published genesis of preview has."""
 WRONG: list[tuple[tuple[str, ...], str]] = [
     (("verify", "nothing"), "'nothing' is neither a file nor hexadecimal; give a message as HEX or as FILE"),
     (("verify", "abc"), "is no file, and as a message in hex it has an odd number of hexadecimal digits, 3; write two"),
@@ -124,6 +129,19 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
         ("--home", "{new}", "serve", "--network", "preview", "--dmq-network-magic", "7"),
         "--network preview has the magic 2147483650, and --dmq-network-magic names 7; leave one of them out",
     ),
+    (
+        ("--home", "{new}", "serve", "--network", "preview", "--cardano-network-magic", "1"),
+        "--network preview has the Cardano magic 2, and --cardano-network-magic names 1; leave one of them out",
+    ),
+    (
+        ("--home", "{new}", "serve", "--dmq-network-magic", "2912307721", "--cardano-network-magic", "2"),
+        "--dmq-network-magic 2912307721 is of mainnet, and --cardano-network-magic 2 is of preview; give both of one",
+    ),
+    (
+        ("--home", "{new}", "serve", "--network", "mainnet", "--genesis", "{preview}"),
+        "preview.json is of preview, and the network is mainnet; give the genesis of mainnet with --genesis, or",
+    ),
+    (("--home", "{new}", "serve", "--genesis", "{preview}"), "preview.json is of preview, and the network is mainnet"),
     (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
     (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
     (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
@@ -133,7 +151,9 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 @pytest.mark.parametrize(("arguments", "text"), WRONG, ids=lambda one: one if isinstance(one, str) else one[0])
 def test_wrong_usage(arguments: tuple[str, ...], text: str, keys: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    places = {"home": tmp_path, "keys": keys, "empty": tmp_path / "empty", "new": tmp_path / "new"}
+    (tmp_path / "preview.json").write_text(json.dumps(PREVIEW_GENESIS))
+    files = {"empty": tmp_path / "empty", "preview": tmp_path / "preview.json", "new": tmp_path / "new"}
+    places = {"home": tmp_path, "keys": keys, **files}
     before, rest = (arguments[:2], arguments[2:]) if arguments[0] == "--home" else ((), arguments)
     words = [one.format(**places) for one in (*before, "dmq", *rest)]
     result = CliRunner().invoke(main, words)

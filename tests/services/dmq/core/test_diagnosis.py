@@ -35,6 +35,12 @@ def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
 
 def test_all_is_well() -> None:
     assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 7
+    said = "1 named, none lags: at most 3 messages to read; one lags from 1,001 messages on"
+    assert found(WELL)["consumers"].found == said
+    edge = replace(WELL, status={"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX}]})
+    assert found(edge)["consumers"].ok is True
+    unnamed = replace(WELL, status={"stake": STAKE, "consumers": []})
+    assert found(unnamed)["consumers"] == Finding("consumers", True, "none is named")
 
 
 PERIOD_S = MAINNET.slots_per_kes_period
@@ -54,11 +60,11 @@ WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
     ({}, 59 * PERIOD_S, "certificates", "3 of 3 end within 4 KES periods: pool1.* in 3", "tell the pools"),
     (
         {"status": {"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX + 1}]}}, 0, "consumers",
-        "one: 1001 behind, 0 set aside", "aggregator's log",
+        "^one: 1,001 to read, 0 set aside; one lags from 1,001 messages on$", "see to the aggregator's log",
     ),
     (
-        {"status": {"stake": STAKE, "consumers": [{**CONSUMER, "set_aside": 2}]}}, 0, "consumers",
-        "one: 3 behind, 2 set aside", "given again",
+        {"status": {"stake": STAKE, "consumers": [{**CONSUMER, "set_aside": 2, "connected": False}]}}, 0, "consumers",
+        "one: 3 to read, 2 set aside, not connected; one lags from 1,001", "`router dmq again CONSUMER` gives",
     ),
 ]  # fmt: skip
 

@@ -64,6 +64,14 @@ def test_flags_win_over_the_file() -> None:
     assert (found.magic, found.local_socket, found.pause_s) == (42, "b", 0.01)
 
 
+def test_a_network_of_ones_own_may_be_beside_any_cardano_network() -> None:
+    """The default of the magic that is not named contradicts nothing, either."""
+    assert read_node_config(None, {"--cardano-network-magic": "2"}).cardano_magic == 2
+    assert read_node_config(None, {"--dmq-network-magic": "2147483649"}).magic == 2_147_483_649
+    found = read_node_config(b'{"NetworkMagic": 42}', {"--cardano-network-magic": "1"})
+    assert (found.magic, found.cardano_magic) == (42, 1)
+
+
 @pytest.mark.parametrize(
     ("file", "flags", "cause"),
     [
@@ -81,6 +89,16 @@ def test_flags_win_over_the_file() -> None:
         (None, {"--local-sockt": "x"}, "--local-sockt is no flag of dmq-node; known are --local-socket,"),
         (None, {"--dmq-network-magic": "42", "--min-sig-delay": "1m"}, "'1m' is no time; give seconds, as 0.01s"),
         (None, {"--min-sig-delay": "1s"}, "for test networks; leave it out on mainnet"),
+        (
+            b'{"NetworkMagic": 2147483650, "CardanoNetworkMagic": 1}',
+            {},
+            "^NetworkMagic 2147483650 is of preview, and CardanoNetworkMagic 1 is of preprod; give both of",
+        ),
+        (
+            b'{"CardanoNetworkMagic": 2}',
+            {"--dmq-network-magic": "2912307721"},
+            "^--dmq-network-magic 2912307721 is of mainnet, and CardanoNetworkMagic 2 is of preview; give both",
+        ),
     ],
 )
 def test_what_is_refused_with_cause_and_remedy(file: bytes | None, flags: dict[str, str], cause: str) -> None:

@@ -1,0 +1,84 @@
+"""A DMQ node that flags describe, in a home with a router: its commands ask the node that runs, not `router.toml`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import trio
+from click.testing import CliRunner, Result
+
+from router.actors.process import program
+from router.cli import main
+from router.rig.node import NodeProcess
+from router.settings.home import Home
+from router.settings.keyring import NODE, load_or_create
+
+GENESIS = {
+    "systemStart": "2022-06-01T00:00:00Z", "networkMagic": 42, "slotLength": 1, "slotsPerKESPeriod": 86_400,
+    "epochLength": 432_000, "maxKESEvolutions": 62,
+}  # fmt: skip
+"""That of a network of one's own."""
+ANY = ("--network", "4711")
+
+
+async def dmq(home: Home, *arguments: object) -> Result:
+    """Run `router dmq` on this home."""
+    whole = ["--home", str(home.path), "dmq", *map(str, arguments)]
+    return await trio.to_thread.run_sync(CliRunner().invoke, main, whole)
+
+
+async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    load_or_create(home, NODE)
+    genesis, keys, socket = tmp_path / "genesis.json", tmp_path / "keys", tmp_path / "dmq.socket"
+    genesis.write_text(json.dumps(GENESIS))
+    flags = (*ANY, "--genesis", str(genesis), "--local-socket", str(socket), "--consumer", f"one={tmp_path}/one.socket")
+    stake = ("--stake", str(keys / "stake.json"))
+    node = NodeProcess(
+        "node", home, tmp_path / "stderr", {}, *flags, *stake, served_by=(*program("router"), "dmq")
+    )  # fmt: skip
+    assert (await dmq(home, "keygen", *ANY, "--genesis", str(genesis), str(keys))).exit_code == 0
+    before = home.config_path.read_text()
+    await node.start()
+    try:
+        signed = await dmq(home, "sign", *ANY, "--genesis", str(genesis), "--keys", str(keys), "a body " * 20)
+        taken = await dmq(home, "submit", *ANY, "--socket", str(socket), signed.stdout.strip())
+        assert taken.exit_code == 0, taken.stderr
+        found = await dmq(home, "doctor", "--json")
+        checks = {one["check"]: one for one in json.loads(found.stdout)}
+        assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(
+            ("clock", "socket", "magic", "genesis", "stake", "certificates", "consumers"), True
+        )
+        assert checks["socket"]["found"].startswith(str(socket)) and "clients of 4711" in checks["magic"]["found"]
+        assert checks["consumers"]["found"].startswith("1 named, none lags: at most 1 message to read; one lags from")
+        status = json.loads((await dmq(home, "status", "--json")).stdout)
+        assert (status["magic"], status["socket"], status["genesis"]) == (4711, f"unix:{socket}", str(genesis))
+        assert re.search(r"^stake +1 pool, \d+ (s|min) old$", (await dmq(home, "status")).stdout, re.MULTILINE)
+        conform = await dmq(
+            home, "conform", f"unix://{socket}", "--keys", str(keys), "--only", "taken", "--only", "given"
+        )
+        assert conform.stderr == "2 checks: 2 ok, 0 wrong, 0 left out\n", "it counts KES periods as the node does"
+    finally:
+        await node.stop()
+    assert home.config_path.read_text() == before, "flags change nothing in it"
+
+
+async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "none")
+    for command in ("status", "mempool", "again one"):
+        done = await dmq(home, *command.split())
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert done.stderr == (
+            f"there is no node in the home {tmp_path}/none; name the DMQ node's home with --home or ROUTER_HOME, or "
+            f"make one with `router --home {tmp_path}/none dmq serve`\n"
+        )
+    file = tmp_path / "file"
+    file.touch()
+    done = await dmq(home, "watch", "--socket", str(file))
+    assert done.stderr == (
+        f"no node listens on {file}: it is no socket; start the node, or name its socket with --socket\n"
+    )
+    assert not home.path.exists()
