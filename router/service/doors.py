@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import grp
 import os
+import re
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Mapping
@@ -169,7 +170,7 @@ def _unix_listener(home: Path, rest: str) -> socket.socket:
         raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {UNIX_PATH_BYTES_MAX}")
     if unknown := set(options) - {"mode", "group"}:
         raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
-    mode = int(options.get("mode", "660" if "group" in options else "600"), 8)
+    mode = _mode(options.get("mode", "660" if "group" in options else "600"))
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -187,6 +188,12 @@ def _unix_listener(home: Path, rest: str) -> socket.socket:
         raw.close()
         raise
     return raw
+
+
+def _mode(text: str) -> int:
+    if not re.fullmatch("0?[0-7]{3}", text):
+        raise ValueError(f'the mode "{text[:20]}" is not three digits from 0 to 7, as 660')
+    return int(text, 8)
 
 
 def _group(name: str) -> int:

@@ -136,6 +136,8 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str])
         found["network"] = name_of(config.magic)
     if file is not None and (genesis := Path(file).parent / config.genesis).exists():
         found["genesis"] = str(genesis.absolute())
+    elif file is not None and config.genesis != NodeConfig().genesis:
+        note(f"ShelleyGenesisFile names {genesis.absolute()}, which does not exist; the constants of the network hold")
     if config.metrics:
         found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:

@@ -43,6 +43,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "consumers", str(error)
         else:
             ours = self.local_socket.partition("?")[0]
+            if not ours.startswith("unix:"):
+                said = f'local_socket is "{ours}", and signers use a Unix socket; write unix:PATH?mode=660&group=NAME'
+                yield "local_socket", said
             for name, url in named.items():
                 if url.partition("?")[0] == ours:
                     yield "consumers", f"consumers: the socket of {name} is local_socket; a consumer has one of its own"

@@ -142,6 +142,11 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
         "preview.json is of preview, and the network is mainnet; give the genesis of mainnet with --genesis, or",
     ),
     (("--home", "{new}", "serve", "--genesis", "{preview}"), "preview.json is of preview, and the network is mainnet"),
+    (
+        ("--home", "{new}", "serve", "-c", "{private}"),
+        "ShelleyGenesisFile names {home}/none.json, which does not exist; the constants of the network hold\n"
+        "genesis: the network is given by its magic, so its times are not known; name its Shelley genesis; nothing was",
+    ),
     (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
     (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
     (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
@@ -152,14 +157,16 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 def test_wrong_usage(arguments: tuple[str, ...], text: str, keys: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "preview.json").write_text(json.dumps(PREVIEW_GENESIS))
-    files = {"empty": tmp_path / "empty", "preview": tmp_path / "preview.json", "new": tmp_path / "new"}
+    (tmp_path / "private.json").write_text('{"NetworkMagic": 4711, "ShelleyGenesisFile": "none.json"}')
+    files = {"empty": tmp_path / "empty", "preview": tmp_path / "preview.json", "new": tmp_path / "new",
+             "private": tmp_path / "private.json"}  # fmt: skip
     places = {"home": tmp_path, "keys": keys, **files}
     before, rest = (arguments[:2], arguments[2:]) if arguments[0] == "--home" else ((), arguments)
     words = [one.format(**places) for one in (*before, "dmq", *rest)]
     result = CliRunner().invoke(main, words)
     assert not (tmp_path / "new").exists()
     assert result.exit_code == (1 if arguments[0] == "keygen" else 2)
-    assert text in result.stderr and "Traceback" not in result.stderr
+    assert text.format(**places) in result.stderr and "Traceback" not in result.stderr
 
 
 async def run(*arguments: object) -> Result:
