@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from router.cli.output import columns, facts, say, short_text, size_text, span_text
+from router.cli.output import columns, facts, say, short_text, size_text
+from router.core.wire.text import span_text
 from spark_analytics.judgement.schema import STATES
 from spark_analytics.report.headline import headline
 

@@ -16,7 +16,7 @@ from router.cli import qr
 from router.cli.ask import ask
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, hint, note, say, say_json, short_text, span_text
+from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.core.routing.guests import WITH_GUESTS
 from router.core.wire.address import (
     AddressSource,
@@ -31,6 +31,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.grouplink import GroupLink, new_group
 from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, SECRET_BYTES, make_invitation
 from router.core.wire.lifetime import expiry_min, expiry_s
+from router.core.wire.text import span_text
 from router.settings import config, keyring
 from router.settings.config import Config
 from router.settings.config_peers import RemovePeer

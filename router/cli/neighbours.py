@@ -12,17 +12,7 @@ from router.cli import given_link
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import (
-    address_text,
-    columns,
-    for_this_home,
-    neighbour_cell,
-    note,
-    offset_text,
-    say,
-    say_json,
-    span_text,
-)
+from router.cli.output import address_text, columns, for_this_home, neighbour_cell, note, offset_text, say, say_json
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
 from router.core.routing.directory import CONFIG, INVITED
@@ -30,7 +20,7 @@ from router.core.routing.guests import EXPEL
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import Invitation
 from router.core.wire.link_text import SCHEME
-from router.core.wire.text import clean, key_text
+from router.core.wire.text import clean, key_text, span_text
 from router.settings import config as configuration
 from router.settings import received
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer

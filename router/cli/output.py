@@ -135,20 +135,6 @@ def time_text(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
 
 
-def span_text(seconds: float | None) -> str:
-    """Return a time span for people: `4 s`, `3 min`, `5 h 12 min`, `2 d 4 h`."""
-    if seconds is None:
-        return "-"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
 def offset_text(ms: float | None) -> str:
     """Return how far another clock is ahead of ours, for a table: `-0.3 ms`, `47 s`, `2.0 d`."""
     if ms is None or abs(ms) < 10_000:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, is_interrupt
 from router.cli.node_link import dialled
-from router.cli.output import for_this_home, hint, note, say, say_json, span_text
+from router.cli.output import for_this_home, hint, note, say, say_json
 from router.cli.preflight import check_neighbour
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import connect
@@ -25,7 +25,7 @@ from router.core.routing.directory import INVITED, JOIN
 from router.core.wire.address import AddressSource, Reach, reach_of
 from router.core.wire.invitation import LIFE_S_MAX, Invitation
 from router.core.wire.lifetime import expiry_s
-from router.core.wire.text import clean, key_text
+from router.core.wire.text import clean, key_text, span_text
 from router.settings import config as configuration
 from router.settings import keyring, received
 from router.settings.config_peers import AddPeer, Peer, PeerChange, UpdatePeer

@@ -24,12 +24,11 @@ from router.cli.output import (
     say_json,
     short_text,
     size_text,
-    span_text,
 )
 from router.cli.services import ask_service
 from router.client.errors import NotAnswered
 from router.core.routing.directory import PUBSUB
-from router.core.wire.text import counted
+from router.core.wire.text import counted, span_text
 from router.settings.home import Home
 from router.settings.names import Names
 

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.cli.guests import guest_problems, guests_beside
-from router.cli.output import address_text, span_text
+from router.cli.output import address_text
 from router.core.wire.address import AddressSource, Reach, reach_of, refusal_of
 from router.core.wire.lifetime import SECOND_NS, apart_words
-from router.core.wire.text import counted, key_text, short
+from router.core.wire.text import counted, key_text, short, span_text
 from router.doctor.finding import Advertised, Dial, DialledBack, Finding, Lan, Running, split_remedy
 from router.settings.config import Config
 

@@ -11,7 +11,8 @@ import click
 from msgspec import Struct
 
 from router.cli.exits import Exit, Failure
-from router.cli.output import at_terminal, note, span_text
+from router.cli.output import at_terminal, note
+from router.core.wire.text import span_text
 from services.capd.core.limits import LAST_S
 from services.capd.core.message import NEVER, NO_HASH, CapdMessage, rescind_hash_of, shown_id
 from services.capd.core.priority import LOCAL_PRIORITY, RELAY_PRIORITY, last_second

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from router.cli.command import Command, invocation, json_option
-from router.cli.output import columns, note, say, say_json, span_text
+from router.cli.output import columns, note, say, say_json
 from router.cli.services import ask_service
-from router.core.wire.text import counted, key_text, short
+from router.core.wire.text import counted, key_text, short, span_text
 from services.capd.command_input import name_option
 
 

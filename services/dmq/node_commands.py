@@ -10,9 +10,9 @@ import click
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, facts, say, say_json, size_text, span_text
+from router.cli.output import columns, facts, say, say_json, size_text
 from router.cli.services import ask_service
-from router.core.wire.text import counted
+from router.core.wire.text import counted, span_text
 from services.dmq.core.certificate import pool_text
 
 NAME = "dmq"

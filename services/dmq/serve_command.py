@@ -170,9 +170,10 @@ def _check_stake(settings: Mapping[str, object]) -> None:
 
 
 def _stake(text: str) -> dict[str, object]:
-    """Return the setting: a file if it exists, else a command."""
+    """Return the setting: a file if it exists or is that of the home, whose stake was kept; else a command."""
     path = Path(text)
-    if path.is_file() and not os.access(path, os.X_OK):
+    is_kept = str(path.absolute()) == settings_of(invocation().chosen_home, MODULE).get("stake_file")
+    if is_kept or (path.is_file() and not os.access(path, os.X_OK)):
         return {"stake_file": str(path.absolute())}
     words = absolute_command(text)
     if len(words) < 2 and not os.access(words[0] if words else "", os.X_OK):

@@ -94,20 +94,20 @@ async def test_a_dmq_node_that_cannot_start_leaves_nothing_behind(tmp_path: Path
 
 
 async def test_a_dmq_node_of_a_home_that_cannot_start_ends_too_and_the_home_stays(tmp_path: Path) -> None:
-    genesis = tmp_path / "none.json"
-    cases: tuple[tuple[dict[str, object], int, str], ...] = (
-        (
-            {"local_socket": "unix:none/a"},
-            1,
-            'the service dmq cannot start: its door "local" cannot be opened at unix:',
-        ),
-        ({"genesis": str(genesis)}, 2, f"cannot read {genesis}: No such file or directory; name a file that can be"),
+    none = str(tmp_path / "none.json")
+    door = 'the service dmq cannot start: its door "local" cannot be opened at unix:none/a'
+    unread = f"cannot read {none}: No such file or directory; name a file that can be read"
+    cases: tuple[tuple[dict[str, object], tuple[str, ...], int, str], ...] = (
+        ({"local_socket": "unix:none/a"}, (), 1, door),
+        ({"genesis": none}, (), 2, unread),
+        ({"stake_file": none, "local_socket": "unix:none/a"}, ("--stake", none), 1, door),  # its stake may be kept
+        ({"local_socket": "unix:none/a"}, ("--stake", none), 2, f"--stake {none}: there is no such file"),
     )
-    for number, (settings, code, sentence) in enumerate(cases):
+    for number, (settings, arguments, code, sentence) in enumerate(cases):
         home = Home(tmp_path / str(number))
         home.create("edge", (), {"dmq": Resident(settings, is_public=False)})
         load_or_create(home, NODE)
-        said_plainly(await dmq_serve(home.path), code, sentence)
+        said_plainly(await dmq_serve(home.path, *arguments), code, sentence)
         assert home.holds_node
 
 

@@ -200,3 +200,17 @@ def _regroup(data: Iterable[int], width: int, to_width: int) -> list[int]:
 def counted(count: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun: `1 pool`, `2 pools`. `nouns`: the plural, if it is not made with an s."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def span_text(seconds: float | None) -> str:
+    """Return a time span for people: `4 s`, `3 min`, `5 h 12 min`, `2 d 4 h`."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from router.core.wire.codec import Malformed
-from router.core.wire.text import counted
+from router.core.wire.text import counted, span_text
 
 from .chain_time import ChainTime
 from .revision import Revision
@@ -155,14 +155,14 @@ def _stake(facts: Facts, chain: ChainTime, wall_s: float) -> Finding:
     found = facts.status["stake"]
     if found["age_s"] is None:
         return Finding("stake", False, found["problem"] or "there is none: every message is refused", _ASK)
-    text = f"{counted(found['pools'], 'pool')}, {found['age_s']:.0f} s old"
+    text = f"{counted(found['pools'], 'pool')}, {span_text(found['age_s'])} old"
     ok = bool(found["is_of_epoch"]) and not found["problem"]
     more = found["problem"] or ("" if found["is_of_epoch"] else "of another epoch")
     return Finding("stake", ok, f"{text}; {more}" if more else text, "" if ok else _ASK)
 
 
 def _age_of(stake: StakeSet, chain: ChainTime, wall_s: float) -> Finding:
-    text = f"{counted(len(stake.pools), 'pool')}, {stake.age_s(wall_s):.0f} s old"
+    text = f"{counted(len(stake.pools), 'pool')}, {span_text(stake.age_s(wall_s))} old"
     if stake.is_of_epoch(wall_s, chain):
         return Finding("stake", True, text)
     return Finding("stake", False, f"{text}; of another epoch", _ASK)

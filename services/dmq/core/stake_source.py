@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.core.wire.text import counted
+from router.core.wire.text import counted, span_text
 from router.service import contract as c
 
 from .authentication import Moment
@@ -127,7 +127,8 @@ class StakeSource:
         self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
         stake = StakeSet({PoolId(pool): lovelace for pool, lovelace in pools.items()}, at_s)
         note = c.Note("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
-        said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {stake.age_s(now.wall_s):.0f} s old"
+        age = span_text(stake.age_s(now.wall_s))
+        said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {age} old"
         return [*self._holdings.learn(stake), note, *([c.Inform(said)] if is_news else ())]
 
     def _failed(self, error: str, now: c.Now) -> list[c.Deed]:

@@ -56,7 +56,7 @@ WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
     ({"status": {"stake": {**STAKE, "age_s": None, "problem": "none"}, "consumers": []}}, 0, "stake", "none", "anew"),
     ({"status": {"stake": {**STAKE, "is_of_epoch": False}, "consumers": []}}, 0, "stake", "of another epoch", "anew"),
     ({"stake_file": b"{"}, 0, "stake", "the stake file", "anew"),
-    ({"stake_file": stake_file(POOLS[0].id)}, 0, "stake", "1 pool, .* s old; of another epoch", "anew"),
+    ({"stake_file": stake_file(POOLS[0].id)}, 0, "stake", "1 pool, .* d .* h old; of another epoch", "anew"),
     ({}, 59 * PERIOD_S, "certificates", "3 of 3 end within 4 KES periods: pool1.* in 3", "tell the pools"),
     (
         {"status": {"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX + 1}]}}, 0, "consumers",
