@@ -21,9 +21,8 @@ def hit(*holes: str | int, messages: int) -> Note:
 
 def test_a_value_for_each_message() -> None:
     event = event_of(hit(18, "", "first", messages=3), HITS)
-    assert event == {
-        "event": "golf_hit", "message": f"{bytes(32).hex()}{'01' * 32}{'02' * 32}", "fields": {"each_hole": "18,,first"},
-    }  # fmt: skip
+    ids = "".join(byte * 32 for byte in ("00", "01", "02"))
+    assert event == {"event": "golf_hit", "message": ids, "fields": {"each_hole": "18,,first"}}
 
 
 @pytest.mark.parametrize(
