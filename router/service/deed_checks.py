@@ -32,7 +32,7 @@ def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"event": note.event}
     ids = note.messages if note.message is None else (note.message, *note.messages)
     if ids:
-        found["message"] = b"".join(map(MessageId, ids)).hex()
+        found["message"] = b"".join([one if type(one) is MessageId else MessageId(one) for one in ids]).hex()
     if note.reason is not None:
         found["reason"] = int(note.reason)
     if note.fields or note.each:
@@ -43,11 +43,12 @@ def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
 
 
 def _each(note: Note, name: str, ids: Sequence[MessageId]) -> str:
-    values = [str(one) for one in note.each[name]]
-    if len(values) != len(ids) or any("," in one for one in values):
+    values = note.each[name]
+    joined = ",".join(map(str, values))
+    if len(values) != len(ids) or joined.count(",") != max(0, len(values) - 1):
         text = f"it noted the event {note.event} of {len(ids)} messages with {len(values)} values of {name}"
         raise WrongDeed(f"{text}; note one without a comma for each message")
-    return ",".join(values)
+    return joined
 
 
 def fault_of(event: dict[str, Any], declared: frozenset[str]) -> str:

@@ -1,8 +1,8 @@
 """Run a service's rules: hear, commit, carry out, in cycles like the router's own.
 
-A cycle passes new events to the rules, commits the values, notes and messages of their deeds in one transaction, and
-then carries the deeds out. A crash in between loses nothing: messages to be sent are in the state, and a message that
-was handled is known there.
+A cycle passes new events to the rules, all at one moment, commits the values, notes and messages of their deeds in one
+transaction, and then carries the deeds out. A crash in between loses nothing: messages to be sent are in the state, and
+a message that was handled is known there.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class RulesHost(Service):
     # -- a cycle -------------------------------------------------------------------------------------------
 
     async def _cycle(self) -> None:
-        cycle, failed = Cycle(), None
+        cycle, failed, now = Cycle(), None, clock.now()
         events = min(len(self._heard), CYCLE_HEARD_MAX)
         for _ in range(CYCLE_HEARD_MAX):
             if not self._heard:
@@ -222,7 +222,7 @@ class RulesHost(Service):
             heard, source = self._heard.popleft()
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
-                if not self._doors.is_handed(heard) and (deeds := self._rules.hear(heard, clock.now())):
+                if not self._doors.is_handed(heard) and (deeds := self._rules.hear(heard, now)):
                     self._take(cycle, deeds, received)
             except Exception as error:
                 failed = received, error
@@ -307,7 +307,10 @@ class RulesHost(Service):
             ready = [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
         self._kept.changed.clear()
         for deed in cycle.deeds:
-            await self._carry_out(deed)
+            if type(deed) is c.Write:  # as most are
+                self._doors.write(deed.door, deed.peer, deed.data)
+            else:
+                await self._carry_out(deed)
         if ready:
             await self._requests.send(ready)
         for one, refusal in cycle.refused:
@@ -322,8 +325,6 @@ class RulesHost(Service):
 
     async def _carry_out(self, deed: c.Deed) -> None:
         match deed:
-            case c.Write(door, peer, data):
-                self._doors.write(door, peer, data)
             case c.WriteAtEnd(door, peer, data):
                 self._doors.write_at_end(door, peer, data)
             case c.Connect():
