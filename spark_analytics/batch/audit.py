@@ -27,7 +27,7 @@ from spark_analytics.report.page import render
 from . import bronze, days, log_ends, sealed, silver
 from .findings import Rows, find, tally
 from .gold.kept import Kept
-from .session import prepare
+from .session import ADAPTIVE, FEW_BYTES, prepare
 from .writer import Writer
 
 PARTITION_BYTES = 192 << 20
@@ -72,6 +72,7 @@ def audit(
     report("checking signatures and digests")
     facts = [*read_facts(spark, given.uris), *given.facts]
     size = sum(one.size for one in facts)
+    spark.conf.set(ADAPTIVE, str(size >= FEW_BYTES).lower())
     content = content or (lambda name: [bronze.content_of(spark, given.uris[name])])
     tables, words, evidence = _read(spark, given, facts, span, writer, verify, content, report)
     reached: dict[str, Any] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,6 +13,7 @@ from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.span import Span
 
 from . import bronze
+from .session import ADAPTIVE
 from .writer import Writer
 
 FILE_BYTES = 768 << 20
@@ -46,12 +48,20 @@ def _write(spark: SparkSession, name: str, table: DataFrame, span: Span, writer:
     # As SQL, because DataFrame.hint of Spark 3.5 takes no column.
     even = spark.sql("SELECT /*+ REBALANCE(date) */ * FROM {dated}", dated=dated)
     laid = even.sortWithinPartitions("date", *order)
-    before = spark.conf.get(_FILE_BYTES, None)
-    spark.conf.set(_FILE_BYTES, str(FILE_BYTES))
-    try:
+    with _set(spark, {ADAPTIVE: "true", _FILE_BYTES: str(FILE_BYTES)}):  # A table is rebalanced by adaptive plans only.
         writer.write(name, laid, "date")
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
     finally:
-        if before is None:
-            spark.conf.unset(_FILE_BYTES)
-        else:
-            spark.conf.set(_FILE_BYTES, before)
+        for name, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 MEMORY = "3g"
 """Memory of the one Java process of a local session; data that does not fit goes to disk."""
+ADAPTIVE = "spark.sql.adaptive.enabled"
 SETTINGS = {
-    "spark.sql.adaptive.enabled": "true",
+    ADAPTIVE: "true",
     # Joins on some of the columns by which data lies together, such as the id, need no shuffle.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # The layout is read from disk a few times: it costs less to write it plainly and compress the blocks.
@@ -24,6 +25,8 @@ SETTINGS = {
 """Spark settings of an audit in any session."""
 SMALL_BYTES = 512 << 20
 """Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
+FEW_BYTES = 64 << 20
+"""Of logs of fewer bytes, planning each step again takes longer than a worse plan: a tenth of the audit of a few MB."""
 _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
 """Options for Java: on few cores G1 costs an audit an eighth more, and loading classes at the start must not trigger a
 collection."""

@@ -18,6 +18,7 @@ from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.kept import CutOff, cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
+from spark_analytics.batch.session import ADAPTIVE
 from spark_analytics.batch.silver import Part
 from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
@@ -108,7 +109,7 @@ class _Batch:
         self.numbers = cut_off(handovers.numbers(self.spark, keys))
         self.partitions = partitions_for(lines.size + ROW_BYTES * base.rows)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
-        self.spark.conf.set("spark.sql.adaptive.enabled", str(self.partitions > PARTITIONS_FEW).lower())
+        self.spark.conf.set(ADAPTIVE, str(self.partitions > PARTITIONS_FEW).lower())
         self.before = store.ledger(base)
 
     def made(self) -> Increment:

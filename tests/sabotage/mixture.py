@@ -28,12 +28,12 @@ class Mixture(NamedTuple):
     as_of_ns: int
 
 
-def mixture(fleets: Fleets, directory: Path) -> Mixture:
-    """Write logs of every kind below `directory`."""
-    liars = copied(fleets(10, 400, 3), directory / "liars", 1)
+def mixture(fleets: Fleets, directory: Path, messages: int) -> Mixture:
+    """Write logs of every kind below `directory`; `messages`: how many each fleet publishes."""
+    liars = copied(fleets(10, messages, 3), directory / "liars", 1)
     for lie in LIES:
         lie(liars)
-    spoilt = copied(fleets(10, 400, 0), directory / "spoilt", 2)
+    spoilt = copied(fleets(10, messages, 0), directory / "spoilt", 2)
     for sabotage in SPOILT:
         SABOTAGES[sabotage](spoilt)
     odd_logs(directory / "odd")

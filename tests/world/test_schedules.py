@@ -8,7 +8,7 @@ import pytest
 
 from world.schedule import play
 
-QUICK, LONG, EACH = 100, 10_000, 50
+QUICK, LONG, EACH = 50, 10_000, 50
 
 
 def batches() -> list[object]:

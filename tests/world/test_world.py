@@ -20,7 +20,7 @@ from world.app import App, Habits
 from world.node import Node, Settings
 from world.world import Cable, World
 
-QUICK, LONG = 12, 300
+QUICK, LONG = 6, 300
 ALL = "join store relay"
 
 

@@ -19,7 +19,7 @@ from world.world import World
 
 GUESTS, USES, DAY_S = 8, 3, 86_400
 RIGHTS = ("join", "relay", "store")
-QUICK, LONG, EACH = 40, 1_000, 20
+QUICK, LONG, EACH = 20, 1_000, 20
 
 
 def invite(world: World, core: Node, secret: bytes) -> Offer:

@@ -134,7 +134,7 @@ class Talk:
             assert one.unread_bytes + one.session.queued_bytes <= 2_000 + 8 * 700 or one.fault
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings().max_examples, deadline=None)
 @given(st.sampled_from(["strict", "compat"]), st.lists(STEPS, min_size=4, max_size=14))
 def test_any_talk(profile: str, steps: list[tuple[Any, ...]]) -> None:
     talk = Talk(profile)

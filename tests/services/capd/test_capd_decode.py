@@ -86,7 +86,7 @@ def test_a_file_that_is_none(data: bytes, said: str) -> None:
         list(messages_in(data))
 
 
-@settings(max_examples=100)
+@settings(max_examples=settings().max_examples)
 @given(st.binary(max_size=120))
 def test_any_bytes_are_a_file_or_malformed(data: bytes) -> None:
     for whole in (data, (1).to_bytes(8, "little") + data):

@@ -88,7 +88,7 @@ def test_it_answers_takes_nothing_and_keeps_what_has_changed_when_there_is_room(
 
 def test_a_command_reads_from_a_pool_to_which_its_node_takes_no_message() -> None:
     pool = PoolOnDisk()
-    messages = [posted(b"TKD\x0c%d" % n + bytes(5_000), 60.0) for n in range(9)]
+    messages = [posted(b"TKD\x0c%d" % n + bytes(5_000), 4.0) for n in range(9)]
     for message in messages:
         post(pool, message)
 

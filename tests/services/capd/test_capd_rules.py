@@ -272,7 +272,7 @@ def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
             host.crash()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples, deadline=None)
 @given(st.data())
 def test_a_damaged_row_is_named_with_a_remedy(data: st.DataObject) -> None:
     kept = dict(kept_by_a_pool())

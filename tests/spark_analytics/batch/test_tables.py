@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-FILE_BYTES = 40_000
+FILE_BYTES = 20_000
 """Small enough that a day takes several files."""
 
 
@@ -37,9 +37,9 @@ class Audits(NamedTuple):
     spark: Path
 
 
-@pytest.fixture(scope="module")
-def mixed(fleets: Fleets, tmp_path_factory: pytest.TempPathFactory) -> Mixture:
-    return mixture(fleets, tmp_path_factory.mktemp("mixture") / "logs")
+@pytest.fixture(scope="module", params=[100, pytest.param(400, marks=pytest.mark.long)])
+def mixed(request: pytest.FixtureRequest, fleets: Fleets, tmp_path_factory: pytest.TempPathFactory) -> Mixture:
+    return mixture(fleets, tmp_path_factory.mktemp("mixture") / "logs", request.param)
 
 
 @pytest.fixture(scope="module")

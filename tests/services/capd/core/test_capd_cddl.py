@@ -96,7 +96,7 @@ def test_a_message_comes_back_as_it_went(message: m.Message) -> None:
     assert m.decode_message(body) == message and validator("capd").validate(body, "message").valid
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples)
 @given(st.integers(0, 15), st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_malformed(kind: int, rest: bytes) -> None:
     try:

@@ -96,14 +96,14 @@ def test_two_messages_whose_order_turns_round() -> None:
     assert aged(10.0, 0, 500) < aged(2.0, 500, 500) and aged(10.0, 0, 0) > 2.0
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.floats(1.0, 1e12), st.integers(0, 100_000), st.integers(0, 255))
 def test_bits_are_chosen_as_easy_as_they_may_be(priority: float, length: int, harder_by: int) -> None:
     """At least what was asked, and at most 1 % above it."""
     assert priority <= initial_priority(bits_for(priority, length, harder_by), length) < priority * 1.012
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.floats(2.0, 1e9), st.floats(1.0, 10.0))
 def test_the_last_second_above_a_line(initial: float, line: float) -> None:
     last = last_second(initial, BORN, line)
@@ -141,7 +141,7 @@ def test_a_rescind_hash_is_of_a_short_secret() -> None:
         m.rescind_hash_of(bytes(521))
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
     try:
@@ -163,7 +163,7 @@ MESSAGE = st.builds(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(MESSAGE)
 def test_what_is_written_is_read_and_cut_nowhere(own: CapdMessage) -> None:
     wire = own.encoded()

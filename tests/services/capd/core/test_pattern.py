@@ -19,7 +19,7 @@ def plainly(value: bytes, mask: bytes, data: bytes) -> bool:
     return True
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(
     st.integers(0, 16).flatmap(lambda n: st.tuples(*(st.binary(min_size=n, max_size=n),) * 2)), st.binary(max_size=20)
 )

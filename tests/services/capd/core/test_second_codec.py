@@ -57,7 +57,7 @@ def test_the_edges_of_the_encoding() -> None:
     assert {agree(wire) for wire in EDGES} == {True, False}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(st.integers(0, 1 << 32), st.data())
 def test_changed_messages(seed: int, data: st.DataObject) -> None:
     chance = Random(seed)

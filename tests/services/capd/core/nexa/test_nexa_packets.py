@@ -103,7 +103,7 @@ def test_counts_that_nothing_can_hold_are_refused_unread() -> None:
     assert n.decode_command("sendheaders", b"") is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=settings().max_examples)
 @given(st.sampled_from([one["command"] for one in PACKETS]), st.binary(max_size=80), st.booleans())
 def test_any_bytes_whole_or_one_by_one(command: str, payload: bytes, is_packet: bool) -> None:
     data = Packet(command, payload, 7).encoded(REGTEST) if is_packet else REGTEST + payload

@@ -237,7 +237,7 @@ def test_who_is_slow() -> None:
     assert session.overdue(400.0 + PACKET_S), "what is not read has an end, too"
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples)
 @given(
     st.lists(
         st.one_of(
