@@ -51,6 +51,14 @@ def written_settings(home: Home, name: str) -> Mapping[str, Any]:
     return {} if config is None else config.services.get(name, {})
 
 
+def names_of(home: Home, module: str) -> list[str]:
+    """Return the names of the home's services of this module."""
+    from router.settings.config_services import instances
+
+    config = _config(home)
+    return [] if config is None else [one.name for one in instances(config.node.services) if one.module == module]
+
+
 def settings_of(home: Home, module: str) -> dict[str, Any]:
     """Return the settings of the service of this module, as `written_settings` does, whatever name it has there."""
     config = _config(home)

@@ -10,10 +10,11 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, Seconds, json_option
+from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.cli.services import names_of
 from services.dmq import key_files
 from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
@@ -32,8 +33,7 @@ from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
-from services.dmq.home_node import HomeNode
-from services.dmq.node_commands import NAME
+from services.dmq.home_node import MODULE, NAME, HomeNode
 
 SCHEME = "unix://"
 
@@ -94,7 +94,7 @@ def conform(
     """
     is_given = network is not None
     if network is None:
-        node = HomeNode(NAME)
+        node = HomeNode(next(iter(names_of(invocation().chosen_home, MODULE)), NAME))
         network, genesis = node.network(), genesis or node.genesis()
     chain = chain_of(network, genesis)
     counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)

@@ -27,7 +27,7 @@ from services.dmq.core.diagnosis import Facts, Finding, findings
 from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.revision import Revision
 from services.dmq.core.stake import STAKE_BYTES_MAX
-from services.dmq.home_node import HomeNode
+from services.dmq.home_node import HomeNode, service_name
 from services.dmq.node_commands import name_option
 
 REPLIES_MAX = 1000
@@ -50,15 +50,15 @@ _MARKS = {True: "ok", False: "WRONG", None: "-"}
 @genesis_option
 @json_option
 def doctor(
-    socket: Path | None, stake: Path | None, name: str, revision: Revision, network: Terms | None, genesis: Path | None,
-    as_json: bool,
+    socket: Path | None, stake: Path | None, name: str | None, revision: Revision, network: Terms | None,
+    genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check a node: clock, socket, network, genesis, stake, certificates, consumers.
 
     It may be any DMQ node; of one that does not run in this home, its clock and consumers are not checked. Exit code 1
     if something is wrong.
     """
-    node = HomeNode(name)
+    node = HomeNode(service_name(name))
     status = node.status
     if network is None:
         network, genesis = node.network(), genesis or node.genesis()

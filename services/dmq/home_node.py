@@ -7,12 +7,24 @@ from typing import Any
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
-from router.cli.services import ask_service, start_command, written_settings
+from router.cli.services import ask_service, names_of, start_command, written_settings
 from router.client.errors import ClientError
 from services.dmq.core.networks import Terms, network_of
 from services.dmq.settings import Settings
 
+MODULE, NAME = "services.dmq", "dmq"
 _DEFAULTS = Settings()
+
+
+def service_name(given: str | None) -> str:
+    """Return the name of the home's DMQ node; raise `Failure` if there are several and none is given."""
+    if given is not None:
+        return given
+    names = names_of(invocation().chosen_home, MODULE)
+    if len(names) > 1:
+        said = f"there are several DMQ nodes in the home {invocation().chosen_home.path}: {', '.join(names)}"
+        raise Failure(Exit.USAGE, f"{said}; name one of them with --name")
+    return names[0] if names else NAME
 
 
 class HomeNode:

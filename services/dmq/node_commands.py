@@ -14,24 +14,24 @@ from router.cli.output import columns, facts, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted, span_text
 from services.dmq.core.certificate import pool_text
+from services.dmq.home_node import service_name
 
-NAME = "dmq"
-name_option = click.option("--name", default=NAME, help="The service's name, if there are several.")
+name_option = click.option("--name", help="The service's name, if there are several DMQ nodes in the home.")
 
 
-def asked(name: str, word: str, argument: str = "") -> Any:
+def asked(name: str | None, word: str, argument: str = "") -> Any:
     """Return the answer of the home's DMQ node; raise `Failure` if there is none."""
     home = invocation().chosen_home
     if not home.holds_node:
         said = f"there is no node in the home {home.path}; name the DMQ node's home with --home or ROUTER_HOME"
         raise Failure(Exit.NO_NODE, f"{said}, or make one with `router dmq serve`")
-    return ask_service(home, name, word, argument)
+    return ask_service(home, service_name(name), word, argument)
 
 
 @click.command(cls=Command)
 @name_option
 @json_option
-def status(name: str, as_json: bool) -> None:
+def status(name: str | None, as_json: bool) -> None:
     """Show the messages that the running node holds, has taken and rejected, and its consumers' progress."""
     found = asked(name, "status")
     if as_json:
@@ -63,7 +63,7 @@ def _stake(stake: dict[str, Any]) -> str:
 @click.command(cls=Command)
 @name_option
 @json_option
-def mempool(name: str, as_json: bool) -> None:
+def mempool(name: str | None, as_json: bool) -> None:
     """List the live messages, in the order in which they were taken."""
     found: list[dict[str, Any]] = []
     after = 0
@@ -87,7 +87,7 @@ def mempool(name: str, as_json: bool) -> None:
 @click.argument("id", required=False, default="")
 @name_option
 @json_option
-def again(consumer: str, id: str, name: str, as_json: bool) -> None:
+def again(consumer: str, id: str, name: str | None, as_json: bool) -> None:
     """Give messages again that were set aside for a consumer: all of them, or the one whose ID begins like this."""
     found = asked(name, "again", f"{consumer} {id}".rstrip())
     if as_json:

@@ -12,17 +12,17 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.cli.services import serve_with, settings_of
+from router.cli.services import names_of, serve_with, settings_of
 from services.dmq.command_options import read_file, read_genesis_file
 from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, genesis_network
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
 from services.dmq.given_again import absolute_command, given_again, is_anywhere
+from services.dmq.home_node import MODULE
 from services.dmq.settings import Settings
 
 MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
-MODULE = "services.dmq"
 
 
 @click.command(cls=Command)
@@ -53,6 +53,10 @@ def serve(
     It runs in the home, as a service of a node that needs no neighbours; settings in the home's configuration hold
     unless given here. A dmq-node's file and flags are accepted; each key without effect here is reported.
     """
+    if len(names := names_of(invocation().chosen_home, MODULE)) > 1:
+        path = invocation().chosen_home.path
+        said = f"there are several DMQ nodes in the home {path}: {', '.join(names)}"
+        raise Failure(Exit.USAGE, f"{said}; `router --home {path} serve` runs them as router.toml says")
     settings: dict[str, object] = {}
     if local_socket is not None:
         flags["local_socket"] = local_socket

@@ -17,6 +17,8 @@ from rigs.patience import HANG_S
 
 from router.actors.process import program
 from router.cli import main
+from router.settings.home import Home
+from router.settings.keyring import NODE, load_or_create
 
 Run = Callable[..., Result]
 ROUTER = tuple(program("router"))
@@ -64,7 +66,10 @@ def router(home: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """Return a node without services."""
     home = tmp_path_factory.mktemp("cli") / "home"
+    Home(home).create()
+    load_or_create(Home(home), NODE)
     process, ready = start_node(home, "--listen", "tls://127.0.0.1:0", "--verifiers", "0")
     yield RunningNode(home, ready)
     assert stop_node(process) == 0

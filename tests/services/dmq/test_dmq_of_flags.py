@@ -82,3 +82,37 @@ async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:
         f"no node listens on {file}: it is no socket; start the node, or name its socket with --socket\n"
     )
     assert not home.path.exists()
+
+
+SEVERAL = """[node]
+services = [{name = "main", module = "services.dmq"}, {name = "other", module = "services.dmq"}]
+
+[services.main]
+network = "preview"
+local_socket = "unix:main.socket"
+
+[services.other]
+network = "preprod"
+local_socket = "unix:other.socket"
+"""
+
+
+async def test_one_of_several_is_to_be_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    load_or_create(home, NODE)
+    home.config_path.write_text(SEVERAL)
+    said = f"there are several DMQ nodes in the home {home.path}: main, other; "
+    for command in ("status", "mempool", "again one", "doctor"):
+        done = await dmq(home, *command.split())
+        assert (done.exit_code, done.stderr) == (2, f"{said}name one of them with --name\n")
+    done = await dmq(home, "serve", "--network", "mainnet")
+    assert done.stderr == f"{said}`router --home {home.path} serve` runs them as router.toml says\n"
+    assert done.exit_code == 2
+    found = await dmq(home, "doctor", "--name", "other")
+    assert f"there is no {home.path}/other.socket" in found.stdout and "clock it is" in found.stdout
+    home.config_path.write_text(
+        SEVERAL.replace(', {name = "other", module = "services.dmq"}', "").split("[services.o")[0]
+    )
+    alone = await dmq(home, "doctor")
+    assert f"there is no {home.path}/main.socket" in alone.stdout, "a single one is the one that is meant"
