@@ -29,13 +29,14 @@ from typing import Any
 
 COMMAND = [sys.executable, "-P", "-m"]
 OURS = (
-    "router", "router.service.worker", "router.node.verifier_process", "services.dmq.demo.aggregator",
-    "services.dmq.demo.signers",
+    "router", "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "router.node.verifier_process",
+    "router.service.apart", "router.service.worker", "services.dmq.demo.aggregator", "services.dmq.demo.signers",
 )  # fmt: skip
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",
-    "router.settings", "router.transport", "router.why", "router.audit.engine", "router.audit.export", "transports",
-    "services.discovery", "services.dmq", "services.pubsub",
+    "router.settings", "router.transport", "router.why", "router.audit.engine", "router.audit.export",
+    "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "transports", "services.discovery",
+    "services.dmq", "services.pubsub",
 )  # fmt: skip
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
 """Beginnings of variables that count while Python starts: where they differ, the command is executed."""
