@@ -28,9 +28,11 @@ for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, default)
 
 settings.register_profile("untimed", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("quick", deadline=None, max_examples=12)
 
 SHADOWS = hide_java()  # Before the workers start: they inherit it.
+
+gc.disable()  # What is imported and collected stays to the end.
 
 
 def is_quick(config: pytest.Config) -> bool:
@@ -47,9 +49,11 @@ def pytest_collection_finish() -> None:
     """Let the collector pass over the tests themselves, which stay to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
+    gc.enable()
     gc.unfreeze()
     if SHADOWS is not None:
         shutil.rmtree(SHADOWS)
@@ -108,7 +112,7 @@ def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from router.audit.java import java_home
-    from spark_analytics.batch.session import local_session
+    from spark_analytics.batch.session import ADAPTIVE, local_session
 
     scratch = tmp_path_factory.mktemp("spark")
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -118,5 +122,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = local_session(2, "2g", str(scratch), log_bytes=0)
     finally:
         del os.environ["JAVA_HOME"]
+    session.conf.set(ADAPTIVE, "false")  # As an audit of logs of few bytes does.
     yield session
     session.stop()

@@ -252,8 +252,7 @@ class Player:
 
     @property
     def environment(self) -> dict[str, str]:
-        paths = {"ROUTER_HOME": str(self.directory / "home"), "PYTHONPATH": str(ROOT)}
-        return {**os.environ, **paths}
+        return {**os.environ, "ROUTER_HOME": str(self.directory / "home")}
 
     def _done(self, command: list[str]) -> str:
         done = subprocess.run(

@@ -19,7 +19,7 @@ from router.settings.config_services import Resident
 from router.settings.home import Home
 
 CORES = 4
-MESSAGES = 25
+MESSAGES = 10
 LARGE_BYTES = 20_000
 DISCOVERY = {"sampling": True, "period_s": 0.5}
 PUBSUB = {"mode": "overlay", "period_s": 0.5}

@@ -19,25 +19,28 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from importlib import import_module
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 COMMAND = [sys.executable, "-P", "-m"]
 OURS = (
-    "router", "router.service.worker", "router.node.verifier_process", "services.dmq.demo.aggregator",
-    "services.dmq.demo.signers",
+    "router", "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "router.node.verifier_process",
+    "router.service.apart", "router.service.worker", "services.dmq.demo.aggregator", "services.dmq.demo.signers",
 )  # fmt: skip
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",
-    "router.settings", "router.transport", "router.why", "router.audit.engine", "router.audit.export", "transports",
-    "services.discovery", "services.dmq", "services.pubsub",
+    "router.settings", "router.transport", "router.why", "router.audit.engine", "router.audit.export",
+    "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "transports", "services.discovery",
+    "services.dmq", "services.pubsub",
 )  # fmt: skip
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
-"""Beginnings of variables that count while Python starts: where they differ, the command is executed, since packages
-already loaded would not take in the folders that are named."""
+"""Beginnings of variables that count while Python starts: where they differ, the command is executed."""
+PATHS = b"PYTHONPATH"
 ENTER = re.compile(r"nsenter --target=(\d+) --preserve-credentials (--user )?--net --")  # see router/rig/machines.py
 REQUEST_BYTES_MAX = 1 << 20
 SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -50,7 +53,7 @@ class WarmStart:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._at_start = _at_start(os.environb)
+        self._env = {**os.environb}
         self._libc = ctypes.CDLL(None)
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,11 +74,12 @@ class WarmStart:
         _, session, group, gid, gids, uid, umask, preexec = how[14:22]
         env = {**os.environb} if env is None else dict(one.split(b"=", 1) for one in env)
         plain = close_fds and kept == (fds[-1],) and (group, umask) == (-1, -1)
-        plain = plain and (gid, gids, uid, preexec) == (None,) * 4 and _at_start(env) == self._at_start
+        plain = plain and (gid, gids, uid, preexec) == (None,) * 4 and _at_start(env) == _at_start(self._env)
+        folders = _more_folders(self._env, env)
         spaces, command = _entered([os.fsdecode(one) for one in args])
-        if not plain or command[:3] != COMMAND or command[3] not in OURS:
+        if not plain or folders is None or command[:3] != COMMAND or command[3] not in OURS:
             return int(execute(*how))
-        told = pickle.dumps((command[3:], cwd, env, session, spaces))
+        told = pickle.dumps((command[3:], cwd, env, session, spaces, folders))
         streams = [fd if fd != -1 else number for number, fd in enumerate((fds[0], fds[3], fds[5]))]
         with self._lock:
             here = self._connected()
@@ -91,12 +95,25 @@ class WarmStart:
             self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with there:
                 command = [sys.executable, "-P", __file__, str(there.fileno())]
-                self._process = subprocess.Popen(command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
+                kept = [there.fileno()]
+                self._process = subprocess.Popen(command, pass_fds=kept, stdin=subprocess.DEVNULL, env=self._env)
         return self._socket
 
 
 def _at_start(env: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    return {name: value for name, value in env.items() if name.startswith(AT_START)}
+    return {name: value for name, value in env.items() if name.startswith(AT_START) and name != PATHS}
+
+
+def _more_folders(before: Mapping[bytes, bytes], env: Mapping[bytes, bytes]) -> list[str] | None:
+    """Return the folders that PYTHONPATH adds; None if there are fewer, or one has modules in place of those loaded."""
+    first, then = ([os.fsdecode(one) for one in each.get(PATHS, b"").split(b":") if one] for each in (before, env))
+    more = [Path(one) for one in then if one not in first]
+    hidden = {name.partition(".")[0] for name in LOADED}
+    if not set(first) <= set(then) or any(not one.is_absolute() for one in more):
+        return None
+    if any((one / name).exists() or (one / f"{name}.py").exists() for one in more for name in hidden):
+        return None
+    return [str(one) for one in more]
 
 
 def _entered(args: list[str]) -> tuple[list[str], list[str]]:
@@ -130,8 +147,9 @@ def serve(there: socket.socket) -> list[str] | None:
             os.close(born)
             os.close(says)
             there.close()
-            args, cwd, env, session, spaces = pickle.loads(told)
+            args, cwd, env, session, spaces, folders = pickle.loads(told)
             _become(fds, cwd, env, session)
+            sys.path[:0] = folders
             _enter(spaces)
             return list(args)
         os.waitpid(between, 0)
@@ -180,16 +198,42 @@ def load() -> None:
         for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
             import_module(found.name)
     gc.collect()
-    gc.freeze()  # A child's collector copies no page of what was loaded; at its end it frees it.
-    atexit.register(gc.unfreeze)
+    gc.freeze()  # A child's collector copies no page of what was loaded.
+
+
+def run(module: str) -> None:
+    """Run a module as a program, and end this process as Python does, but without freeing what was loaded: each page of
+    it would be copied first, which takes twenty times as long as `router id`."""
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code: object = None
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:
+        gc.unfreeze()
+        raise
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # Python itself says so at its end.
+        gc.unfreeze()
+        sys.exit(code)
+    os._exit((code or 0) & 0xFF)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the tests' to hear of; the socket ends with them.
     load()
     arguments = serve(socket.socket(fileno=int(sys.argv[1])))
-    if arguments is not None:
+    if arguments is None:
+        os._exit(0)
+    else:
         module, *sys.argv[1:] = arguments
         if module != "router":
             sys.modules.pop(module, None)  # It is run, and not imported, from here on.
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        run(module)

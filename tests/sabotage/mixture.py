@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fleets.shared import Fleets
 from msgspec import structs
 from samples.audit_logs import APP, LATE, OTHER_APP, A, B, C, Log, name
+from samples.handovers import EVENTS
 
 from router.core.wire.crypto import SigningKey
 from sabotage.liar import LIES
@@ -91,8 +92,14 @@ def faulty(log: Log) -> None:
     log.state("join", 9, group=APP, subscriber=APP)
 
 
-KEYS = (A, B, C, SigningKey(b"d" * 32))
-ODD = (in_flight, doubted, summed_at_the_door, faulty)
+def owed_by_services(log: Log) -> None:
+    for at, (fields, reason) in enumerate(EVENTS):
+        log.noted("dmq_accepted", 1, reason, at, **fields)
+    log.state("stop", 5000)
+
+
+KEYS = (A, B, C, SigningKey(b"d" * 32), SigningKey(b"e" * 32))
+ODD = (in_flight, doubted, summed_at_the_door, faulty, owed_by_services)
 
 
 def odd_logs(directory: Path) -> None:

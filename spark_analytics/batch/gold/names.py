@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 def named(table: DataFrame, routers: DataFrame) -> DataFrame:
     """Return the table with its column `router` as key instead of number."""
-    names = F.broadcast(routers.select(F.col("number"), F.col("router").alias("key")))
-    found = table.join(names, table["router"] == names["number"], "inner").drop("number", "router")
+    names = F.broadcast(routers.select(F.col("number").alias("of_key"), F.col("router").alias("key")))
+    found = table.join(names, table["router"] == names["of_key"], "inner").drop("of_key", "router")
     return found.withColumnRenamed("key", "router")
 
 

@@ -76,7 +76,7 @@ class Model:
         return sum(max(0, found[event] - 1) for found in self.events.values())
 
 
-@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [8, pytest.param(200, marks=pytest.mark.long)])
 def test_bits_count_as_sets_do(examples: int) -> None:
     limited = settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     limited(given(parcels, outward)(judge))()

@@ -37,7 +37,7 @@ def judged(name: str, scenario: Scenario, nodes: int, seeds: int) -> list[Row]:
     return rows
 
 
-FEWER = {"churn": 150, "topics": 40}
+FEWER = {"bootstrap": 150, "churn": 150, "healing": 150, "topics": 25}
 """Scenarios for which 300 nodes take too long in the suite."""
 
 

@@ -23,7 +23,7 @@ from spark_analytics.judgement.line_grammar import columns_fit, is_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNT, COUNT_BY_BOTH = 300, 120
+COUNT, COUNT_BY_BOTH = 150, 120
 TOLD = ("event", "seq", "n", "count")
 """The fields of a line that a footer sums up."""
 

@@ -14,7 +14,10 @@ from spark_analytics.judgement.span import Span
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.long,  # test_tables compares what both engines say of these events.
+]
 
 
 def test_each_message_owed_has_one_state_at_each_recipient(spark: SparkSession) -> None:
