@@ -143,7 +143,6 @@ class RulesHost(Service):
         self._gather_s: Callable[[c.Now], float] = getattr(self._rules, "gather_s", lambda now: 0.0)
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
-        self.place.on_open()
         self._sending.put(state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
@@ -154,6 +153,8 @@ class RulesHost(Service):
         self.nursery.start_soon(self._request)
         self.nursery.start_soon(self._jobs.run)
         self.nursery.start_soon(self._alarm.run)
+        await self._cycle()  # it hears that it has started, which may fail
+        self.place.on_open()
         while True:
             await self._work.wait()
             self._work = trio.Event()

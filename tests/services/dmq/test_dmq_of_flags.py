@@ -64,6 +64,12 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
     finally:
         await node.stop()
     assert home.config_path.read_text() == before, "flags change nothing in it"
+    done = await node.run("dmq", "serve", "--network", "preview", "--local-socket", str(socket))
+    assert (done.code, done.stdout) == (1, "") and done.stderr == (
+        "the service dmq cannot start: the directory holds messages of network 4711 in dmq-0.5, and the configuration "
+        "names network 2147483650 and dmq-0.5; correct it, or give the service another name, and so a directory of "
+        "its own\n"
+    ), "what it finds only after its doors are open ends it, too"
 
 
 async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:
