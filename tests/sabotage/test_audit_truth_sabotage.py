@@ -113,7 +113,7 @@ def test_every_sabotage_has_its_verdict(name: str, seed: int, fleet: Callable[[i
 
 @pytest.mark.parametrize("names", TOGETHER, ids="+".join)
 def test_each_sabotage_has_its_verdict_beside_others(names: list[str], fleets: Fleets, tmp_path: Path) -> None:
-    scene = copied(fleets(10, 400, 0), tmp_path / "logs", 0)
+    scene = copied(fleets(10, 200, 0), tmp_path / "logs", 0)
     spoil(scene, names)
     judge(scene, local(scene.directory, scene.as_of_ns))
 
@@ -127,7 +127,7 @@ def test_several_sabotages_at_once(seed: int, fleets: Fleets, tmp_path: Path) ->
 
 
 def test_what_is_no_loss_is_not_called_one(fleets: Fleets, tmp_path: Path) -> None:
-    scene = copied(fleets(10, 400, 0), tmp_path / "logs", 0)
+    scene = copied(fleets(10, 200, 0), tmp_path / "logs", 0)
     spoil(scene, ["copied_elsewhere", "copied_beside", "pruned", "unknown_events", "late_deliveries"])
     found = local(scene.directory, scene.as_of_ns)
     assert found["verdict"] != "bad" and found["holes"] == found["lost"] == found["broken"] == []

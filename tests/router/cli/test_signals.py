@@ -73,7 +73,7 @@ def test_what_a_library_makes_of_an_interrupt_is_not_told(capsys: pytest.Capture
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_audit_leaves_nothing(number: signal.Signals, fleets: Fleets, tmp_path: Path) -> None:
-    logs = fleets(10, 400, 0)
+    logs = fleets(10, 200, 0)
     (tmp_path / "near").mkdir()
     command = [*ROUTER, "audit", str(logs), "--out", str(tmp_path / "near" / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
