@@ -32,7 +32,6 @@ def test_a_killed_node_loses_nothing_that_it_has_accepted() -> None:
     assert played("--messages", "6", "--kills", "1")["kills"] == 1
 
 
-@pytest.mark.long  # more rounds of what the test above plays once
 async def test_twenty_kill_rounds(tmp_path: Path) -> None:
     now_s = time.time()
     script = written(2, NETWORKS[NETWORK].kes_period_at(now_s), now_s)
