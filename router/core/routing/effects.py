@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from router.core.log import events
 from router.core.wire import link_items
 from router.core.wire.admin import Inquiry
