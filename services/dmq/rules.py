@@ -144,6 +144,7 @@ class DmqNode:
             gone.append(row)
             yield from deeds
         yield from notes.expired(gone)
+        yield from self._holdings.forget(now.wall_s)
         for talk in self._talks.overdue(now.mono_s):
             yield from talk.written(now.mono_s)
         yield from self._stake.due(now)
