@@ -151,6 +151,7 @@ class DmqNode:
         for cause in self._talks.causes():
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
+        yield from self._consumers.warnings.due(now.mono_s)
         yield from self._holdings.counted()
         self._is_full = self._is_full and not self._holdings.has_room
         yield from self._pages.overdue(now)

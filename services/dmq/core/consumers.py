@@ -15,6 +15,7 @@ from router.service import contract as c
 
 from . import notes
 from . import notification as n
+from .aside_warnings import AsideWarnings
 from .cursor import Cursor
 from .holdings import Holdings
 from .mempool import Row
@@ -35,6 +36,7 @@ class Consumers:
         self._holdings = holdings
         self._holders: dict[str, Talk] = {}
         self._blocked: dict[Talk, None] = {}
+        self.warnings = AsideWarnings()
         self.due_s = inf
         """When a reply is due that gathers messages."""
         self._shared: dict[tuple[int, ...], tuple[n.Message, bytes]] = {}  # blocking replies by their numbers
@@ -118,6 +120,7 @@ class Consumers:
         number = cursor.broke_off()
         yield from self._holdings.cursor(name, with_aside=number is not None)
         if number is not None and (row := self._holdings.mempool.get(number)) is not None:
+            self.warnings.add(name, row.id)
             yield notes.set_aside(row, name)
 
     # -- replies -------------------------------------------------------------------------------------------

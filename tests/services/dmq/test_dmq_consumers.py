@@ -54,6 +54,35 @@ def test_a_body_that_breaks_off_its_consumer_is_set_aside_and_can_be_given_again
     assert node.ask("again", "a") == {"again": []} and "no consumer" in node.ask("again", "c")["error"]
 
 
+def test_the_log_warns_of_what_is_set_aside_once_in_ten_seconds() -> None:
+    node = host()
+    for number in range(3):
+        assert node.connect().submit(wire(number)) == ACCEPTED
+    ids = [Dmq05().read(wire(number)).id.hex() for number in range(3)]
+
+    def set_aside(number: int) -> None:
+        while len(node.events("dmq_set_aside")) <= number:
+            consumer = node.connect("consumer a")
+            consumer.request()
+            consumer.hang_up()
+
+    set_aside(0)
+    node.pass_time(1)
+    why = "alone broke off the consumer a again and again; `router dmq again a"
+    assert node.warnings == [f"the message {ids[0]} is set aside: it {why} {ids[0]}` gives it once more"]
+    set_aside(2)
+    for _ in range(9):
+        node.pass_time(1)
+    assert len(node.warnings) == 1
+    node.pass_time(1)
+    assert node.warnings[1:] == [
+        f"2 messages are set aside, the first of them {ids[1]}: each {why}` gives them once more"
+    ]
+    for _ in range(11):
+        node.pass_time(1)
+    assert len(node.warnings) == 2, "each is told once"
+
+
 def test_a_consumer_that_is_not_named_for_a_time_goes_on_where_it_stopped() -> None:
     node = host()
     for number in range(3):
