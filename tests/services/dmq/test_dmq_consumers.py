@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import msgspec
 from samples.dmq import EXPIRES_AT
-from samples.dmq_node import SETTINGS, host, wire
+from samples.dmq_node import SETTINGS, Client, host, wire
 
 from router.core.wire.text import span_text
 from services.dmq import reasons
 from services.dmq.core import notification as n
 from services.dmq.core.cursor import BREAKS_MAX
+from services.dmq.core.mux import HEAD
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
+from services.dmq.core.talk import ANSWERS_MAX
 
 ACCEPTED = MsgAcceptMessage()
 
@@ -141,6 +143,52 @@ def test_a_consumer_that_is_named_no_more_and_has_read_nothing_is_forgotten_at_o
     assert [one.fields["recipient"] for one in node.events("dmq_consumer_gone")] == ["a", "b"]
     node.crash()
     assert len(node.warnings) == 2, "said once"
+
+
+AHEAD = 3 * ANSWERS_MAX + 1
+
+
+def asks_ahead(client: Client, request: bytes) -> None:
+    """Send a request in an SDU so often, all at once."""
+    client.send((HEAD.pack(0, n.NUMBER, len(request)) + request) * AHEAD)
+
+
+def replies(client: Client, request: n.Message, most: int) -> list[bytes]:
+    """Return the messages in the replies that the client has got, to so many requests that it has sent already."""
+    found = []
+    for _ in range(most):
+        heard = client.session.say(n.NUMBER, request)
+        found += [one.message.messages for one in heard]
+        if not heard:
+            break
+    return [one for messages in found for one in messages or (b"",)]
+
+
+def test_requests_ahead_of_their_replies_are_all_answered_in_turn() -> None:
+    node = host()
+    client, named = node.connect(), node.connect("consumer a")
+    for one in (client, named):
+        asks_ahead(one, bytes.fromhex("8200f4"))
+    for one in (client, named):
+        assert replies(one, n.MsgRequestMessagesNonBlocking(), AHEAD) == [b""] * AHEAD
+    clients = node.connect(), node.connect("consumer b")
+    for one in clients:
+        asks_ahead(one, bytes.fromhex("8200f5"))
+    wires = [wire(number % 3, b"%d" % number) for number in range(ANSWERS_MAX + 4)]
+    for one_wire in wires:
+        assert node.connect().submit(one_wire) == ACCEPTED
+    for one in clients:
+        assert replies(one, n.MsgRequestMessagesBlocking(), AHEAD) == wires
+    assert len(node.events("dmq_read")[-1].each["number"]) == 1 and node.ask("status")["clients"]["causes"] == {}
+
+
+def test_of_many_requests_ahead_some_are_answered_at_once_and_others_are_not_held_up() -> None:
+    node = host()
+    node.settles = False
+    client, other = node.connect(), node.connect()
+    asks_ahead(client, bytes.fromhex("8200f4"))
+    assert len(replies(client, n.MsgRequestMessagesNonBlocking(), AHEAD)) == ANSWERS_MAX
+    assert other.request(blocking=False) == ()
 
 
 def test_the_newest_connection_is_the_consumer() -> None:
