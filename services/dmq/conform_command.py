@@ -16,7 +16,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import names_of
 from services.dmq import key_files
-from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
+from services.dmq.client.connection import ClientLimits, DmqError, NoPlace, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
     chain_of,
     genesis_option,
@@ -113,7 +113,7 @@ def conform(
             wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
     except Unreachable as error:
         raise Failure(Exit.NO_NODE, str(error)) from None
-    except OtherNetwork as error:
+    except (NoPlace, OtherNetwork) as error:
         raise Failure(Exit.REFUSED, str(error)) from None
     except ListensAlready as error:
         raise Failure(Exit.FAILED, str(error)) from None
@@ -156,11 +156,11 @@ async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> in
 
 
 async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str, ...], *, as_json: bool) -> int:
-    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` before all checks."""
+    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` or `NoPlace` before all checks."""
     try:
         async with connect(path, trial.magic, trial.revision, ClientLimits(handshake_s=limits.answer_s)):
             pass
-    except (Unreachable, OtherNetwork):
+    except (Unreachable, NoPlace, OtherNetwork):
         raise
     except DmqError:
         pass  # the checks tell what is wrong with its handshake

@@ -37,13 +37,14 @@ def status(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    mempool, stake = found["mempool"], found["stake"]
+    mempool, stake, clients = found["mempool"], found["stake"], found["clients"]
+    places = f"{clients['taken']} of {clients['places']} places of local_socket are taken"
     rejected = ", ".join(f"{count} {word}" for word, count in found["rejected"].items()) or "none"
     facts([
         ("mempool", f"{counted(mempool['messages'], 'message')}, {size_text(mempool['bytes'])}"),
         ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
-        ("clients", f"{found['clients']['connected']}; the node has closed {found['clients']['broken_off']}"),
-        *(("", f"{count}: {cause}") for cause, count in found["clients"]["causes"].items()),
+        ("clients", f"{clients['connected']}; {places}; the node has closed {clients['broken_off']}"),
+        *(("", f"{count}: {cause}") for cause, count in clients["causes"].items()),
     ])  # fmt: skip
     rows = [
         (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))

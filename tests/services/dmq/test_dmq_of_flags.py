@@ -116,7 +116,7 @@ async def test_one_of_several_is_to_be_named(tmp_path: Path) -> None:
     assert done.stderr == f"{said}`router --home {home.path} serve` runs them as router.toml says\n"
     assert done.exit_code == 2
     found = await dmq(home, "doctor", "--name", "other")
-    assert f"there is no {home.path}/other.socket" in found.stdout and "clock it is" in found.stdout
+    assert f"there is no {home.path}/other.socket" in found.stdout and "by the clock the KES period is" in found.stdout
     home.config_path.write_text(
         SEVERAL.replace(', {name = "other", module = "services.dmq"}', "").split("[services.o")[0]
     )

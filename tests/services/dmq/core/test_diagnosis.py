@@ -18,10 +18,12 @@ from services.dmq.core.revision import REVISIONS
 DEPLOYED = REVISIONS["dmq-0.5"]
 WALL_S = MAINNET.anchor_s + START_PERIOD * MAINNET.slots_per_kes_period - MAINNET.anchor_slot + 5.0
 STAKE = {"age_s": 5.0, "pools": 3, "is_of_epoch": True, "problem": ""}
+CLIENTS = {"taken": 3, "places": 64}
+FULL = {"stake": STAKE, "consumers": [], "clients": {"taken": 64, "places": 64}}
 CONSUMER = {"name": "one", "lag": 3, "set_aside": 0, "connected": True}
 WELL = Facts(
     "dmq", stat.S_IFSOCK | 0o660, "", "", tuple(DEPLOYED.encoding.write(pool.draft()) for pool in POOLS),
-    {"stake": STAKE, "consumers": [CONSUMER]}, {"state": "trusted", "problem": None}, None,
+    {"stake": STAKE, "consumers": [CONSUMER], "clients": CLIENTS}, {"state": "trusted", "problem": None}, None,
 )  # fmt: skip
 
 
@@ -74,6 +76,31 @@ def test_what_is_wrong(facts: dict[str, Any], later_s: float, check: str, text: 
     finding = found(replace(WELL, **facts), later_s)[check]
     assert finding.ok is False and remedy in finding.remedy
     assert re.search(text, finding.found)
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            {"status": FULL, "fullness": "no place: clients_max (64) are connected"},
+            "all 64 places are taken (clients_max)",
+        ),
+        ({"status": FULL, "silence": "it closed the connection"}, "all 64 places are taken (clients_max)"),
+        ({"status": None, "fullness": "no place: all in use"}, "its places are taken (no place: all in use)"),
+    ],
+)
+def test_a_node_that_is_full_runs(facts: dict[str, Any], text: str) -> None:
+    full = found(replace(WELL, messages=(), **facts))
+    remedy = "raise that setting of it, or look who holds them, as with `ss -xp`"
+    assert full["socket"] == Finding("socket", False, f"the node runs, and {text}", remedy)
+    said = "not checked: the node could not be asked for its messages"
+    assert full["certificates"] == Finding("certificates", None, said, "see to the socket first")
+    assert full["genesis"].found.startswith(f"{said}; by the clock the KES period is 1430")
+
+
+def test_a_silent_node_with_places_left_is_not_full() -> None:
+    silent = found(replace(WELL, silence="it closed the connection"))["socket"]
+    assert (silent.ok, silent.found) == (False, "it closed the connection") and "start the node" in silent.remedy
 
 
 def test_what_is_not_known_is_not_judged() -> None:
