@@ -3,6 +3,7 @@ consumers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,20 +38,30 @@ def status(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    mempool, stake, clients = found["mempool"], found["stake"], found["clients"]
-    places = f"{clients['taken']} of {clients['places']} places of local_socket are taken"
+    mempool, stake = found["mempool"], found["stake"]
     rejected = ", ".join(f"{count} {word}" for word, count in found["rejected"].items()) or "none"
     facts([
         ("mempool", f"{counted(mempool['messages'], 'message')}, {size_text(mempool['bytes'])}"),
         ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
-        ("clients", f"{clients['connected']}; {places}; the node has closed {clients['broken_off']}"),
-        *(("", f"{count}: {cause}") for cause, count in clients["causes"].items()),
+        *about_clients(found["clients"]),
     ])  # fmt: skip
     rows = [
         (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))
         for one in found["consumers"]
     ]
     columns(("CONSUMER", "CONNECTED", "TO READ", "SET ASIDE"), rows, "no durable consumers")
+
+
+def about_clients(clients: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines about the connections, as `status` answers: each a word and what is said; the numbers by cause
+    sum up to that of the closed ones."""
+    places = f"{clients['taken']} of {clients['places']} places of local_socket are taken"
+    others, whole = clients["other_causes"], f"{clients['connected']}; {places}; the node has closed "
+    return [
+        ("clients", f"{whole}{clients['broken_off']}"),
+        *(("", f"{count}: {cause}") for cause, count in clients["causes"].items()),
+        *([("", f"and {others} for other causes")] if others else []),
+    ]
 
 
 def _stake(stake: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ class Questions:
         """Return what `router dmq status` shows."""
         holdings = self._holdings
         mempool, stake = holdings.mempool, holdings.authentication.stake
-        causes, _ = self._talks.frequent_causes(CAUSES_SHOWN)
+        causes, others = self._talks.frequent_causes(CAUSES_SHOWN)
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
         return {
             "magic": holdings.magic, **self._settings,
@@ -87,7 +87,7 @@ class Questions:
             "clients": {
                 "connected": len(self._talks), "taken": self._talks.taken, "places": self._talks.places,
                 "broken_off": self._talks.broken_off, "without_place": self._talks.without_place,
-                "causes": causes,
+                "causes": causes, "other_causes": others,
             },
         }  # fmt: skip
 

@@ -7,10 +7,12 @@ from samples.dmq import BODY, POOLS
 from samples.dmq_node import Client, Host
 
 from services.dmq.core import handshake as h
+from services.dmq.core.mux import HEAD
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
 from services.dmq.core.talk import HELLO_S
-from services.dmq.core.talks import FULL_S
+from services.dmq.core.talks import CAUSES_MAX, FULL_S, OTHER_CAUSES
+from services.dmq.node_commands import about_clients
 from services.dmq.settings import Settings
 
 SETTINGS = Settings(stake_file="stake", consumers=("a=unix:a.sock", "b=unix:b.sock"))
@@ -84,3 +86,36 @@ def test_the_log_warns_once_a_minute_that_there_is_no_place() -> None:
     assert node.warnings[1:] == [f"2 clients {said}"]
     node.pass_time(FULL_S)
     assert len(node.warnings) == 2 and not any(one.is_closed for one in held)
+
+
+def test_the_causes_that_status_shows_and_the_others_sum_up() -> None:
+    node = host(clients_max=2)
+    for number in range(4):
+        for _ in range(number + 1):
+            node.connect().send(HEAD.pack(0, 90 + number, 1) + b"\0")
+    for data in (HEAD.pack(0, 14, 0), HEAD.pack(0, 0x800E, 1) + b"\0"):
+        node.connect().send(data)
+    for _ in range(3):
+        node.connect()
+    clients = node.ask("status")["clients"]
+    shown = clients["causes"]
+    assert next(iter(shown)) == "no place: clients_max (2) are connected", "first, however often there are others"
+    assert list(shown.values()) == [1, 4, 3, 2, 1] and (clients["broken_off"], clients["other_causes"]) == (13, 2)
+    assert about_clients(clients) == [
+        ("clients", "2; 2 of 2 places of local_socket are taken; the node has closed 13"),
+        *(("", f"{count}: {cause}") for cause, count in shown.items()),
+        ("", "and 2 for other causes"),
+    ]
+    alone = host(clients_max=2)
+    alone.connect().send(HEAD.pack(0, 14, 0))
+    clients = alone.ask("status")["clients"]
+    assert (len(about_clients(clients)), clients["other_causes"]) == (2, 0)
+
+
+def test_beyond_fifty_causes_they_are_counted_together() -> None:
+    node = host(clients_max=2)
+    for number in range(CAUSES_MAX + 3):
+        node.connect().send(HEAD.pack(0, 100 + number, 1) + b"\0")
+    clients = node.ask("status")["clients"]
+    assert sum(clients["causes"].values()) + clients["other_causes"] == clients["broken_off"] == CAUSES_MAX + 3
+    assert OTHER_CAUSES not in clients["causes"] and len(clients["causes"]) == 5
