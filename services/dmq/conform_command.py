@@ -10,11 +10,10 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, Seconds, invocation, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.cli.services import names_of
 from services.dmq import key_files
 from services.dmq.client.connection import ClientLimits, DmqError, NoPlace, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
@@ -33,7 +32,8 @@ from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
-from services.dmq.home_node import MODULE, NAME, HomeNode
+from services.dmq.home_node import HomeNode, service_name
+from services.dmq.node_commands import name_option
 
 SCHEME = "unix://"
 
@@ -78,14 +78,15 @@ SCHEME = "unix://"
     help="How long to listen where the node must say nothing.",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
+@name_option
 @revision_option
 @home_network_option
 @genesis_option
 @json_option
 def conform(
     url: str | None, as_node: Path | None, connections: int, keys: Path | None, kes_period: int | None,
-    timeout: float, silence: float, only: tuple[str, ...], revision: Revision, network: Terms | None,
-    genesis: Path | None, as_json: bool,
+    timeout: float, silence: float, only: tuple[str, ...], name: str | None, revision: Revision,
+    network: Terms | None, genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
 
@@ -94,7 +95,7 @@ def conform(
     """
     is_given = network is not None
     if network is None:
-        node = HomeNode(next(iter(names_of(invocation().chosen_home, MODULE)), NAME))
+        node = HomeNode(service_name(name))
         network, genesis = node.network(), genesis or node.genesis()
     chain = chain_of(network, genesis)
     counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)

@@ -53,10 +53,10 @@ def doctor(
     socket: Path | None, stake: Path | None, name: str | None, revision: Revision, network: Terms | None,
     genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Check a node: clock, socket, network, genesis, stake, certificates, consumers.
+    """Check a node: settings, clock, socket, network, genesis, stake, certificates, consumers.
 
-    It may be any DMQ node; of one that does not run in this home, its clock and consumers are not checked. Exit code 1
-    if something is wrong.
+    It may be any DMQ node; of one that does not run in this home, its settings, clock and consumers are not checked.
+    Exit code 1 if something is wrong, 2 if `router.toml` is, and the node does not run.
     """
     node = HomeNode(service_name(name))
     status = node.status
@@ -68,7 +68,7 @@ def doctor(
     facts = Facts(
         str(socket), _mode(socket), asked.silence, asked.refusal, asked.messages, status, _clock(),
         None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
-        name_of(network.magic), node.away, node.start, asked.fullness,
+        name_of(network.magic), node.away, node.start, asked.fullness, node.problems,
     )  # fmt: skip
     found = findings(facts, revision, chain_of(network, genesis), time.time())
     if as_json:

@@ -45,7 +45,7 @@ class Facts(Struct, frozen=True):
     asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
     answers of the home's node, None if none runs; `away`: why the service does not run if its node does;
     `start`: the command that starts the home's node, "" if the home has none; `fullness`: its answer if it has no place
-    for a client."""
+    for a client; `problems`: the mistakes in the home's configuration."""
 
     socket: str
     mode: int | None
@@ -60,6 +60,7 @@ class Facts(Struct, frozen=True):
     away: str = ""
     start: str = ""
     fullness: str = ""
+    problems: tuple[str, ...] = ()
 
     @property
     def is_asked(self) -> bool:
@@ -72,6 +73,7 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
     """Return all findings, the most urgent first."""
     messages = list(_read(facts.messages, revision))
     return [
+        _settings(facts),
         _clock(facts),
         _socket(facts),
         _magic(facts),
@@ -88,6 +90,17 @@ def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]
             yield revision.encoding.read_notified(wire)
         except Malformed:
             continue
+
+
+def _settings(facts: Facts) -> Finding:
+    if facts.problems:
+        first, *more = facts.problems
+        others = f"; and {len(more)} more" if more else ""
+        running = "" if facts.status is None else "; what runs is as it was started"
+        return Finding("settings", False, f"{first}{others}{running}", "correct it; `router config check` lists all")
+    if not facts.start:
+        return Finding("settings", None, *_not_run(facts))
+    return Finding("settings", True, "router.toml is in order")
 
 
 def _clock(facts: Facts) -> Finding:
