@@ -108,6 +108,8 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("verify", "{empty}"), "is empty; give a file that holds a message"),
     (("verify", "{home}"), "Is a directory; name a file that can be read"),
     (("verify", "--pools", "{empty}", "00"), "the stake file"),
+    (("serve", "-p", "99999"), "--port '99999' is no port; give a number up to 65535, or leave it out"),
+    (("serve", "--host-addr", "300.1.1.1"), "--host-addr '300.1.1.1' is no IPv4 address; give one, or leave it out"),
     (("serve", "-c", "{empty}"), "empty: the configuration is not JSON, line 1, column 1 (Expecting value); correct"),
     (
         ("sign", "--keys", "{keys}", "x"),
