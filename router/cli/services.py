@@ -73,9 +73,14 @@ def names_of(home: Home, module: str) -> list[str]:
 
 
 def settings_of(home: Home, module: str) -> dict[str, Any]:
-    """Return the settings of the service of this module, as `written_settings` does, whatever name it has there."""
-    config = _config(home)
-    return {} if config is None else dict(config.services.get(_name_in(config, module), {}))
+    """Return the settings of the service of this module, whatever name it has in the home's configuration; none without
+    a node. Raise `ConfigError` if it cannot be read."""
+    from router.settings.config import load
+
+    if not home.holds_node:
+        return {}
+    config = load(home.config_path)[0]
+    return dict(config.services.get(_name_in(config, module), {}))
 
 
 def _config(home: Home) -> Config | None:
