@@ -10,14 +10,13 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, Seconds, invocation, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.cli.services import names_of
 from router.core.wire.text import counted
 from services.dmq import key_files
-from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
+from services.dmq.client.connection import ClientLimits, DmqError, NoPlace, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
     chain_of,
     genesis_option,
@@ -34,7 +33,8 @@ from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
-from services.dmq.home_node import MODULE, NAME, HomeNode
+from services.dmq.home_node import HomeNode, service_name
+from services.dmq.node_commands import name_option
 
 SCHEME = "unix://"
 
@@ -79,14 +79,15 @@ SCHEME = "unix://"
     help="How long to listen where the node must say nothing.",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
+@name_option
 @revision_option
 @home_network_option
 @genesis_option
 @json_option
 def conform(
     url: str | None, as_node: Path | None, connections: int, keys: Path | None, kes_period: int | None,
-    timeout: float, silence: float, only: tuple[str, ...], revision: Revision, network: Terms | None,
-    genesis: Path | None, as_json: bool,
+    timeout: float, silence: float, only: tuple[str, ...], name: str | None, revision: Revision,
+    network: Terms | None, genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
 
@@ -95,7 +96,7 @@ def conform(
     """
     is_given = network is not None
     if network is None:
-        node = HomeNode(next(iter(names_of(invocation().chosen_home, MODULE)), NAME))
+        node = HomeNode(service_name(name))
         network, genesis = node.network(), genesis or node.genesis()
     chain = chain_of(network, genesis)
     counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
@@ -114,7 +115,7 @@ def conform(
             wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
     except Unreachable as error:
         raise Failure(Exit.NO_NODE, str(error)) from None
-    except OtherNetwork as error:
+    except (NoPlace, OtherNetwork) as error:
         raise Failure(Exit.REFUSED, str(error)) from None
     except ListensAlready as error:
         raise Failure(Exit.FAILED, str(error)) from None
@@ -158,11 +159,11 @@ async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> in
 
 
 async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str, ...], *, as_json: bool) -> int:
-    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` before all checks."""
+    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` or `NoPlace` before all checks."""
     try:
         async with connect(path, trial.magic, trial.revision, ClientLimits(handshake_s=limits.answer_s)):
             pass
-    except (Unreachable, OtherNetwork):
+    except (Unreachable, NoPlace, OtherNetwork):
         raise
     except DmqError:
         pass  # the checks tell what is wrong with its handshake

@@ -14,7 +14,8 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import names_of, serve_with, settings_of
 from services.dmq.command_options import read_file, read_genesis_file
-from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, genesis_network
+from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
+from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
@@ -81,6 +82,9 @@ def serve(
     if metrics is not None:
         settings["metrics"] = "" if metrics == "none" else metrics
     effective = settings_of(invocation().chosen_home, MODULE) | settings
+    source = "--network" if network is not None else MAGIC if MAGIC in typed else f"{configuration_file}: NetworkMagic"
+    if "network" in settings:
+        _check_times(_magic_of(str(settings["network"])), source, has_genesis=bool(effective.get("genesis")))
     _check_genesis(effective)
     named = tuple(_consumer(one) for one in consumers)
     _tell_consumers(named, effective.get("consumers", ()))
@@ -105,6 +109,25 @@ def _check_agree(network: str, typed: dict[str, str]) -> None:
         if typed.get(flag, "").isdecimal() and expected is not None and int(typed[flag]) != expected:
             said = f"--network {network} has the {what} {expected}, and {flag} names {typed[flag]}"
             raise Failure(Exit.USAGE, f"{said}; leave one of them out")
+
+
+def _check_times(magic: int, source: str, *, has_genesis: bool) -> None:
+    """Raise `Failure` if the times of the network that was given are not known; `source`: what gives its magic."""
+    if network_of(str(magic)).chain is not None:
+        return
+    said = f"{source} {magic}"
+    if theirs := cardano_network(magic):
+        said += f" is Cardano {theirs}'s magic (CardanoNetworkMagic), and that of its DMQ network is {MAGICS[theirs]}"
+        if has_genesis:
+            note(f"{said}; give that, unless this is a network of your own")
+            return
+        said += "; give that"
+    elif has_genesis:
+        return
+    else:
+        said += " is that of a network whose times are not known; name its Shelley genesis with --genesis"
+    nothing = "" if invocation().chosen_home.holds_node else "; nothing was made"
+    raise Failure(Exit.USAGE, f"{said}{nothing}")
 
 
 def _check_genesis(settings: Mapping[str, object]) -> None:
@@ -152,7 +175,8 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str])
     if file is not None and (genesis := Path(file).parent / config.genesis).exists():
         found["genesis"] = str(genesis.absolute())
     elif file is not None and config.genesis != NodeConfig().genesis:
-        note(f"ShelleyGenesisFile names {genesis.absolute()}, which does not exist; the constants of the network hold")
+        instead = "; the constants of the network hold" if network_of(str(config.magic)).chain else ""
+        note(f"ShelleyGenesisFile names {genesis.absolute()}, which does not exist{instead}")
     if config.metrics:
         found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:

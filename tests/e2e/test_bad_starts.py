@@ -80,7 +80,7 @@ async def test_a_dmq_node_that_cannot_start_leaves_nothing_behind(tmp_path: Path
         ),
         "no stake": (("--stake", bad), 2, f'{bad}: the stake file has no object "pools"; give the unchanged output of'),
         "stake that is not there": (("--stake", tmp_path / "none"), 2, "there is no such file, and no program of that"),
-        "no genesis": (("--network", "4711"), 2, "name its Shelley genesis; nothing was made"),
+        "no genesis": (("--network", "4711"), 2, "name its Shelley genesis with --genesis; nothing was made"),
         "an empty genesis": (("--genesis", file), 2, f"{file}: this is no Shelley genesis: it is no JSON"),
     }  # fmt: skip
     for name, (arguments, code, sentence) in cases.items():

@@ -7,6 +7,7 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
+import pytest
 import trio
 from click.testing import CliRunner, Result
 from rigs.patience import HANG_S
@@ -52,8 +53,9 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         found = await dmq(home, "doctor", "--json")
         checks = {one["check"]: one for one in json.loads(found.stdout)}
         assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(
-            ("clock", "socket", "magic", "genesis", "stake", "certificates", "consumers"), True
+            ("settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers"), True
         )
+        assert checks["settings"]["found"] == "router.toml is in order"
         assert checks["socket"]["found"].startswith(str(socket)) and "clients of 4711" in checks["magic"]["found"]
         assert checks["consumers"]["found"].startswith("1 named, none lags: at most 1 message to read; one lags from")
         status = json.loads((await dmq(home, "status", "--json")).stdout)
@@ -191,16 +193,48 @@ async def test_one_of_several_is_to_be_named(tmp_path: Path) -> None:
     load_or_create(home, NODE)
     home.config_path.write_text(SEVERAL)
     said = f"there are several DMQ nodes in the home {home.path}: main, other; "
-    for command in ("status", "mempool", "again one", "doctor"):
+    for command in ("status", "mempool", "again one", "doctor", f"conform unix://{home.path}/main.socket"):
         done = await dmq(home, *command.split())
         assert (done.exit_code, done.stderr) == (2, f"{said}name one of them with --name\n")
     done = await dmq(home, "serve", "--network", "mainnet")
     assert done.stderr == f"{said}`router --home {home.path} serve` runs them as router.toml says\n"
     assert done.exit_code == 2
     found = await dmq(home, "doctor", "--name", "other")
-    assert f"there is no {home.path}/other.socket" in found.stdout and "clock it is" in found.stdout
+    assert f"there is no {home.path}/other.socket" in found.stdout and "by the clock the KES period is" in found.stdout
+    named = await dmq(home, "conform", "--name", "other", f"unix://{home.path}/other.socket")
+    assert (named.exit_code, "no node listens on" in named.stderr) == (3, True)
     home.config_path.write_text(
         SEVERAL.replace(', {name = "other", module = "services.dmq"}', "").split("[services.o")[0]
     )
     alone = await dmq(home, "doctor")
     assert f"there is no {home.path}/main.socket" in alone.stdout, "a single one is the one that is meant"
+
+
+WRONG_FILES = (
+    ("[node]\nservices = [\n", "router.toml line 3: a value is missing"),
+    (SEVERAL.replace("preview", "mainet"), 'router.toml line 5: network: "mainet" is none'),
+    (SEVERAL.replace("local_socket", "socket", 1), "router.toml line 6: unknown key `services.main.socket`"),
+)
+
+
+@pytest.mark.parametrize(("text", "mistake"), WRONG_FILES)
+async def test_what_is_wrong_with_the_settings_is_said_instead_of_judging_others(
+    tmp_path: Path, text: str, mistake: str
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    load_or_create(home, NODE)
+    home.config_path.write_text(text)
+    checked = await trio.to_thread.run_sync(CliRunner().invoke, main, ["--home", str(home.path), "config", "check"])
+    assert checked.exit_code == 2 and mistake in checked.stderr
+    for command in ("doctor", "conform"):
+        done = await dmq(
+            home, command, "--name", "main", *([f"unix://{home.path}/main"] if command == "conform" else [])
+        )
+        assert (done.exit_code, done.stdout, done.stderr) == (2, "", checked.stderr)
+    elsewhere = ("--socket", home.path / "none", "--network", "preview", "--json")
+    done = await dmq(home, "doctor", "--name", "main", *elsewhere)
+    [settings, *others] = json.loads(done.stdout)
+    assert done.exit_code == 1 and settings["remedy"] == "correct it; `router config check` lists all"
+    assert settings["ok"] is False and mistake in settings["found"]
+    assert others[1]["found"] == f"there is no {home.path}/none", "what does not hang on the file is judged"
