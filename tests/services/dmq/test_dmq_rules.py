@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool, altered
+from samples.dmq import BODY, EXPIRES_AT, NOW, POOLS, Pool, altered
 from samples.dmq_node import SETTINGS, Host, host, wire
 
 from router.core.link.machine import Agency
@@ -28,6 +28,7 @@ from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
 from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
 from services.dmq.core.talk import HELLO_S
+from services.dmq.node_commands import mempool_table
 from services.dmq.rules import DISK_FULL
 from services.dmq.settings import Settings
 
@@ -203,6 +204,11 @@ def test_an_early_message_is_taken_and_marked_or_refused() -> None:
     assert paced.connect().submit(wire(0, b"again")) == ACCEPTED
     first, second = paced.ask("mempool")["messages"]
     assert second["peers_at"] - first["peers_at"] == 60
+    heads, rows = mempool_table([first, second], node.now.wall_s)
+    later = datetime.fromtimestamp(NOW.wall_s + 60, UTC).strftime("%H:%M:%S")
+    assert heads[5:] == ["FOR PEERS FROM (UTC)"] and [row[5:] for row in rows] == [[""], [later]]
+    heads, rows = mempool_table([first, second], node.now.wall_s + 60)
+    assert [len(row) for row in (heads, *rows)] == [5] * 3, "then peers may hear of all"
     strict.crash()
     assert strict.connect().submit(wire(0, b"again")).text.startswith("SigTooFrequent"), "also after a restart"
 
