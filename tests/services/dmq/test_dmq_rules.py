@@ -174,6 +174,23 @@ def test_what_why_shows_of_an_event() -> None:
     assert shown["due"](EXPIRES_AT) == datetime.fromtimestamp(EXPIRES_AT, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def test_why_is_told_who_has_still_to_read_a_message_and_until_when_it_is_kept() -> None:
+    node, own_id = host(), Dmq05().read(wire()).id.hex()
+    assert node.ask("why", own_id) == {"error": "no live message has this id"}
+    node.connect().submit(wire())
+    held = {"set_aside_for": None, "kept_until_it_expires": EXPIRES_AT}
+    assert node.ask("why", own_id) == {"to_be_read_by": "a and b", **held}
+    reader = node.connect("consumer a")
+    assert reader.request() == (wire(),) and reader.request() is None, "acknowledged"
+    while not node.events("dmq_set_aside"):
+        breaks = node.connect("consumer b")
+        breaks.request()
+        breaks.hang_up()
+    assert node.ask("why", own_id.upper()) == {"to_be_read_by": "nobody", **held, "set_aside_for": "b"}
+    assert node.ask("again", "b") and node.ask("why", own_id)["to_be_read_by"] == "b"
+    assert "knows status, mempool" in node.ask("why", "00")["error"]
+
+
 def test_without_room_on_its_disk_a_message_is_refused_and_consumers_read_on() -> None:
     node = host()
     assert node.connect().submit(wire()) == ACCEPTED
