@@ -110,7 +110,7 @@ def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[
     value are left out."""
     noted = [
         {**one, "fields": {name: _shown(value, shown.get(one["fields"].get("service"), {}).get(name))
-                           for name, value in one["fields"].items() if value != ""}}
+                           for name, value in _of_handover(one["fields"]).items() if value != ""}}
         for one in answer.get("noted", ())
     ]  # fmt: skip
     services = {
@@ -118,6 +118,14 @@ def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[
         for name, held in answer.get("services", {}).items()
     }
     return {**answer, "noted": noted, "services": services}
+
+
+def _of_handover(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an event with those of a message that is owed as one: to whom, or to nobody."""
+    if fields.get("handover") != "owed":
+        return fields
+    rest = {name: value for name, value in fields.items() if name not in ("handover", "recipients")}
+    return {**rest, "owed to": str(fields.get("recipients") or "nobody").replace(",", " and ")}
 
 
 def _shown(value: Any, show: Callable[[Any], str] | None) -> Any:

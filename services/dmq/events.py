@@ -19,4 +19,4 @@ EVENTS = {
     "dmq_stake": "A new stake distribution is in force.",
 }
 
-SHOWN = {"pool": pool_text, "due": time_text}
+SHOWN = {"pool": pool_text, "due": time_text, "kept_until_it_expires": time_text}

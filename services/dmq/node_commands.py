@@ -3,7 +3,8 @@ consumers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,11 +91,23 @@ def mempool(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
+    heads, rows = mempool_table(found, time.time())
+    columns(heads, rows, "no messages")
+
+
+def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows of live messages, with the times from which peers may hear of those that are kept back to
+    after `wall_s`, if there are any."""
+    heads = ["NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"]
     rows = [
-        (str(one["number"]), one["id"], pool_text(one["pool"]), str(one["size"]), _time(one["expires_at"]))
+        [str(one["number"]), one["id"], pool_text(one["pool"]), str(one["size"]), _time(one["expires_at"])]
         for one in found
     ]
-    columns(("NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"), rows, "no messages")
+    if any(one["peers_at"] > wall_s for one in found):
+        heads.append("FOR PEERS FROM (UTC)")
+        for row, one in zip(rows, found, strict=True):
+            row.append(_time(one["peers_at"]) if one["peers_at"] > wall_s else "")
+    return heads, rows
 
 
 @click.command(cls=Command)

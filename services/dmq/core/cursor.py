@@ -42,6 +42,10 @@ class Cursor(Struct):
         """Return how many live messages the consumer has not acknowledged."""
         return len(self.again) + sum(1 for _ in mempool.after(self.last))
 
+    def awaits(self, number: int) -> bool:
+        """Whether the consumer has still to acknowledge a live message."""
+        return number > self.last or number in self.again
+
     def has_few(self, mempool: Mempool) -> bool:
         """Whether the next reply would hold so few messages that more may be awaited; that is also if there are
         none."""

@@ -107,6 +107,7 @@ class Holdings:
         aside = dict(c.kept_under(self._kept, ASIDE))
         for key, kept in c.kept_under(self._kept, CURSOR):
             name, cursor = key.decode(), rows.read_cursor(kept, aside.get(key))
+            cursor.forget([one for one in (*cursor.set_aside, *cursor.again) if self.mempool.get(one) is None])
             if name in named:
                 self.cursors[name] = cursor
                 continue

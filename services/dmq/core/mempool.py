@@ -162,6 +162,10 @@ class Mempool:
         """Return how many messages of each pool are live."""
         return [(pool, share.messages) for pool, share in self._shares.items() if share.messages]
 
+    def under(self, own_id: bytes) -> list[Row]:
+        """Return the live messages under this id, in order: one of each pool at most."""
+        return [row for row in map(self.get, sorted(self._by_id.numbers(own_id))) if row is not None]
+
     def served(self, own_id: bytes) -> int | None:
         """Return the number of the message that peers get under this id: the latest."""
         return max(self._by_id.numbers(own_id), default=None)

@@ -21,7 +21,8 @@ CAUSES_SHOWN = 5
 """Most causes for which clients were closed that `status` names."""
 STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
 _ID = "[0-9a-fA-F]{1,128}"
-_KNOWN = "status, mempool [NUMBER] and again CONSUMER [ID]"
+_WHOLE = "[0-9a-fA-F]{64}"
+_KNOWN = "status, mempool [NUMBER], why ID and again CONSUMER [ID]"
 
 
 class Questions:
@@ -50,6 +51,8 @@ class Questions:
                 value = self.status(now)
             case "mempool", [] | [_]:
                 value = self._mempool(words)
+            case "why", [own_id] if re.fullmatch(_WHOLE, own_id):
+                value = self._stands(bytes.fromhex(own_id))
             case "again", [_, own_id] if not re.fullmatch(_ID, own_id):
                 value = {"error": f'"{own_id[:40]}" is no id of a message, nor how one begins: it has hex digits alone'}
             case "again", [name, *ids] if name in self._holdings.cursors and len(ids) < 2:
@@ -113,6 +116,19 @@ class Questions:
             said = f"no message whose id begins with {ids[0][:40]} is set aside for {name}"
             return {"error": f"{said}; `router dmq status` shows how many are"}
         return {"again": given}
+
+    def _stands(self, own_id: bytes) -> dict[str, Any]:
+        """Return how the message of this id stands, for `router why`: who has still to read it, for whom it is set
+        aside, and until when it is kept; of several pools' the latest."""
+        if not (rows := self._holdings.mempool.under(own_id)):
+            return {"error": "no live message has this id"}
+        row, cursors = rows[-1], sorted(self._holdings.cursors.items())
+        aside = [name for name, cursor in cursors if row.number in cursor.set_aside]
+        return {
+            "to_be_read_by": " and ".join(name for name, cursor in cursors if cursor.awaits(row.number)) or "nobody",
+            "set_aside_for": " and ".join(aside) or None,
+            "kept_until_it_expires": int(row.expires_at),
+        }
 
     def _mempool(self, words: list[str]) -> dict[str, Any]:
         after = int(words[0]) if words and words[0].isdecimal() else 0

@@ -20,6 +20,7 @@ from samples.dmq import POOLS, START_PERIOD, Pool
 from router.cli import main
 from router.cli.exits import Failure
 from router.cli.services import ask_service
+from router.core.link.machine import Agency
 from router.rig.process import POLL_S
 from router.settings.home import Home
 from services.dmq.client.connection import Broken, Connection, NoPlace, connect
@@ -31,7 +32,7 @@ from services.dmq.core.conformance import said
 from services.dmq.core.conformance_checks import Trial, request, submit
 from services.dmq.core.pool_keys import PoolKeys, stake_file
 from services.dmq.core.revision import REVISIONS
-from services.dmq.core.session import WAITING_BYTES_MAX
+from services.dmq.core.session import WAITING_BYTES_MAX, Session
 from services.dmq.core.trial_messages import Signer
 
 DEPLOYED = REVISIONS["dmq-0.5"]
@@ -125,6 +126,24 @@ async def runs_ahead(path: Path) -> None:
         await closed(stream)
 
 
+async def asks_ahead(path: Path, times: int) -> None:
+    """Send requests ahead of their replies, as a dmq-node takes them: all are answered."""
+    asked = n.MsgRequestMessagesNonBlocking()
+    session = Session(Agency.INITIATOR, DEPLOYED)
+    session.say(h.NUMBER, h.propose(MAGIC))
+    async with raw(path) as stream:
+        while not session.is_open:  # before that the node knows of no other protocol
+            session.hear(await stream.receive_some(1 << 16), 0)
+        await stream.send_all(said(n.NUMBER, request(DEPLOYED)) * times)
+        session.say(n.NUMBER, asked)
+        for count in range(times):
+            heard = session.say(n.NUMBER, asked) if count else []
+            while not heard:
+                data = await stream.receive_some(1 << 16)
+                assert data, f"the node closes after {count} replies"
+                heard = session.hear(data, 0)
+
+
 async def breaks_off(path: Path) -> None:
     """End in the middle of a head, of an SDU and of a message: only the handshake is answered."""
     whole = said(s.NUMBER, submit(signer(POOLS[2]).message(DEPLOYED)))
@@ -192,6 +211,7 @@ async def test_bad_input_on_the_socket_of_the_service(tmp_path: Path) -> None:
             assert [one async for one in probe.outcomes() if not one.ok] == []
             async with never_reads(path):
                 await runs_ahead(path)
+                await asks_ahead(path, 1000)
                 await breaks_off(path)
             full = await one_too_many(path, 1, home)
             async with connected(path) as other:

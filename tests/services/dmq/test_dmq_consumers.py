@@ -56,6 +56,20 @@ def test_a_body_that_breaks_off_its_consumer_is_set_aside_and_can_be_given_again
     assert node.ask("again", "a") == {"again": []} and "no consumer" in node.ask("again", "c")["error"]
 
 
+def test_what_was_set_aside_and_has_expired_is_not_counted_after_a_restart() -> None:
+    node = host()
+    node.connect().submit(wire())
+    while not node.events("dmq_set_aside"):
+        consumer = node.connect("consumer a")
+        consumer.request()
+        consumer.hang_up()
+    assert node.ask("status")["consumers"][0]["set_aside"] == 1
+    node.pass_time(EXPIRES_AT - node.now.wall_s)
+    assert node.ask("status")["consumers"][0]["set_aside"] == 0
+    node.crash()
+    assert node.ask("status")["consumers"][0]["set_aside"] == 0
+
+
 def test_the_log_warns_of_what_is_set_aside_once_in_ten_seconds() -> None:
     node = host()
     for number in range(3):

@@ -14,6 +14,7 @@ from rigs.patience import HANG_S
 
 from router.actors.process import program
 from router.cli import main
+from router.cli.output import time_text
 from router.rig.node import NodeProcess
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
@@ -61,6 +62,9 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         status = json.loads((await dmq(home, "status", "--json")).stdout)
         assert (status["magic"], status["socket"], status["genesis"]) == (4711, f"unix:{socket}", str(genesis))
         assert re.search(r"^stake +1 pool, \d+ (s|min) old$", (await dmq(home, "status")).stdout, re.MULTILINE)
+        [held] = json.loads((await dmq(home, "mempool", "--json")).stdout)
+        why = (await node.run("why", held["id"])).stdout
+        assert ", owed to one\n" in why and "to_be_read_by one, " in why
         conform = await dmq(
             home, "conform", f"unix://{socket}", "--keys", str(keys), "--only", "taken", "--only", "given"
         )
@@ -133,6 +137,30 @@ async def test_a_consumer_that_one_start_does_not_name_goes_on_where_it_stopped(
     assert {key: found[key] for key in ("messages", "owed", "done", "doubled", "unaccounted")} == {
         "messages": 3, "owed": 3, "done": 3, "doubled": 0, "unaccounted": 0,
     }  # fmt: skip
+
+
+async def test_why_says_that_a_message_is_owed_to_nobody_and_what_comes_next(tmp_path: Path) -> None:
+    home, keys, socket = Home(tmp_path / "home"), tmp_path / "keys", tmp_path / "dmq.socket"
+    assert (await dmq(home, "keygen", "--network", "preview", str(keys))).exit_code == 0
+    flags = ("--network", "preview", "--local-socket", str(socket), "--stake", str(keys / "stake.json"))
+    node = NodeProcess("node", home, tmp_path / "stderr", {}, *flags, served_by=(*program("router"), "dmq"))
+    await node.start()
+    try:
+        signed = await dmq(home, "sign", "--network", "preview", "--keys", str(keys), "a body " * 20)
+        done = await dmq(
+            home, "submit", "--network", "preview", "--socket", str(socket), "--json", signed.stdout.strip()
+        )
+        own_id = json.loads(done.stdout)["id"]
+        [held] = json.loads((await dmq(home, "mempool", "--json")).stdout)
+        until = time_text(held["expires_at"])
+        said = (await node.run("why", own_id)).stdout
+        assert re.search(rf"^at dmq +to_be_read_by nobody, kept_until_it_expires {until}$", said, re.MULTILINE), said
+        assert f", due {until}, " in said and "owed to nobody" in said and "handover" not in said
+        fields = json.loads((await node.run("why", own_id, "--json")).stdout)["noted"][0]["fields"]
+        assert (fields["handover"], fields["recipients"]) == ("owed", ""), "in JSON as it is in the log"
+    finally:
+        await node.stop()
+    assert "owed to nobody" in (await node.run("why", own_id)).stdout, "also while it is stopped"
 
 
 async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool, altered
+from samples.dmq import BODY, EXPIRES_AT, NOW, POOLS, Pool, altered
 from samples.dmq_node import SETTINGS, Host, host, wire
 
 from router.core.link.machine import Agency
@@ -27,6 +27,7 @@ from services.dmq.core.holdings import OtherNode
 from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
 from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
+from services.dmq.node_commands import mempool_table
 from services.dmq.rules import DISK_FULL
 from services.dmq.settings import Settings
 
@@ -172,6 +173,23 @@ def test_what_why_shows_of_an_event() -> None:
     assert shown["due"](EXPIRES_AT) == datetime.fromtimestamp(EXPIRES_AT, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def test_why_is_told_who_has_still_to_read_a_message_and_until_when_it_is_kept() -> None:
+    node, own_id = host(), Dmq05().read(wire()).id.hex()
+    assert node.ask("why", own_id) == {"error": "no live message has this id"}
+    node.connect().submit(wire())
+    held = {"set_aside_for": None, "kept_until_it_expires": EXPIRES_AT}
+    assert node.ask("why", own_id) == {"to_be_read_by": "a and b", **held}
+    reader = node.connect("consumer a")
+    assert reader.request() == (wire(),) and reader.request() is None, "acknowledged"
+    while not node.events("dmq_set_aside"):
+        breaks = node.connect("consumer b")
+        breaks.request()
+        breaks.hang_up()
+    assert node.ask("why", own_id.upper()) == {"to_be_read_by": "nobody", **held, "set_aside_for": "b"}
+    assert node.ask("again", "b") and node.ask("why", own_id)["to_be_read_by"] == "b"
+    assert "knows status, mempool" in node.ask("why", "00")["error"]
+
+
 def test_without_room_on_its_disk_a_message_is_refused_and_consumers_read_on() -> None:
     node = host()
     assert node.connect().submit(wire()) == ACCEPTED
@@ -202,6 +220,11 @@ def test_an_early_message_is_taken_and_marked_or_refused() -> None:
     assert paced.connect().submit(wire(0, b"again")) == ACCEPTED
     first, second = paced.ask("mempool")["messages"]
     assert second["peers_at"] - first["peers_at"] == 60
+    heads, rows = mempool_table([first, second], node.now.wall_s)
+    later = datetime.fromtimestamp(NOW.wall_s + 60, UTC).strftime("%H:%M:%S")
+    assert heads[5:] == ["FOR PEERS FROM (UTC)"] and [row[5:] for row in rows] == [[""], [later]]
+    heads, rows = mempool_table([first, second], node.now.wall_s + 60)
+    assert [len(row) for row in (heads, *rows)] == [5] * 3, "then peers may hear of all"
     strict.crash()
     assert strict.connect().submit(wire(0, b"again")).text.startswith("SigTooFrequent"), "also after a restart"
 
