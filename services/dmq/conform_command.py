@@ -14,6 +14,7 @@ from router.cli.command import Command, Seconds, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.core.wire.text import counted
 from services.dmq import key_files
 from services.dmq.client.connection import ClientLimits, DmqError, NoPlace, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
@@ -52,7 +53,7 @@ SCHEME = "unix://"
     default=1,
     show_default=True,
     metavar="N",
-    help="With --as-node: end after N connections.",
+    help="With --as-node: end after N connections. A signer that opens one for each message hears all answers in 5.",
 )
 @click.option(
     "--keys",
@@ -152,7 +153,8 @@ def _signer(keys: PoolKeys, chain: ChainTime, kes_period: int | None) -> Signer:
 async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> int:
     """Play a node for that many connections, and return how many outcomes are wrong."""
     async with listening(path) as listener:
-        note(f"listening on {path}; Ctrl-C ends")
+        more = "" if connections > 1 else ", --connections N for more"
+        note(f"listening on {path}; ends after {counted(connections, 'connection')}{more}")
         return await show_all(node.outcomes(listener, connections), as_json=as_json)
 
 

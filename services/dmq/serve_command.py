@@ -28,13 +28,20 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 
 @click.command(cls=Command)
 @click.option("--network", metavar="NAME|MAGIC", help="mainnet, preprod, preview, or the DMQ magic of another network.")
-@click.option("--local-socket", metavar="PATH", help="The socket of signers and aggregators.")
+@click.option(
+    "--local-socket",
+    metavar="PATH",
+    help="The socket of signers and aggregators; PATH?mode=660&group=NAME lets others use it.",
+)
 @click.option(
     "--consumer", "consumers", multiple=True, metavar="NAME=PATH",
-    help="A durable consumer with a socket of its own: it goes on where it stopped. Repeatable.",
+    help="A durable consumer with a socket of its own, as --local-socket: it goes on where it stopped. Repeatable.",
 )  # fmt: skip
 @click.option("--stake", metavar="FILE|COMMAND", help="Stake by pool: cardano-cli's file, or a command that prints it.")
 @click.option("--genesis", metavar="FILE", help="The network's Shelley genesis.")
+@click.option(
+    "--metrics", metavar="URL", help="Where Prometheus reads metrics, as tcp://127.0.0.1:12000; none: nowhere."
+)
 @click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
 @click.option("-t", "--topology-file", metavar="FILE", help="As dmq-node's; it has no effect yet, and that is said.")
 @click.option("--host-addr", metavar="IP", help="As dmq-node's; no effect yet.")
@@ -47,7 +54,7 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 @json_option
 def serve(
     network: str | None, local_socket: str | None, consumers: tuple[str, ...], stake: str | None, genesis: str | None,
-    configuration_file: str | None, as_json: bool, **flags: str | None,
+    metrics: str | None, configuration_file: str | None, as_json: bool, **flags: str | None,
 ) -> None:  # fmt: skip
     """Run a DMQ node in the foreground, for the signers and aggregators of this machine.
 
@@ -72,6 +79,8 @@ def serve(
         settings["network"] = network
     if genesis is not None:
         settings["genesis"] = str(Path(genesis).absolute())
+    if metrics is not None:
+        settings["metrics"] = "" if metrics == "none" else metrics
     effective = settings_of(invocation().chosen_home, MODULE) | settings
     source = "--network" if network is not None else MAGIC if MAGIC in typed else f"{configuration_file}: NetworkMagic"
     if "network" in settings:

@@ -68,9 +68,9 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
     assert home.config_path.read_text() == before, "flags change nothing in it"
     done = await node.run("dmq", "serve", "--network", "preview", "--local-socket", str(socket))
     assert (done.code, done.stdout) == (1, "") and done.stderr == (
-        "the service dmq cannot start: the directory holds messages of network 4711 in dmq-0.5, and the configuration "
-        "names network 2147483650 and dmq-0.5; correct it, or give the service another name, and so a directory of "
-        "its own\n"
+        "the service dmq cannot start: it was made for the network 4711 in dmq-0.5, and is to serve preview in "
+        "dmq-0.5; name that network again, or give this one a home of its own, or in this home a service of another "
+        "name\n"
     ), "what it finds only after its doors are open ends it, too"
 
 
@@ -90,6 +90,27 @@ async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:
         f"no node listens on {file}: it is no socket; start the node, or name its socket with --socket\n"
     )
     assert not home.path.exists()
+
+
+async def test_a_trial_beside_a_dmq_node_that_holds_the_port_of_metrics(tmp_path: Path) -> None:
+    [taken] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with taken:
+        port = taken.socket.getsockname()[1]
+        config = tmp_path / "dmq.config.json"
+        config.write_text(json.dumps({"TraceOptions": {"": {"backends": [f"PrometheusSimple {port}"]}}}))
+        home = Home(tmp_path / "home")
+        given = ("-c", str(config), "--local-socket", str(tmp_path / "dmq.socket"))
+        node = NodeProcess("node", home, tmp_path / "stderr", {}, *given, served_by=(*program("router"), "dmq"))
+        done = await node.run("dmq", "serve", *given)
+        assert done.code == 1 and f"tcp://127.0.0.1:{port}: address already in use" in done.stderr
+        trial = NodeProcess(
+            "trial", home, tmp_path / "stderr", {}, *given, "--metrics", "none", served_by=(*program("router"), "dmq")
+        )  # fmt: skip
+        await trial.start()
+        try:
+            assert (await dmq(home, "status")).exit_code == 0
+        finally:
+            await trial.stop()
 
 
 SEVERAL = """[node]
