@@ -14,7 +14,7 @@ EVENTS = {
     "dmq_set_aside": "A message alone broke off a named consumer again and again, and is not given to it any more.",
     "dmq_given_again": "A message that was set aside is to be given to its consumer once more.",
     "dmq_expired": "A message has reached its expiry, and is held no longer.",
-    "dmq_consumer_gone": "A consumer is named no more, and nothing is owed to it.",
+    "dmq_consumer_gone": "A consumer that is named no more is forgotten, and nothing is owed to it.",
     "dmq_broken_off": "Connections were closed by the node, so many of one cause.",
     "dmq_stake": "A new stake distribution is in force.",
 }

@@ -49,6 +49,9 @@ def status(name: str | None, as_json: bool) -> None:
         (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))
         for one in found["consumers"]
     ]
+    for one in found["named_no_more"]:
+        until = f"named no more; forgotten at {_time(one['forgotten_at'])} UTC"
+        rows.append((one["name"], until, str(one["lag"]), str(one["set_aside"])))
     columns(("CONSUMER", "CONNECTED", "TO READ", "SET ASIDE"), rows, "no durable consumers")
 
 

@@ -145,12 +145,14 @@ class DmqNode:
             gone.append(row)
             yield from deeds
         yield from notes.expired(gone)
+        yield from self._holdings.forget(now.wall_s)
         for talk in self._talks.overdue(now.mono_s):
             yield from talk.written(now.mono_s)
         yield from self._stake.due(now)
         for cause in self._talks.causes():
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
+        yield from self._consumers.warnings.due(now.mono_s)
         for text in self._talks.warnings(self._name, now.mono_s):
             yield c.Warn(text)
         yield from self._holdings.counted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -86,8 +86,10 @@ def serve(
     if "network" in settings:
         _check_times(_magic_of(str(settings["network"])), source, has_genesis=bool(effective.get("genesis")))
     _check_genesis(effective)
-    if consumers:
-        settings["consumers"] = tuple(_consumer(one) for one in consumers)
+    named = tuple(_consumer(one) for one in consumers)
+    _tell_consumers(named, effective.get("consumers", ()))
+    if named:
+        settings["consumers"] = named
     if stake is not None:
         if invocation().chosen_home.holds_node:  # its other source of stake gives way, too
             settings |= {"stake_file": "", "stake_command": ()}
@@ -193,6 +195,15 @@ def _consumer(text: str) -> str:
         said = f'--consumer "{text[:80]}" is not NAME=PATH'
         raise Failure(Exit.USAGE, f"{said}; a name has letters, digits, - and _, 32 at most")
     return f"{name}={_unix(path)}"
+
+
+def _tell_consumers(given: Iterable[str], written: Iterable[str]) -> None:
+    """Say where the consumers are named, if the home's configuration names some that the flags do not."""
+    ours, theirs = (", ".join(sorted(one.partition("=")[0] for one in some)) for some in (given, written))
+    if theirs and not ours:
+        note(f"the consumers are those that router.toml names: {theirs}; --consumer gives others in their place")
+    elif theirs and set(given) != set(written):
+        note(f"--consumer gives {ours} in the place of all consumers that router.toml names: {theirs}")
 
 
 def _check_stake(settings: Mapping[str, object]) -> None:

@@ -7,10 +7,12 @@ from pkgutil import resolve_name
 from random import Random
 from typing import Any
 
+import msgspec
+
 from router.core.link.machine import Agency
 from router.core.wire.crypto import SigningKey
 from router.service import contract as c
-from samples.dmq import NOW
+from samples.dmq import BODY, EXPIRES_AT, NOW, POOLS
 from services.dmq.core import handshake as h
 from services.dmq.core import notification as n
 from services.dmq.core import submission as s
@@ -18,10 +20,13 @@ from services.dmq.core.networks import network_of
 from services.dmq.core.pool_keys import stake_file
 from services.dmq.core.revision import REVISIONS
 from services.dmq.core.session import Session
+from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.stake import read_stake
 from services.dmq.rules import TICK_S, DmqNode
 from services.dmq.settings import Settings
 from services.dmq.sources import encoded
+
+SETTINGS = Settings(stake_file="stake", consumers=("a=unix:a.sock", "b=unix:b.sock"))
 
 
 class Kept(dict[bytes, bytes]):
@@ -160,3 +165,13 @@ class Client:
     def hang_up(self) -> None:
         if self._host.clients.pop((self.door, self.peer), None) is not None:
             self._host.hear(c.Came(self.door, self.peer, b""))
+
+
+def host(**given: object) -> Host:
+    """Return a node of two named consumers, a and b, in which the pools of the samples have stake."""
+    return Host(msgspec.structs.replace(SETTINGS, **given), *(pool.id for pool in POOLS))
+
+
+def wire(number: int = 0, text: bytes = b"", *, expires_at: int = EXPIRES_AT) -> bytes:
+    """Return a message of the pool of this number."""
+    return Dmq05().write(POOLS[number].draft(text + BODY, expires_at=expires_at))

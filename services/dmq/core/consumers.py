@@ -15,13 +15,13 @@ from router.service import contract as c
 
 from . import notes
 from . import notification as n
+from .aside_warnings import AsideWarnings
 from .cursor import Cursor
 from .holdings import Holdings
 from .mempool import Row
 from .talk import ANSWERS_MAX, Talk
 
 TAKEN_OVER = "a newer connection has taken the consumer's place"
-AHEAD = f"more than {ANSWERS_MAX} requests came ahead of their replies"
 GATHER_S = 0.02
 """How long after a reply to a request that blocked the next one gathers messages, unless there are many: each reply
 wakes the consumer, and costs as much as several messages."""
@@ -35,8 +35,9 @@ class Consumers:
         self._holdings = holdings
         self._holders: dict[str, Talk] = {}
         self._blocked: dict[Talk, None] = {}
+        self.warnings = AsideWarnings()
         self.due_s = inf
-        """When a reply is due that gathers messages."""
+        """When a reply is due that gathers messages, or waits for its turn."""
         self._shared: dict[tuple[int, ...], tuple[n.Message, bytes]] = {}  # blocking replies by their numbers
 
     def __repr__(self) -> str:
@@ -48,21 +49,27 @@ class Consumers:
         return frozenset(self._holders)
 
     def requested(self, talk: Talk, request: Any, now_s: float) -> Iterator[c.Deed]:
-        """Handle a request: answer it if there is a message, or if it does not block."""
+        """Handle a request: answer it if there is a message, or if it does not block; of many that came ahead of their
+        replies, some now and the others at the next `wake`."""
         talk.answers += 1
-        if talk.answers > ANSWERS_MAX:
-            talk.fault = AHEAD
-            return
         if talk.consumer:
             yield from self._taken_over(talk)
         yield from self._acknowledged(talk)
         talk.waiting = request
-        self._answer(talk, now_s)
+        if talk.answers <= ANSWERS_MAX:
+            self._answer(talk, now_s)
+        else:
+            self._blocked[talk] = None
+            self.due_s = now_s
 
     def wake(self, now_s: float) -> list[Talk]:
-        """Answer the requests that blocked and for which there are messages now; return their connections."""
+        """Answer the requests whose turn it is, of those that block if there are messages now; return their
+        connections."""
         self.due_s = inf
-        found = [talk for talk in list(self._blocked) if self._answer(talk, now_s)]
+        waiting = list(self._blocked)
+        for talk in waiting:
+            talk.answers = 0
+        found = [talk for talk in waiting if self._answer(talk, now_s)]
         self._shared.clear()
         return found
 
@@ -118,6 +125,7 @@ class Consumers:
         number = cursor.broke_off()
         yield from self._holdings.cursor(name, with_aside=number is not None)
         if number is not None and (row := self._holdings.mempool.get(number)) is not None:
+            self.warnings.add(name, row.id)
             yield notes.set_aside(row, name)
 
     # -- replies -------------------------------------------------------------------------------------------

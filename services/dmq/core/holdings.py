@@ -20,6 +20,7 @@ from . import notes, rows
 from .authentication import Authentication, Moment, Topic
 from .certificate import PoolId
 from .cursor import Cursor
+from .gone import Gone, gone, warning
 from .mempool import Mempool, MempoolLimits, Row
 from .networks import name_of
 from .signed_message import Encoding, SignedMessage
@@ -48,6 +49,8 @@ class Holdings:
         self.mempool = Mempool(limits)
         self.authentication = Authentication(topic, encoding)
         self.cursors: dict[str, Cursor] = {}
+        self.gone: dict[str, Gone] = {}
+        """The consumers that are named no more, until they are forgotten."""
         self.counts: Counter[str] = Counter()
         self._kept_counts: dict[str, int] = {}
         self._kept_last = 0
@@ -77,7 +80,7 @@ class Holdings:
     # -- the start -----------------------------------------------------------------------------------------
 
     def restore(self, consumers: Iterable[str], now: Moment) -> Iterator[c.Deed]:
-        """Load the kept rows, and yield the deeds that forget consumers that are not named any more.
+        """Load the kept rows, and yield the deeds for consumers that are new, or are not named any more.
 
         Raises `BadRow`, or `OtherNode`.
         """
@@ -98,17 +101,18 @@ class Holdings:
         self._kept_last = self.mempool.last
         for pool, record in c.kept_under(self._kept, RECORD):
             self.authentication.records[PoolId(pool)] = rows.read_record(record, now)
-        yield from self._restore_cursors(named)
+        yield from self._restore_cursors(named, now.wall_s)
 
-    def _restore_cursors(self, named: frozenset[str]) -> Iterator[c.Deed]:
+    def _restore_cursors(self, named: frozenset[str], wall_s: float) -> Iterator[c.Deed]:
         aside = dict(c.kept_under(self._kept, ASIDE))
-        for key, cursor in c.kept_under(self._kept, CURSOR):
-            if key.decode() in named:
-                self.cursors[key.decode()] = rows.read_cursor(cursor, aside.get(key))
-            else:
-                yield c.Keep(CURSOR + key, None)
-                yield c.Keep(ASIDE + key, None)
-                yield notes.gone(key.decode())
+        for key, kept in c.kept_under(self._kept, CURSOR):
+            name, cursor = key.decode(), rows.read_cursor(kept, aside.get(key))
+            if name in named:
+                self.cursors[name] = cursor
+                continue
+            found = self.gone[name] = gone(cursor, self.mempool, wall_s)
+            yield c.Warn(warning(name, found, self.mempool, wall_s))
+        yield from self.forget(wall_s)
         for name in sorted(named - self.cursors.keys()):
             self.cursors[name] = Cursor()
             yield from self.cursor(name)
@@ -152,7 +156,7 @@ class Holdings:
             number = rows.key_of(row.number)
             yield row, [c.Keep(MESSAGE + number, None), c.Keep(ROW + number, None)]
         numbers = [row.number for row in gone]
-        for cursor in self.cursors.values():
+        for cursor in (*self.cursors.values(), *[one.cursor for one in self.gone.values()]):
             cursor.forget(numbers)
 
     # -- pools, consumers, counts ----------------------------------------------------------------------------
@@ -173,6 +177,14 @@ class Holdings:
         yield c.Keep(CURSOR + name.encode(), rows.encode_cursor(cursor))
         if with_aside:
             yield c.Keep(ASIDE + name.encode(), rows.encode_aside(cursor))
+
+    def forget(self, wall_s: float) -> Iterator[c.Deed]:
+        """Forget the consumers that are named no more and have read nothing that is live."""
+        for name in [name for name, one in self.gone.items() if one.until_s <= wall_s]:
+            del self.gone[name]
+            yield c.Keep(CURSOR + name.encode(), None)
+            yield c.Keep(ASIDE + name.encode(), None)
+            yield notes.gone(name)
 
     def counted(self) -> Iterator[c.Deed]:
         """Yield the deeds that keep the counts, if these have changed since they were kept."""

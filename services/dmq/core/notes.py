@@ -1,7 +1,8 @@
 """What goes to the log of messages that were taken, read, set aside or have expired: an event tells of up to 64.
 
 The router's audit balances them (`cddl/segment.cddl`, "handovers"): a message is owed to each consumer that had a name
-when it was taken, until the consumer has read it, or it is set aside for it, or it expires, or the consumer is gone.
+when it was taken, until the consumer has read it, or it is set aside for it, or it expires, or the consumer is named no
+more and forgotten (gone.py).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
 
 
 def gone(consumer: str) -> c.Note:
-    """Return the event of a consumer that the configuration names no more: nothing is owed to it."""
+    """Return the event of a consumer that is named no more and forgotten: nothing is owed to it."""
     fields = {"handover": "ended", "recipient": consumer}
     return c.Note("dmq_consumer_gone", None, reasons.CONSUMER_GONE, fields)
 

@@ -54,6 +54,10 @@ class Questions:
                 value = {"error": f'"{own_id[:40]}" is no id of a message, nor how one begins: it has hex digits alone'}
             case "again", [name, *ids] if name in self._holdings.cursors and len(ids) < 2:
                 value = yield from self._again(name, ids)
+            case "again", [name, *_] if name in self._holdings.gone:
+                value = {
+                    "error": f"the consumer {name} is named no more; name it again with --consumer or in router.toml"
+                }
             case "again", [name, *_] if name not in self._holdings.cursors:
                 known = ", ".join(self._holdings.cursors) or "none"
                 value = {"error": f'there is no consumer "{name[:40]}"; the configuration names {known}'}
@@ -77,6 +81,11 @@ class Questions:
                 {"name": name, "lag": cursor.lag(mempool), "set_aside": len(cursor.set_aside),
                  "connected": name in self._consumers.connected}
                 for name, cursor in sorted(holdings.cursors.items())
+            ],
+            "named_no_more": [
+                {"name": name, "lag": gone.cursor.lag(mempool), "set_aside": len(gone.cursor.set_aside),
+                 "forgotten_at": gone.until_s}
+                for name, gone in sorted(holdings.gone.items())
             ],
             "stake": {
                 "age_s": round(stake.age_s(now.wall_s), 1) if stake else None,

@@ -17,7 +17,7 @@ from .session import Heard, Session
 HELLO_S = 10.0
 """Seconds that a client has for its handshake."""
 ANSWERS_MAX = 16
-"""Most answers of notification that one read may ask for; a client that asks further ahead is closed."""
+"""Most requests of notification that a connection has answered at once; further ones wait for the next cycle."""
 
 
 class Talk:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
 import trio
 from click.testing import CliRunner, Result
+from rigs.patience import HANG_S
 
 from router.actors.process import program
 from router.cli import main
@@ -72,6 +74,65 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         "dmq-0.5; name that network again, or give this one a home of its own, or in this home a service of another "
         "name\n"
     ), "what it finds only after its doors are open ends it, too"
+
+
+async def test_a_consumer_that_one_start_does_not_name_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    home, keys, stderr = Home(tmp_path / "home"), tmp_path / "keys", tmp_path / "stderr"
+    preview, stake = ("--network", "preview"), ("--stake", str(keys / "stake.json"))
+    assert (await dmq(home, "keygen", *preview, str(keys))).exit_code == 0
+    agg, other = (f"{name}={tmp_path}/{name}.socket" for name in ("agg", "other"))
+    flags = (*preview, "--local-socket", f"{tmp_path}/dmq.socket", *stake)
+    node = NodeProcess("node", home, stderr, {}, *flags, "--consumer", agg, served_by=(*program("router"), "dmq"))
+
+    async def submitted(*bodies: str) -> None:
+        for body in bodies:
+            signed = await dmq(home, "sign", *preview, "--keys", str(keys), body * 20)
+            done = await dmq(home, "submit", *preview, "--socket", f"{tmp_path}/dmq.socket", signed.stdout.strip())
+            assert done.exit_code == 0, done.stderr
+
+    async def watched(count: int) -> list[str]:
+        done = await dmq(home, "watch", *preview, "--socket", f"{tmp_path}/agg.socket", "--count", str(count), "--json")
+        return [b64decode(json.loads(line)["body_base64"]).decode()[:6] for line in done.stdout.splitlines()]
+
+    async def counts() -> list[tuple[str, int]]:
+        found = json.loads((await dmq(home, "status", "--json")).stdout)
+        return [(one["name"], one["lag"]) for one in (*found["consumers"], *found["named_no_more"])]
+
+    async def acknowledged() -> None:
+        with trio.fail_after(HANG_S):  # the command may have ended before its last words were read
+            while await counts() != [("agg", 0)]:
+                pass
+
+    await node.start()
+    try:
+        await submitted("first ", "second")
+        assert await watched(2) == ["first ", "second"]
+        await acknowledged()
+        await submitted("third ")
+        await node.stop()
+        node.flags = (*flags, "--consumer", other)
+        await node.start()
+        assert await counts() == [("other", 3), ("agg", 1)]
+        assert re.search(r"^agg +named no more; forgotten at \d\d:\d\d:\d\d UTC +1 +0$",
+                         (await dmq(home, "status")).stdout, re.MULTILINE)  # fmt: skip
+        await node.stop()
+        node.flags = flags
+        await node.start()
+        assert await counts() == [("agg", 1)] and await watched(1) == ["third "]
+        await acknowledged()
+    finally:
+        await node.stop()
+    said = stderr.read_text()
+    assert said.count("--consumer gives other in the place of all consumers that router.toml names: agg\n") == 1
+    assert (
+        said.count("the consumers are those that router.toml names: agg; --consumer gives others in their place") == 1
+    )
+    assert "the consumer agg is named no more; 1 message waits for it. Named again, it goes on where it stopped" in said
+    audit = await node.run("audit", str(home.path), "--json")
+    [found] = json.loads(audit.stdout)["services"]
+    assert {key: found[key] for key in ("messages", "owed", "done", "doubled", "unaccounted")} == {
+        "messages": 3, "owed": 3, "done": 3, "doubled": 0, "unaccounted": 0,
+    }  # fmt: skip
 
 
 async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples.dmq import BODY, EXPIRES_AT, POOLS, Pool, altered
-from samples.dmq_node import Host
+from samples.dmq_node import SETTINGS, Host, host, wire
 
 from router.core.link.machine import Agency
 from router.core.wire.crypto import Signature
@@ -19,30 +19,18 @@ from router.service import contract as c
 from router.service.plugins import load_shown
 from services.dmq import reasons
 from services.dmq.core import handshake as h
-from services.dmq.core import notification as n
 from services.dmq.core.admission import AT_ONCE_MAX
 from services.dmq.core.cbor import array_of
 from services.dmq.core.certificate import issue
-from services.dmq.core.cursor import BREAKS_MAX
 from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.holdings import OtherNode
 from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
 from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
-from services.dmq.core.talk import ANSWERS_MAX
 from services.dmq.rules import DISK_FULL
 from services.dmq.settings import Settings
 
-SETTINGS = Settings(stake_file="stake", consumers=("a=unix:a.sock", "b=unix:b.sock"))
 ACCEPTED = MsgAcceptMessage()
-
-
-def host(**given: object) -> Host:
-    return Host(msgspec.structs.replace(SETTINGS, **given), *(pool.id for pool in POOLS))
-
-
-def wire(number: int = 0, text: bytes = b"", *, expires_at: int = EXPIRES_AT) -> bytes:
-    return Dmq05().write(POOLS[number].draft(text + BODY, expires_at=expires_at))
 
 
 def test_what_comes_together_is_verified_and_noted_together_before_its_signers_hear() -> None:
@@ -126,52 +114,6 @@ def replace_certificate(pool: Pool, signature: Signature) -> Draft:
     return draft._replace(certificate=altered(draft.certificate, signature=signature))
 
 
-def test_a_named_consumer_goes_on_where_it_acknowledged_and_others_begin_anew() -> None:
-    node = host()
-    for number in range(3):
-        assert node.connect().submit(wire(number)) == ACCEPTED
-    first = node.connect("consumer a")
-    assert first.request() == (wire(0), wire(1), wire(2))
-    assert first.request() is None, "acknowledged; now it waits"
-    node.connect().submit(wire(0, b"next"))
-    assert first.messages() == (wire(0, b"next"),)
-    [read] = node.events("dmq_read")
-    assert read.fields == {"handover": "done", "recipient": "a"} and read.each == {"number": [1, 2, 3]}
-    node.crash()
-    assert node.connect("consumer a").request() == (wire(0, b"next"),), "which was not acknowledged"
-    assert len(node.connect("consumer b").request() or ()) == len(node.connect().request() or ()) == 4
-
-
-def test_a_body_that_breaks_off_its_consumer_is_set_aside_and_can_be_given_again() -> None:
-    node = host()
-    for number in range(3):
-        node.connect().submit(wire(number))
-    read: list[bytes] = []
-    for _ in range(3 + BREAKS_MAX):
-        consumer = node.connect("consumer a")
-        while (reply := consumer.request()) and wire(1) not in reply:
-            read += reply
-        consumer.hang_up()
-    assert read == [wire(0), wire(2)] and len(node.events("dmq_set_aside")) == 1
-    assert node.ask("status")["consumers"][0] == {"name": "a", "lag": 0, "set_aside": 1, "connected": False}
-    node.crash()
-    consumer, aside = node.connect("consumer a"), Dmq05().read(wire(1)).id.hex()
-    assert consumer.request() is None and node.ask("again", "a 00ff")["error"].startswith(
-        "no message whose id begins with 00ff"
-    )
-    assert node.ask("again", f"a {aside[:8]}") == {"again": [aside]} and consumer.messages() == (wire(1),)
-    assert node.ask("again", "a") == {"again": []} and "no consumer" in node.ask("again", "c")["error"]
-
-
-def test_the_newest_connection_is_the_consumer() -> None:
-    node = host()
-    older, newer = node.connect("consumer a"), node.connect("consumer a")
-    assert older.request() is None and newer.request() is None
-    assert older.is_closed and not newer.is_closed
-    node.connect().submit(wire())
-    assert newer.messages() == (wire(),) and node.ask("status")["clients"]["broken_off"] == 1
-
-
 def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     node = host()
     node.kept.clear()
@@ -199,17 +141,6 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     ], "once in each epoch"
 
 
-def test_a_consumer_that_ends_in_order_leaves_its_messages_unread_and_none_is_set_aside() -> None:
-    node = host()
-    node.connect().submit(wire())
-    for _ in range(BREAKS_MAX + 1):
-        consumer = node.connect("consumer a")
-        assert consumer.request() == (wire(),)
-        consumer.say(n.NUMBER, n.MsgClientDone())
-        consumer.hang_up()
-    assert node.ask("status")["consumers"][0] == {"name": "a", "lag": 1, "set_aside": 0, "connected": False}
-
-
 def test_a_node_says_how_much_stake_it_has_once_and_warns_without_any() -> None:
     node = host()
     node.pass_time(10)
@@ -220,7 +151,7 @@ def test_a_node_says_how_much_stake_it_has_once_and_warns_without_any() -> None:
     assert without.connect().submit(wire()) == MsgRejectMessage(
         RejectKind.INVALID, Rejected(Fault.NOT_INITIALIZED).text
     )
-    node.settings = Settings()
+    node.settings = Settings(consumers=SETTINGS.consumers)
     node.crash()
     assert node.warnings[0].startswith("no stake is named: the stake that was read 0.0 days ago stays")
 
@@ -302,9 +233,6 @@ def test_wrong_bytes_close_their_connection_and_no_other() -> None:
         client = node.connect()
         client.send(bad)
         assert client.is_closed
-    ahead = node.connect()
-    ahead.send((HEAD.pack(0, 15, 3) + b"\x82\x00\xf4") * (ANSWERS_MAX + 1))
-    assert ahead.is_closed
     node.connect().submit(wire())
     assert other.messages() == (wire(),)
 
