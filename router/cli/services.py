@@ -46,9 +46,22 @@ def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:
 
 
 def written_settings(home: Home, name: str) -> Mapping[str, Any]:
-    """Return the settings of a service as the home's configuration has them; none if it has none or cannot be read."""
+    """Return the settings of a service as the home's configuration has them, none without a node; raise `ConfigError`
+    if there is a mistake in it."""
+    from router.settings.config_text import ConfigError
+
+    if problems := config_problems(home):
+        raise ConfigError(problems)
     config = _config(home)
     return {} if config is None else config.services.get(name, {})
+
+
+def config_problems(home: Home) -> tuple[str, ...]:
+    """Return the mistakes in the home's configuration that `config check` finds; none without a node."""
+    from router.cli.preflight import rules
+    from router.settings import config
+
+    return tuple(config.check(home.config_path, rules(home))) if home.holds_node else ()
 
 
 def names_of(home: Home, module: str) -> list[str]:
@@ -60,9 +73,14 @@ def names_of(home: Home, module: str) -> list[str]:
 
 
 def settings_of(home: Home, module: str) -> dict[str, Any]:
-    """Return the settings of the service of this module, as `written_settings` does, whatever name it has there."""
-    config = _config(home)
-    return {} if config is None else dict(config.services.get(_name_in(config, module), {}))
+    """Return the settings of the service of this module, whatever name it has in the home's configuration; none without
+    a node. Raise `ConfigError` if it cannot be read."""
+    from router.settings.config import load
+
+    if not home.holds_node:
+        return {}
+    config = load(home.config_path)[0]
+    return dict(config.services.get(_name_in(config, module), {}))
 
 
 def _config(home: Home) -> Config | None:

@@ -10,13 +10,13 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, Seconds, invocation, json_option
+from router.cli.command import Command, Seconds, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.cli.services import names_of
+from router.core.wire.text import counted
 from services.dmq import key_files
-from services.dmq.client.connection import ClientLimits, DmqError, OtherNetwork, Unreachable, connect
+from services.dmq.client.connection import ClientLimits, DmqError, NoPlace, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
     chain_of,
     genesis_option,
@@ -33,7 +33,8 @@ from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
-from services.dmq.home_node import MODULE, NAME, HomeNode
+from services.dmq.home_node import HomeNode, service_name
+from services.dmq.node_commands import name_option
 
 SCHEME = "unix://"
 
@@ -52,7 +53,7 @@ SCHEME = "unix://"
     default=1,
     show_default=True,
     metavar="N",
-    help="With --as-node: end after N connections.",
+    help="With --as-node: end after N connections. A signer that opens one for each message hears all answers in 5.",
 )
 @click.option(
     "--keys",
@@ -78,14 +79,15 @@ SCHEME = "unix://"
     help="How long to listen where the node must say nothing.",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
+@name_option
 @revision_option
 @home_network_option
 @genesis_option
 @json_option
 def conform(
     url: str | None, as_node: Path | None, connections: int, keys: Path | None, kes_period: int | None,
-    timeout: float, silence: float, only: tuple[str, ...], revision: Revision, network: Terms | None,
-    genesis: Path | None, as_json: bool,
+    timeout: float, silence: float, only: tuple[str, ...], name: str | None, revision: Revision,
+    network: Terms | None, genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
 
@@ -94,7 +96,7 @@ def conform(
     """
     is_given = network is not None
     if network is None:
-        node = HomeNode(next(iter(names_of(invocation().chosen_home, MODULE)), NAME))
+        node = HomeNode(service_name(name))
         network, genesis = node.network(), genesis or node.genesis()
     chain = chain_of(network, genesis)
     counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
@@ -113,7 +115,7 @@ def conform(
             wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
     except Unreachable as error:
         raise Failure(Exit.NO_NODE, str(error)) from None
-    except OtherNetwork as error:
+    except (NoPlace, OtherNetwork) as error:
         raise Failure(Exit.REFUSED, str(error)) from None
     except ListensAlready as error:
         raise Failure(Exit.FAILED, str(error)) from None
@@ -151,16 +153,17 @@ def _signer(keys: PoolKeys, chain: ChainTime, kes_period: int | None) -> Signer:
 async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> int:
     """Play a node for that many connections, and return how many outcomes are wrong."""
     async with listening(path) as listener:
-        note(f"listening on {path}; Ctrl-C ends")
+        more = "" if connections > 1 else ", --connections N for more"
+        note(f"listening on {path}; ends after {counted(connections, 'connection')}{more}")
         return await show_all(node.outcomes(listener, connections), as_json=as_json)
 
 
 async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str, ...], *, as_json: bool) -> int:
-    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` before all checks."""
+    """Check the node, and return how many outcomes are wrong; raise `OtherNetwork` or `NoPlace` before all checks."""
     try:
         async with connect(path, trial.magic, trial.revision, ClientLimits(handshake_s=limits.answer_s)):
             pass
-    except (Unreachable, OtherNetwork):
+    except (Unreachable, NoPlace, OtherNetwork):
         raise
     except DmqError:
         pass  # the checks tell what is wrong with its handshake

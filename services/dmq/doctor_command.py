@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import trio
@@ -14,7 +14,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import for_this_home, say, say_json
 from router.client.errors import ClientError
-from services.dmq.client.connection import DmqError, HandshakeRefused, connect
+from services.dmq.client.connection import DmqError, HandshakeRefused, NoPlace, connect
 from services.dmq.command_options import (
     chain_of,
     genesis_option,
@@ -53,10 +53,10 @@ def doctor(
     socket: Path | None, stake: Path | None, name: str | None, revision: Revision, network: Terms | None,
     genesis: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Check a node: clock, socket, network, genesis, stake, certificates, consumers.
+    """Check a node: settings, clock, socket, network, genesis, stake, certificates, consumers.
 
-    It may be any DMQ node; of one that does not run in this home, its clock and consumers are not checked. Exit code 1
-    if something is wrong.
+    It may be any DMQ node; of one that does not run in this home, its settings, clock and consumers are not checked.
+    Exit code 1 if something is wrong, 2 if `router.toml` is, and the node does not run.
     """
     node = HomeNode(service_name(name))
     status = node.status
@@ -64,11 +64,11 @@ def doctor(
         network, genesis = node.network(), genesis or node.genesis()
     if socket is None:
         socket = node.socket()
-    silence, refusal, messages = trio.run(_asked, socket, network.magic, revision)
+    asked = trio.run(_asked, socket, network.magic, revision)
     facts = Facts(
-        str(socket), _mode(socket), silence, refusal, messages, status, _clock(),
+        str(socket), _mode(socket), asked.silence, asked.refusal, asked.messages, status, _clock(),
         None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
-        name_of(network.magic), node.away, node.start,
+        name_of(network.magic), node.away, node.start, asked.fullness, node.problems,
     )  # fmt: skip
     found = findings(facts, revision, chain_of(network, genesis), time.time())
     if as_json:
@@ -102,8 +102,17 @@ def _clock() -> Any:
         return None
 
 
-async def _asked(path: Path, magic: int, revision: Revision) -> tuple[str, str, tuple[bytes, ...]]:
-    """Return why the node cannot be asked, why it refuses us, and the messages that it gives within a time."""
+class _Asked(NamedTuple):
+    """What a client got, as in `Facts`."""
+
+    messages: tuple[bytes, ...] = ()
+    silence: str = ""
+    refusal: str = ""
+    fullness: str = ""
+
+
+async def _asked(path: Path, magic: int, revision: Revision) -> _Asked:
+    """Return the messages that the node gives within a time, or why it gives none."""
     messages: list[bytes] = []
     try:
         with trio.move_on_after(ASKED_S):
@@ -113,8 +122,10 @@ async def _asked(path: Path, magic: int, revision: Revision) -> tuple[str, str, 
                     messages += reply.messages
                     if not reply.has_more:
                         break
+    except NoPlace as error:
+        return _Asked(fullness=error.cause)
     except HandshakeRefused as error:
-        return "", str(error), ()
+        return _Asked(refusal=str(error))
     except DmqError as error:
-        return str(error), "", tuple(messages)
-    return "", "", tuple(messages)
+        return _Asked(tuple(messages), silence=str(error))
+    return _Asked(tuple(messages))

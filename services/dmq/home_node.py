@@ -7,7 +7,7 @@ from typing import Any
 
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
-from router.cli.services import ask_service, names_of, start_command, written_settings
+from router.cli.services import ask_service, config_problems, names_of, start_command, written_settings
 from router.client.errors import ClientError
 from services.dmq.core.networks import Terms, network_of
 from services.dmq.settings import Settings
@@ -28,11 +28,16 @@ def service_name(given: str | None) -> str:
 
 
 class HomeNode:
-    """The service of that name. `status`: its answer, None if it does not run; `away`: why not, if its node does."""
+    """The service of that name. `status`: its answer, None if it does not run; `away`: why not, if its node does;
+    `problems`: the mistakes in `router.toml`.
+
+    If it does not run and there are mistakes, nothing is known of its settings, and to ask for one raises what
+    `written_settings` does."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._home = invocation().chosen_home
+        self.problems = config_problems(self._home)
         self.away = ""
         self.status = self._asked() if self._home.holds_node else None
 
@@ -54,10 +59,7 @@ class HomeNode:
         """Return its network: as it runs, else as it is configured; without one, mainnet."""
         if self.status is not None:
             return network_of(str(self.status["magic"]))
-        try:
-            return network_of(str(self._written("network", _DEFAULTS.network)))
-        except ValueError:  # `config check` says what is wrong with it
-            return network_of(_DEFAULTS.network)
+        return network_of(str(self._written("network", _DEFAULTS.network)))
 
     def genesis(self) -> Path | None:
         """Return its Shelley genesis, as it runs, else as it is configured; None without one, or if it is not there."""

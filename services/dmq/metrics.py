@@ -63,6 +63,8 @@ class Metrics:
         yield GaugeMetricFamily(f"{name}clients", "Connections of clients.", value=status["clients"]["connected"])
         closed = status["clients"]["broken_off"]
         yield CounterMetricFamily(f"{name}clients_broken_off", "Connections that the node closed.", closed)
+        away = status["clients"]["without_place"]
+        yield CounterMetricFamily(f"{name}clients_without_place", "Those of them that found no place.", away)
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
         yield from self._of_pools(facts)

@@ -44,8 +44,7 @@ def status(name: str | None, as_json: bool) -> None:
     facts([
         ("mempool", f"{counted(mempool['messages'], 'message')}, {size_text(mempool['bytes'])}"),
         ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
-        ("clients", f"{found['clients']['connected']}; the node has closed {found['clients']['broken_off']}"),
-        *(("", f"{count}: {cause}") for cause, count in found["clients"]["causes"].items()),
+        *about_clients(found["clients"]),
     ])  # fmt: skip
     rows = [
         (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))
@@ -55,6 +54,18 @@ def status(name: str | None, as_json: bool) -> None:
         until = f"named no more; forgotten at {_time(one['forgotten_at'])} UTC"
         rows.append((one["name"], until, str(one["lag"]), str(one["set_aside"])))
     columns(("CONSUMER", "CONNECTED", "TO READ", "SET ASIDE"), rows, "no durable consumers")
+
+
+def about_clients(clients: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines about the connections, as `status` answers: each a word and what is said; the numbers by cause
+    sum up to that of the closed ones."""
+    places = f"{clients['taken']} of {clients['places']} places of local_socket are taken"
+    others, whole = clients["other_causes"], f"{clients['connected']}; {places}; the node has closed "
+    return [
+        ("clients", f"{whole}{clients['broken_off']}"),
+        *(("", f"{count}: {cause}") for cause, count in clients["causes"].items()),
+        *([("", f"and {others} for other causes")] if others else []),
+    ]
 
 
 def _stake(stake: dict[str, Any]) -> str:

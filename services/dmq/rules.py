@@ -29,7 +29,7 @@ from services.dmq.core.session import Heard
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake_source import Sources, StakeSource, moment_of
 from services.dmq.core.talk import Talk
-from services.dmq.core.talks import LOCAL, Talks, door_of
+from services.dmq.core.talks import LOCAL, Places, Talks, door_of
 from services.dmq.core.turned_away import TurnedAway
 from services.dmq.metrics import Metrics, page_of
 from services.dmq.settings import Settings
@@ -52,11 +52,12 @@ class DmqNode:
             settings.messages_max, settings.bytes_max, settings.pool_messages_max, settings.pool_bytes_max,
             pause_s=settings.pause_s if paces else 0,
         )  # fmt: skip
+        self._name = setup.name
         self._magic, self._encoding = terms.magic, revision.encoding
         self._urls = {LOCAL: settings.local_socket}
         self._named = consumers_of(settings.consumers)
         self._holdings = Holdings(setup.kept, revision.encoding, terms.magic, topic, limits)
-        self._talks = Talks(revision, settings.clients_max)
+        self._talks = Talks(revision, Places(settings.clients_max, settings.consumer_clients_max))
         self._admission = Admission(self._holdings)
         self._consumers = Consumers(self._holdings)
         self._turned_away = TurnedAway()
@@ -152,6 +153,8 @@ class DmqNode:
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
         yield from self._consumers.warnings.due(now.mono_s)
+        for text in self._talks.warnings(self._name, now.mono_s):
+            yield c.Warn(text)
         yield from self._holdings.counted()
         self._is_full = self._is_full and not self._holdings.has_room
         yield from self._pages.overdue(now)
@@ -181,7 +184,10 @@ class DmqNode:
     def _said(self, talk: Talk, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard.message:
             case handshake.MsgProposeVersions():
-                talk.say(handshake.NUMBER, handshake.answer(heard.message, self._magic))
+                answer = handshake.answer(heard.message, self._magic)
+                if isinstance(answer, handshake.MsgAcceptVersion) and (cause := self._talks.fullness(talk)):
+                    answer = handshake.no_place(cause)
+                talk.say(handshake.NUMBER, answer)
                 if talk.is_open:
                     self._talks.greeted(talk)
             case SignedMessage() as message:

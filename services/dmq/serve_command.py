@@ -14,7 +14,8 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import names_of, serve_with, settings_of
 from services.dmq.command_options import read_file, read_genesis_file
-from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, genesis_network
+from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
+from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
@@ -27,13 +28,20 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 
 @click.command(cls=Command)
 @click.option("--network", metavar="NAME|MAGIC", help="mainnet, preprod, preview, or the DMQ magic of another network.")
-@click.option("--local-socket", metavar="PATH", help="The socket of signers and aggregators.")
+@click.option(
+    "--local-socket",
+    metavar="PATH",
+    help="The socket of signers and aggregators; PATH?mode=660&group=NAME lets others use it.",
+)
 @click.option(
     "--consumer", "consumers", multiple=True, metavar="NAME=PATH",
-    help="A durable consumer with a socket of its own: it goes on where it stopped. Repeatable.",
+    help="A durable consumer with a socket of its own, as --local-socket: it goes on where it stopped. Repeatable.",
 )  # fmt: skip
 @click.option("--stake", metavar="FILE|COMMAND", help="Stake by pool: cardano-cli's file, or a command that prints it.")
 @click.option("--genesis", metavar="FILE", help="The network's Shelley genesis.")
+@click.option(
+    "--metrics", metavar="URL", help="Where Prometheus reads metrics, as tcp://127.0.0.1:12000; none: nowhere."
+)
 @click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
 @click.option("-t", "--topology-file", metavar="FILE", help="As dmq-node's; it has no effect yet, and that is said.")
 @click.option("--host-addr", metavar="IP", help="As dmq-node's; no effect yet.")
@@ -46,7 +54,7 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 @json_option
 def serve(
     network: str | None, local_socket: str | None, consumers: tuple[str, ...], stake: str | None, genesis: str | None,
-    configuration_file: str | None, as_json: bool, **flags: str | None,
+    metrics: str | None, configuration_file: str | None, as_json: bool, **flags: str | None,
 ) -> None:  # fmt: skip
     """Run a DMQ node in the foreground, for the signers and aggregators of this machine.
 
@@ -71,7 +79,12 @@ def serve(
         settings["network"] = network
     if genesis is not None:
         settings["genesis"] = str(Path(genesis).absolute())
+    if metrics is not None:
+        settings["metrics"] = "" if metrics == "none" else metrics
     effective = settings_of(invocation().chosen_home, MODULE) | settings
+    source = "--network" if network is not None else MAGIC if MAGIC in typed else f"{configuration_file}: NetworkMagic"
+    if "network" in settings:
+        _check_times(_magic_of(str(settings["network"])), source, has_genesis=bool(effective.get("genesis")))
     _check_genesis(effective)
     named = tuple(_consumer(one) for one in consumers)
     _tell_consumers(named, effective.get("consumers", ()))
@@ -96,6 +109,25 @@ def _check_agree(network: str, typed: dict[str, str]) -> None:
         if typed.get(flag, "").isdecimal() and expected is not None and int(typed[flag]) != expected:
             said = f"--network {network} has the {what} {expected}, and {flag} names {typed[flag]}"
             raise Failure(Exit.USAGE, f"{said}; leave one of them out")
+
+
+def _check_times(magic: int, source: str, *, has_genesis: bool) -> None:
+    """Raise `Failure` if the times of the network that was given are not known; `source`: what gives its magic."""
+    if network_of(str(magic)).chain is not None:
+        return
+    said = f"{source} {magic}"
+    if theirs := cardano_network(magic):
+        said += f" is Cardano {theirs}'s magic (CardanoNetworkMagic), and that of its DMQ network is {MAGICS[theirs]}"
+        if has_genesis:
+            note(f"{said}; give that, unless this is a network of your own")
+            return
+        said += "; give that"
+    elif has_genesis:
+        return
+    else:
+        said += " is that of a network whose times are not known; name its Shelley genesis with --genesis"
+    nothing = "" if invocation().chosen_home.holds_node else "; nothing was made"
+    raise Failure(Exit.USAGE, f"{said}{nothing}")
 
 
 def _check_genesis(settings: Mapping[str, object]) -> None:
@@ -143,7 +175,8 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str])
     if file is not None and (genesis := Path(file).parent / config.genesis).exists():
         found["genesis"] = str(genesis.absolute())
     elif file is not None and config.genesis != NodeConfig().genesis:
-        note(f"ShelleyGenesisFile names {genesis.absolute()}, which does not exist; the constants of the network hold")
+        instead = "; the constants of the network hold" if network_of(str(config.magic)).chain else ""
+        note(f"ShelleyGenesisFile names {genesis.absolute()}, which does not exist{instead}")
     if config.metrics:
         found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:

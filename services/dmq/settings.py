@@ -111,8 +111,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         float, span(0.0, 3600.0, "How far apart two messages of one pool are for other nodes; 0: not at all.")
     ] = _POOL.pause_s
     clients_max: Annotated[
-        int, span(2, 200, "Connections at all sockets together; half of them may be without a handshake.")
+        int, span(2, 200, "Clients at local_socket; half as many more may be without a handshake.")
     ] = 64
+    consumer_clients_max: Annotated[
+        int, span(2, 16, "Clients at each consumer's socket besides; half as many more may be without a handshake.")
+    ] = 4
     messages_max: Annotated[int, span(1, 1_000_000, "Live messages at most; one more is refused dmq:mempool-full.")] = (
         _POOL.messages_max
     )

@@ -75,12 +75,12 @@ async def test_a_dmq_node_that_cannot_start_leaves_nothing_behind(tmp_path: Path
             f'door "local" cannot be opened at unix:{file}: file exists; that file is no socket: move it away, or name',
         ),
         "a directory that is not there": (
-            ("--consumer", f"one={tmp_path}/none/one.socket"), 1,
+            ("--local-socket", tmp_path / "s", "--consumer", f"one={tmp_path}/none/one.socket"), 1,
             f'door "consumer one" cannot be opened at unix:{tmp_path}/none/one.socket: no such file or directory; name',
         ),
         "no stake": (("--stake", bad), 2, f'{bad}: the stake file has no object "pools"; give the unchanged output of'),
         "stake that is not there": (("--stake", tmp_path / "none"), 2, "there is no such file, and no program of that"),
-        "no genesis": (("--network", "4711"), 2, "name its Shelley genesis; nothing was made"),
+        "no genesis": (("--network", "4711"), 2, "name its Shelley genesis with --genesis; nothing was made"),
         "an empty genesis": (("--genesis", file), 2, f"{file}: this is no Shelley genesis: it is no JSON"),
     }  # fmt: skip
     for name, (arguments, code, sentence) in cases.items():

@@ -333,7 +333,7 @@ FAULTS: dict[str, Faulty] = {
     ),
     "passes over a second handshake": Faulty(first_of_a_kind(h.NUMBER), "second-handshake", True),
     "gives up a client that is silent": Faulty(sets(idle_s=0.001), "idle"),
-    "gives up a client that has not begun": Faulty(sets(idle_s=0.001), "idle-before-handshake"),
+    "gives up a client that has not begun": Faulty(sets(idle_s=0.0), "idle-before-handshake"),
     "speaks unasked": Faulty(speaks_unasked, "idle"),
     "passes over empty SDUs": Faulty(drops(lambda _, payload: bool(payload)), "empty-sdu", True),
     "passes over unknown protocols": Faulty(drops(lambda numbered, _: numbered < 99), "unknown-protocol", True),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from msgspec import Struct, field
 
 from router.core.log import events
 from router.core.wire import link_items
@@ -64,7 +63,8 @@ class Finished(NamedTuple):
     size: int
 
 
-class Changes(Struct):
+@dataclass(slots=True)
+class Changes:
     """One transaction: exactly the changes that the decisions of one batch made."""
 
     parcels: list[Parcel] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Changes(Struct):
     events: list[events.Event] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__struct_fields__)
+        return any(getattr(self, name) for name in self.__slots__)
 
 
 class Settle(NamedTuple):
@@ -253,7 +253,8 @@ Asking = Fetch | Pulled | PullFrom | Inquire | NeighbourAnswered | ServiceAnswer
 Effect = Settle | SendParcel | SendOwn | SendItem | Close | Asking | Outside
 
 
-class Decision(Struct):
+@dataclass(slots=True)
+class Decision:
     """The decisions of one cycle: commit `changes`, then carry out `effects` in order."""
 
     changes: Changes = field(default_factory=Changes)

@@ -45,6 +45,14 @@ class OtherNetwork(HandshakeRefused):
     """The node is of another network."""
 
 
+class NoPlace(HandshakeRefused):
+    """The node has as many clients as it takes; `cause`: in its own words."""
+
+    def __init__(self, said: str, cause: str) -> None:
+        super().__init__(said)
+        self.cause = cause
+
+
 class Broken(DmqError):
     """The node closed the connection, or sent bytes that the protocol does not allow."""
 
@@ -178,10 +186,7 @@ async def connect(
     async with _connected(Path(path), revision, limits or ClientLimits()) as connection:
         answer = await connection.shake_hands(magic)
         if not isinstance(answer, handshake.MsgAcceptVersion):
-            kind = HandshakeRefused
-            if isinstance(answer, handshake.MsgRefuse) and isinstance(answer.reason, handshake.Refused):
-                kind = OtherNetwork
-            raise kind(f"the node at {path} refused: {_refusal(answer)}")
+            raise _refused(f"the node at {path} refused: {_refusal(answer)}", answer)
         yield connection
 
 
@@ -233,12 +238,21 @@ def _last_word(number: int, revision: Revision) -> Any:
     return done()
 
 
+def _refused(said: str, answer: handshake.Answer) -> HandshakeRefused:
+    match answer:
+        case handshake.MsgRefuse(handshake.Refused(_, text)):
+            return NoPlace(said, text) if text.startswith(handshake.NO_PLACE) else OtherNetwork(said)
+    return HandshakeRefused(said)
+
+
 def _refusal(answer: handshake.Answer) -> str:
     """Return the node's words instead of an accepted version, and the remedy."""
     match answer:
         case handshake.MsgRefuse(handshake.VersionMismatch(versions)):
             known = ", ".join(map(str, versions)) or "none"
             return f"it speaks the versions {known} with clients, not {handshake.CLIENT_VERSION}; name a DMQ node"
+        case handshake.MsgRefuse(handshake.Refused(_, text)) if text.startswith(handshake.NO_PLACE):
+            return f"{text}; try again when one has gone, or have that setting of the node raised"
         case handshake.MsgRefuse(handshake.Refused(_, text) | handshake.HandshakeDecodeError(_, text)):
             return f"{text}; name its network with --network"
     return f"{type(answer).__name__} is no answer to this; name a DMQ node"

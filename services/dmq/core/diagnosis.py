@@ -27,6 +27,9 @@ CLOCK_PERIODS = 1
 """Number of KES periods by which a signer's clock and chain may differ from this node's."""
 _ASK = "run cardano-cli query stake-snapshot --all-stake-pools anew, or name it as stake_command"
 
+_NOT_ASKED = "not checked: the node could not be asked for its messages"
+_SOCKET_FIRST = "see to the socket first"
+
 
 class Finding(NamedTuple):
     """The result of a check. `ok` is None if it could not be made; `remedy` is empty if nothing needs to be done."""
@@ -41,7 +44,8 @@ class Facts(Struct, frozen=True):
     """The facts for the checks. `mode`: the socket file's, None if there is none; `silence`: why the node could not be
     asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
     answers of the home's node, None if none runs; `away`: why the service does not run if its node does;
-    `start`: the command that starts the home's node, "" if the home has none."""
+    `start`: the command that starts the home's node, "" if the home has none; `fullness`: its answer if it has no place
+    for a client; `problems`: the mistakes in the home's configuration."""
 
     socket: str
     mode: int | None
@@ -55,18 +59,27 @@ class Facts(Struct, frozen=True):
     network: str = "mainnet"
     away: str = ""
     start: str = ""
+    fullness: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the node could be asked for its messages."""
+        is_socket = self.mode is not None and self.mode & FILE_KIND == SOCKET
+        return is_socket and not (self.silence or self.refusal or self.fullness)
 
 
 def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) -> list[Finding]:
     """Return all findings, the most urgent first."""
     messages = list(_read(facts.messages, revision))
     return [
+        _settings(facts),
         _clock(facts),
         _socket(facts),
         _magic(facts),
-        _genesis(messages, chain, wall_s),
+        _genesis(facts, messages, chain, wall_s),
         _stake(facts, chain, wall_s),
-        _certificates(messages, chain, wall_s),
+        _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
     ]
 
@@ -77,6 +90,17 @@ def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]
             yield revision.encoding.read_notified(wire)
         except Malformed:
             continue
+
+
+def _settings(facts: Facts) -> Finding:
+    if facts.problems:
+        first, *more = facts.problems
+        others = f"; and {len(more)} more" if more else ""
+        running = "" if facts.status is None else "; what runs is as it was started"
+        return Finding("settings", False, f"{first}{others}{running}", "correct it; `router config check` lists all")
+    if not facts.start:
+        return Finding("settings", None, *_not_run(facts))
+    return Finding("settings", True, "router.toml is in order")
 
 
 def _clock(facts: Facts) -> Finding:
@@ -107,6 +131,8 @@ def _socket(facts: Facts) -> Finding:
         )
     if not _is_socket(facts.mode):
         return Finding("socket", False, f"{facts.socket} is no socket", "name the node's socket, as in its settings")
+    if facts.fullness or (facts.silence and _is_full(facts.status)):
+        return _full(facts)
     if facts.silence:
         remedy = f"{_start(facts)}; a socket file of one that has gone is replaced"
         return Finding("socket", False, facts.silence, remedy)
@@ -117,22 +143,39 @@ def _socket(facts: Facts) -> Finding:
     return Finding("socket", True, rights)
 
 
+def _is_full(status: Mapping[str, Any] | None) -> bool:
+    """Whether the home's node has no place left at its common socket."""
+    return status is not None and status["clients"]["taken"] >= status["clients"]["places"]
+
+
+def _full(facts: Facts) -> Finding:
+    """Return what is said of a node that runs and has no place."""
+    if facts.status is not None and _is_full(facts.status) and "consumer" not in facts.fullness:
+        said = f"all {facts.status['clients']['places']} places are taken (clients_max)"
+    else:
+        said = f"its places are taken ({facts.fullness})"
+    remedy = "raise that setting of it, or look who holds them, as with `ss -xp`"
+    return Finding("socket", False, f"the node runs, and {said}", remedy)
+
+
 def _is_socket(mode: int) -> bool:
     return mode & FILE_KIND == SOCKET
 
 
 def _magic(facts: Facts) -> Finding:
     if facts.mode is None or not _is_socket(facts.mode) or facts.silence:
-        return Finding("magic", None, "not checked: nobody answers at the socket", "see to the socket first")
+        return Finding("magic", None, "not checked: nobody answers at the socket", _SOCKET_FIRST)
     if facts.refusal:
         remedy = "name the node's network with --network; signers and aggregators need the same"
         return Finding("magic", False, f"asked as a client of {facts.network}: {facts.refusal}", remedy)
     return Finding("magic", True, f"the node takes clients of {facts.network}")
 
 
-def _genesis(messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:
+def _genesis(facts: Facts, messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:
     periods = [one.kes_period for one in messages if one.kes_period is not None]
     here = chain.kes_period_at(wall_s)
+    if not periods and not facts.is_asked:
+        return Finding("genesis", None, f"{_NOT_ASKED}; by the clock the KES period is {here}", _SOCKET_FIRST)
     if not periods:
         return Finding("genesis", None, f"not checked: no message names a KES period; by the clock it is {here}")
     away = [one for one in periods if abs(one - here) > CLOCK_PERIODS]
@@ -168,12 +211,14 @@ def _age_of(stake: StakeSet, chain: ChainTime, wall_s: float) -> Finding:
     return Finding("stake", False, f"{text}; of another epoch", _ASK)
 
 
-def _certificates(messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:
+def _certificates(facts: Facts, messages: list[SignedMessage], chain: ChainTime, wall_s: float) -> Finding:
     here = chain.kes_period_at(wall_s)
     latest: dict[str, int] = {}
     for one in messages:
         pool, start = one.certificate.pool.text, one.certificate.start_period
         latest[pool] = max(latest.get(pool, 0), start + chain.kes_evolutions_max - here)
+    if not latest and not facts.is_asked:
+        return Finding("certificates", None, _NOT_ASKED, _SOCKET_FIRST)
     if not latest:
         return Finding("certificates", None, "not checked: the node has no messages")
     ending = sorted((left, pool) for pool, left in latest.items() if left <= ENDING_PERIODS)

@@ -32,6 +32,8 @@ VERSION_BITS = 64
 VERSIONS_MAX = 64
 TEXT_BYTES_MAX = 1024
 MESSAGE_BYTES_MAX = 5760
+NO_PLACE = "no place"
+"""How the text of a refusal begins if the node is full."""
 DATA_MAX = 64
 """How many different data of versions are remembered as they were read."""
 
@@ -142,6 +144,11 @@ def answer(offer: MsgProposeVersions, magic: int) -> Answer:
     if data.query:
         return MsgQueryReply({CLIENT_VERSION: ClientData(magic).encoded()})
     return _accepted(data)
+
+
+def no_place(text: str) -> MsgRefuse:
+    """Return the answer to a client that would be accepted if there were a place; `text` begins with `NO_PLACE`."""
+    return MsgRefuse(Refused(CLIENT_VERSION, text))
 
 
 @lru_cache(1)

@@ -22,6 +22,7 @@ from .certificate import PoolId
 from .cursor import Cursor
 from .gone import Gone, gone, warning
 from .mempool import Mempool, MempoolLimits, Row
+from .networks import name_of
 from .signed_message import Encoding, SignedMessage
 from .stake import StakeSet
 
@@ -119,9 +120,10 @@ class Holdings:
 
     def _take_state(self, state: rows.State) -> None:
         if (state.encoding, state.magic) != (self._encoding.name, self.magic):
-            said = f"the directory holds messages of network {state.magic} in {state.encoding}, and the configuration "
-            said += f"names network {self.magic} and {self._encoding.name}; correct it, or give the service another "
-            raise OtherNode(f"{said}name, and so a directory of its own")
+            theirs = f"{name_of(state.magic)} in {state.encoding}"
+            said = f"it was made for the network {theirs}, and is to serve {name_of(self.magic)} in "
+            said += f"{self._encoding.name}; name that network again, or give this one a home of "
+            raise OtherNode(f"{said}its own, or in this home a service of another name")
 
     def _state(self) -> c.Keep:
         return c.Keep(STATE, rows.encode_state(rows.State(self._encoding.name, self.magic, self.mempool.last)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ FLAGS = {
     "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
 }  # fmt: skip
 """The key for each flag. `--min-sig-delay` has no key; the caller reads the file given by `-c`."""
+_ADDRESSES = {"--host-addr": ("IPv4", IPv4Address), "--host-ipv6-addr": ("IPv6", IPv6Address)}
 MIN_SIG_DELAY = "--min-sig-delay"
 _ALONE = "this node speaks to no other nodes yet"
 _NOT_HONOURED = {
@@ -89,7 +91,7 @@ def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig
     }
     _check_of_one_network(kept, said)
     sentences = tuple(
-        f"{key} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
+        f"{said.get(key, key)} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
         for key in given
         if key not in _HONOURED and key != TRACES
     )
@@ -151,11 +153,23 @@ def _read_file(data: bytes) -> dict[str, object]:
 
 
 def _typed(flag: str, text: str) -> object:
+    if flag in _ADDRESSES:
+        _check_address(flag, text)
+    if flag == "--port" and not (re.fullmatch("[0-9]{1,5}", text) and int(text) < 1 << 16):
+        raise BadNodeConfig(f"{flag} {text[:40]!r} is no port; give a number up to 65535, or leave it out")
     if not flag.endswith("-magic"):
         return text
     if not re.fullmatch("[0-9]{1,10}", text):
         raise BadNodeConfig(f"{flag} {text[:40]!r} is no number; give a network magic, as {MAGICS['mainnet']}")
     return int(text)
+
+
+def _check_address(flag: str, text: str) -> None:
+    kind, made = _ADDRESSES[flag]
+    try:
+        made(text)
+    except ValueError:
+        raise BadNodeConfig(f"{flag} {text[:40]!r} is no {kind} address; give one, or leave it out") from None
 
 
 def _checked(key: str, value: object, name: str) -> object:

@@ -18,7 +18,7 @@ from .talks import Talks
 PAGE_MAX = 200
 """Most messages listed in one answer."""
 CAUSES_SHOWN = 5
-"""Most causes for which clients were closed that `status` names, the most frequent first."""
+"""Most causes for which clients were closed that `status` names."""
 STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
 _ID = "[0-9a-fA-F]{1,128}"
 _WHOLE = "[0-9a-fA-F]{64}"
@@ -72,6 +72,7 @@ class Questions:
         """Return what `router dmq status` shows."""
         holdings = self._holdings
         mempool, stake = holdings.mempool, holdings.authentication.stake
+        causes, others = self._talks.frequent_causes(CAUSES_SHOWN)
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
         return {
             "magic": holdings.magic, **self._settings,
@@ -96,8 +97,9 @@ class Questions:
                 "problem": self._stake.problem,
             },
             "clients": {
-                "connected": len(self._talks), "broken_off": self._talks.broken_off,
-                "causes": dict(self._talks.broken_off_for.most_common(CAUSES_SHOWN)),
+                "connected": len(self._talks), "taken": self._talks.taken, "places": self._talks.places,
+                "broken_off": self._talks.broken_off, "without_place": self._talks.without_place,
+                "causes": causes, "other_causes": others,
             },
         }  # fmt: skip
 

@@ -1,13 +1,20 @@
-"""The connections at a node's doors: the limits of their number, those without a handshake, and why some were
-closed."""
+"""The connections at a node's doors: their places, those without a handshake, and why some were closed.
+
+A client takes a place when it agrees on a version, so one for which there is none is told so. The places of each
+consumer's door are its own: whoever fills another door keeps no consumer away.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
+from typing import NamedTuple
 
+from router.core.wire.text import counted
 from router.service import contract as c
 
+from .handshake import NO_PLACE
 from .revision import Revision
 from .talk import Talk
 
@@ -15,8 +22,19 @@ LOCAL = "local"
 _NAMED = "consumer "
 CAUSES_MAX = 50
 """Most different causes that are counted by themselves since the start."""
+OTHER_CAUSES = "other causes"
 HELLOS_SHARE = 2
-"""One in this many connections may be without a handshake."""
+"""For this many places one connection more may be without a handshake."""
+FULL_S = 60.0
+"""Least seconds between two warnings that a door has no place left."""
+
+
+class Places(NamedTuple):
+    """How many clients may be connected at the common door, and at that of each consumer, under the names of their
+    settings."""
+
+    clients_max: int
+    consumer_clients_max: int
 
 
 def door_of(consumer: str) -> str:
@@ -26,49 +44,68 @@ def door_of(consumer: str) -> str:
 
 class Talks:
     """The open connections, by door and peer. `broken_off`: how many the node has closed, and
-    `broken_off_for`: by cause."""
+    `broken_off_for`: by cause; `without_place`: how many of them found no place."""
 
-    def __init__(self, revision: Revision, clients_max: int) -> None:
+    def __init__(self, revision: Revision, places: Places) -> None:
         self._revision = revision
-        self._most = clients_max
+        self._places = places
         self._talks: dict[tuple[str, str], Talk] = {}
-        self._strangers: set[Talk] = set()
+        self._strangers: Counter[str] = Counter()  # connections without a handshake, by door
+        self._taken: Counter[str] = Counter()  # places, by door
         self._causes: list[str] = []
+        self._full: Counter[str] = Counter()  # those without a place since the door's last warning
+        self._warned_s: dict[str, float] = {}
         self.broken_off = 0
         self.broken_off_for: Counter[str] = Counter()
+        self.without_place = 0
 
     def __repr__(self) -> str:
-        return f"<Talks: {len(self)} of {self._most}, {len(self._strangers)} without a handshake>"
+        return f"<Talks: {len(self)}, {self._strangers.total()} without a handshake>"
 
     def __len__(self) -> int:
         return len(self._talks)
+
+    @property
+    def taken(self) -> int:
+        """How many places of the common door are taken."""
+        return self._taken[LOCAL]
+
+    @property
+    def places(self) -> int:
+        """How many places the common door has."""
+        return self._places.clients_max
 
     def get(self, door: str, peer: str) -> Talk | None:
         return self._talks.get((door, peer))
 
     def opened(self, door: str, peer: str, now_s: float) -> Iterator[c.Deed]:
-        """Take a new connection, or close it if there are too many."""
-        cause = ""
-        if len(self._talks) >= self._most:
-            cause = f"more than {self._most} clients at once (clients_max)"
-        elif len(self._strangers) * HELLOS_SHARE >= self._most:
-            cause = f"more than {self._most // HELLOS_SHARE} clients without a handshake at once"
-        if cause:
-            self._count(cause)
+        """Take a new connection, or close it if too many wait for their handshake."""
+        setting, most = self._setting(door)
+        if self._strangers[door] >= (most_waiting := most // HELLOS_SHARE):
+            self._lacks_place(door, f"{setting} ({most}) allows {most_waiting} without a handshake")
             yield c.Write(door, peer, b"")
             return
         consumer = door.removeprefix(_NAMED) if door.startswith(_NAMED) else ""
-        talk = self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
-        self._strangers.add(talk)
+        self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
+        self._strangers[door] += 1
+
+    def fullness(self, talk: Talk) -> str:
+        """Return why there is no place for a client that would be accepted, and count it; "" if there is one."""
+        setting, most = self._setting(talk.door)
+        if self._taken[talk.door] < most:
+            return ""
+        where = f" at the socket of {talk.consumer}" if talk.consumer else ""
+        return self._lacks_place(talk.door, f"{setting} ({most}) are connected{where}")
 
     def greeted(self, talk: Talk) -> None:
         """Hear that both ends have agreed on a version."""
-        self._strangers.discard(talk)
+        self._strangers[talk.door] -= 1
+        self._taken[talk.door] += 1
 
     def closed(self, talk: Talk) -> None:
         """Record the end of a connection, and count it if the node caused it."""
         del self._talks[talk.door, talk.peer]
-        self._strangers.discard(talk)
+        (self._taken if talk.is_open else self._strangers)[talk.door] -= 1
         if talk.fault:
             self._count(talk.fault)
 
@@ -86,8 +123,39 @@ class Talks:
         found, self._causes = self._causes, []
         return found
 
+    def frequent_causes(self, most: int) -> tuple[dict[str, int], int]:
+        """Return the causes for which most connections were closed, a lack of places first, and how many were closed
+        for others."""
+        ranked = sorted(self.broken_off_for.items(), key=lambda one: (not one[0].startswith(NO_PLACE), -one[1]))
+        shown = dict([one for one in ranked if one[0] != OTHER_CAUSES][:most])
+        return shown, self.broken_off - sum(shown.values())
+
+    def warnings(self, service: str, now_s: float) -> Iterator[str]:
+        """Yield a warning for each door that had no place for a client, each at most once in `FULL_S`."""
+        for door, count in list(self._full.items()):
+            if now_s - self._warned_s.get(door, -inf) < FULL_S:
+                continue
+            self._warned_s[door] = now_s
+            del self._full[door]
+            setting, most = self._setting(door)
+            where = "local_socket" if door == LOCAL else f"the socket of {door}"
+            said = f"{counted(count, 'client')} found no place at {where}, which has {most}"
+            yield f"{said}: raise services.{service}.{setting}, or look who holds them, as with `ss -xp`"
+
+    def _setting(self, door: str) -> tuple[str, int]:
+        """Return the name and value of the setting that bounds a door's places."""
+        name = "consumer_clients_max" if door.startswith(_NAMED) else "clients_max"
+        return name, getattr(self._places, name)
+
+    def _lacks_place(self, door: str, why: str) -> str:
+        cause = f"{NO_PLACE}: {why}"
+        self.without_place += 1
+        self._full[door] += 1
+        self._count(cause)
+        return cause
+
     def _count(self, cause: str) -> None:
         self.broken_off += 1
-        known = cause in self.broken_off_for or len(self.broken_off_for) < CAUSES_MAX
-        self.broken_off_for[cause if known else "other causes"] += 1
+        is_known = cause in self.broken_off_for or len(self.broken_off_for) < CAUSES_MAX
+        self.broken_off_for[cause if is_known or cause.startswith(NO_PLACE) else OTHER_CAUSES] += 1
         self._causes.append(cause)

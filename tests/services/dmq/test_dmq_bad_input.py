@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -23,7 +23,7 @@ from router.cli.services import ask_service
 from router.core.link.machine import Agency
 from router.rig.process import POLL_S
 from router.settings.home import Home
-from services.dmq.client.connection import Broken, Connection, connect
+from services.dmq.client.connection import Broken, Connection, NoPlace, connect
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core import handshake as h
 from services.dmq.core import notification as n
@@ -112,7 +112,7 @@ async def connected(path: Path) -> AsyncIterator[Connection]:
             try:
                 node = await stack.enter_async_context(connect(path, MAGIC))
                 break
-            except Broken:
+            except (Broken, NoPlace):
                 await trio.sleep(POLL_S)
         yield node
 
@@ -164,24 +164,38 @@ async def never_reads(path: Path) -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
-async def one_too_many(path: Path, others: int) -> None:
-    """One client more than the limit is closed at once; those that have gone do not count."""
+async def one_too_many(path: Path, others: int, home: Home) -> dict[str, str]:
+    """One client more than the limit is told so; those that have gone do not count, and a named consumer has its own
+    place. Return what the doctor finds meanwhile."""
     async with AsyncExitStack() as stack:
         for _ in range(CLIENTS_MAX - others):
             await stack.enter_async_context(connected(path))
-        with pytest.raises(Broken, match="closed the connection instead of answering MsgProposeVersions"):
+        with pytest.raises(NoPlace, match=rf"no place: clients_max \({CLIENTS_MAX}\) are connected; try again when"):
             await stack.enter_async_context(connect(path, MAGIC))
+        async with connect(path.with_name("named"), MAGIC) as consumer:
+            assert len((await consumer.request(blocking=False)).messages) == 1
+        return {one["check"]: one["found"] for one in await trio.to_thread.run_sync(doctor, home, path, "preprod")}
 
 
-def doctor(home: Home, path: Path, network: str) -> dict[str, bool | None]:
-    """Return the doctor's findings about the running service, by check."""
+def doctor(home: Home, path: Path, network: str) -> list[dict[str, Any]]:
+    """Return the doctor's findings about the running service."""
     arguments = ["dmq", "doctor", "--home", str(home.path), "--socket", str(path), "--network", network, "--json"]
-    return {one["check"]: one["ok"] for one in json.loads(CliRunner().invoke(main, arguments).stdout)}
+    found: list[dict[str, Any]] = json.loads(CliRunner().invoke(main, arguments).stdout)
+    return found
+
+
+def verdicts(found: list[dict[str, Any]]) -> dict[str, bool | None]:
+    return {one["check"]: one["ok"] for one in found}
 
 
 async def test_bad_input_on_the_socket_of_the_service(tmp_path: Path) -> None:
     (tmp_path / "stake.json").write_bytes(stake_file(*(pool.id for pool in POOLS)))
-    settings = {"network": "preprod", "stake_file": f"{tmp_path}/stake.json", "local_socket": f"unix:{tmp_path}/dmq"}
+    settings: dict[str, object] = {
+        "network": "preprod",
+        "stake_file": f"{tmp_path}/stake.json",
+        "local_socket": f"unix:{tmp_path}/dmq",
+    }
+    settings["consumers"] = [f"one=unix:{tmp_path}/named"]
     path, bystander = tmp_path / "dmq", Bystander()
     everything = {"node.services": ["services.dmq"], "services.dmq": {**settings, "clients_max": CLIENTS_MAX}}
     with trio.fail_after(HANG_S):
@@ -199,17 +213,20 @@ async def test_bad_input_on_the_socket_of_the_service(tmp_path: Path) -> None:
                 await runs_ahead(path)
                 await asks_ahead(path, 1000)
                 await breaks_off(path)
-            await one_too_many(path, others=1)
+            full = await one_too_many(path, 1, home)
             async with connected(path) as other:
                 body = b"at the end".ljust(100)
                 assert await other.submit(signer(POOLS[1]).message(DEPLOYED, body)) == s.MsgAcceptMessage()
             await bystander.has(body)
-            well = await trio.to_thread.run_sync(partial(doctor, home, path, "preprod"))
-            elsewhere = await trio.to_thread.run_sync(partial(doctor, home, path, "preview"))
+            well = verdicts(await trio.to_thread.run_sync(doctor, home, path, "preprod"))
+            elsewhere = verdicts(await trio.to_thread.run_sync(doctor, home, path, "preview"))
             status = await trio.to_thread.run_sync(ask_service, home, "dmq", "status")
             nursery.cancel_scope.cancel()
     assert len(bystander.bodies) == len(set(bystander.bodies)) == 2 == status["accepted"]
     assert status["clients"]["broken_off"] > 30
+    assert status["clients"]["causes"][f"no place: clients_max ({CLIENTS_MAX}) are connected"] >= 1
+    assert full["socket"] == f"the node runs, and all {CLIENTS_MAX} places are taken (clients_max)"
+    assert full["certificates"] == "not checked: the node could not be asked for its messages"
     checks = {"clock": True, "socket": True, "magic": True, "stake": True, "consumers": True}
     assert {one: well[one] for one in checks} == checks
     assert (elsewhere["magic"], elsewhere["socket"]) == (False, True)

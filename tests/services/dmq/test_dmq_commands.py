@@ -18,6 +18,8 @@ from rigs.plain_dmq_node import PlainNode
 from samples.dmq import SIGNED
 
 from router.cli import main
+from router.settings.home import Home
+from router.settings.keyring import NODE, load_or_create
 from services.dmq.core import notification as n
 from services.dmq.core.stake import StakeSet, read_stake
 
@@ -102,12 +104,15 @@ PREVIEW_GENESIS = {
     "epochLength": 86_400, "maxKESEvolutions": 62,
 }  # fmt: skip
 """The constants that the published genesis of preview has."""
+PREVIEWS = " is Cardano preview's magic (CardanoNetworkMagic), and that of its DMQ network is 2147483650; give that"
 WRONG: list[tuple[tuple[str, ...], str]] = [
     (("verify", "nothing"), "'nothing' is neither a file nor hexadecimal; give a message as HEX or as FILE"),
     (("verify", "abc"), "is no file, and as a message in hex it has an odd number of hexadecimal digits, 3; write two"),
     (("verify", "{empty}"), "is empty; give a file that holds a message"),
     (("verify", "{home}"), "Is a directory; name a file that can be read"),
     (("verify", "--pools", "{empty}", "00"), "the stake file"),
+    (("serve", "-p", "99999"), "--port '99999' is no port; give a number up to 65535, or leave it out"),
+    (("serve", "--host-addr", "300.1.1.1"), "--host-addr '300.1.1.1' is no IPv4 address; give one, or leave it out"),
     (("serve", "-c", "{empty}"), "empty: the configuration is not JSON, line 1, column 1 (Expecting value); correct"),
     (
         ("sign", "--keys", "{keys}", "x"),
@@ -144,10 +149,25 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--home", "{new}", "serve", "--genesis", "{preview}"), "preview.json is of preview, and the network is mainnet"),
     (
         ("--home", "{new}", "serve", "-c", "{private}"),
-        "ShelleyGenesisFile names {home}/none.json, which does not exist; the constants of the network hold\n"
-        "genesis: the network is given by its magic, so its times are not known; name its Shelley genesis; nothing was",
+        "ShelleyGenesisFile names {home}/none.json, which does not exist\n"
+        "{home}/private.json: NetworkMagic 4711 is that of a network whose times are not known; name its Shelley",
     ),
-    (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis; nothing was made"),
+    (("--home", "{new}", "serve", "--network", "4711"), "name its Shelley genesis with --genesis; nothing was made"),
+    (("--home", "{new}", "serve", "--dmq-network-magic", "2"), f"--dmq-network-magic 2{PREVIEWS}; nothing was made"),
+    (("--home", "{new}", "serve", "--network", "2"), f"--network 2{PREVIEWS}; nothing was made"),
+    (
+        ("--home", "{new}", "serve", "-c", "{cardano}"),
+        "{home}/cardano.json: NetworkMagic 764824073 is Cardano mainnet's",
+    ),
+    (
+        ("--home", "{made}", "serve", "-c", "{cardano}"),
+        "{home}/cardano.json: NetworkMagic 764824073 is Cardano mainnet's",
+    ),
+    (
+        ("--home", "{new}", "serve", "--network", "2", "--genesis", "{preview}", "--stake", "none"),
+        f"--network 2{PREVIEWS}, unless this is a network of your own\n--stake none: there is no such file",
+    ),
+    (("--home", "{made}", "serve", "--network", "2"), f"--network 2{PREVIEWS}\n"),
     (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
     (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
 ]
@@ -158,8 +178,12 @@ def test_wrong_usage(arguments: tuple[str, ...], text: str, keys: Path, tmp_path
     (tmp_path / "empty").touch()
     (tmp_path / "preview.json").write_text(json.dumps(PREVIEW_GENESIS))
     (tmp_path / "private.json").write_text('{"NetworkMagic": 4711, "ShelleyGenesisFile": "none.json"}')
+    (tmp_path / "cardano.json").write_text('{"NetworkMagic": 764824073}')
+    Home(tmp_path / "made").create()
+    load_or_create(Home(tmp_path / "made"), NODE)
     files = {"empty": tmp_path / "empty", "preview": tmp_path / "preview.json", "new": tmp_path / "new",
-             "private": tmp_path / "private.json"}  # fmt: skip
+             "private": tmp_path / "private.json", "cardano": tmp_path / "cardano.json",
+             "made": tmp_path / "made"}  # fmt: skip
     places = {"home": tmp_path, "keys": keys, **files}
     before, rest = (arguments[:2], arguments[2:]) if arguments[0] == "--home" else ((), arguments)
     words = [one.format(**places) for one in (*before, "dmq", *rest)]

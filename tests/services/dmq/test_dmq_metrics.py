@@ -50,6 +50,16 @@ def test_what_is_held_and_was_rejected_is_told() -> None:
     assert found["own_certificate_periods_left", POOLS[1].id.text] == 0
 
 
+def test_clients_without_a_place_are_counted() -> None:
+    node = Host(msgspec.structs.replace(SETTINGS, clients_max=2), POOLS[0].id)
+    for _ in range(5):
+        node.connect()
+    node.pass_time(2)
+    found = scraped(node)
+    assert (found["own_clients", ""], found["own_clients_broken_off_total", ""]) == (2, 3)
+    assert found["own_clients_without_place_total", ""] == 3
+
+
 def test_names_without_suffix_and_a_door_that_is_closed() -> None:
     node = Host(msgspec.structs.replace(SETTINGS, metrics_suffix=False), *(pool.id for pool in POOLS))
     assert scraped(node)["own_submissions_accepted", ""] == 0

@@ -7,6 +7,7 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
+import pytest
 import trio
 from click.testing import CliRunner, Result
 from rigs.patience import HANG_S
@@ -53,8 +54,9 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         found = await dmq(home, "doctor", "--json")
         checks = {one["check"]: one for one in json.loads(found.stdout)}
         assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(
-            ("clock", "socket", "magic", "genesis", "stake", "certificates", "consumers"), True
+            ("settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers"), True
         )
+        assert checks["settings"]["found"] == "router.toml is in order"
         assert checks["socket"]["found"].startswith(str(socket)) and "clients of 4711" in checks["magic"]["found"]
         assert checks["consumers"]["found"].startswith("1 named, none lags: at most 1 message to read; one lags from")
         status = json.loads((await dmq(home, "status", "--json")).stdout)
@@ -72,9 +74,9 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
     assert home.config_path.read_text() == before, "flags change nothing in it"
     done = await node.run("dmq", "serve", "--network", "preview", "--local-socket", str(socket))
     assert (done.code, done.stdout) == (1, "") and done.stderr == (
-        "the service dmq cannot start: the directory holds messages of network 4711 in dmq-0.5, and the configuration "
-        "names network 2147483650 and dmq-0.5; correct it, or give the service another name, and so a directory of "
-        "its own\n"
+        "the service dmq cannot start: it was made for the network 4711 in dmq-0.5, and is to serve preview in "
+        "dmq-0.5; name that network again, or give this one a home of its own, or in this home a service of another "
+        "name\n"
     ), "what it finds only after its doors are open ends it, too"
 
 
@@ -179,6 +181,27 @@ async def test_a_home_without_a_node_is_named(tmp_path: Path) -> None:
     assert not home.path.exists()
 
 
+async def test_a_trial_beside_a_dmq_node_that_holds_the_port_of_metrics(tmp_path: Path) -> None:
+    [taken] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with taken:
+        port = taken.socket.getsockname()[1]
+        config = tmp_path / "dmq.config.json"
+        config.write_text(json.dumps({"TraceOptions": {"": {"backends": [f"PrometheusSimple {port}"]}}}))
+        home = Home(tmp_path / "home")
+        given = ("-c", str(config), "--local-socket", str(tmp_path / "dmq.socket"))
+        node = NodeProcess("node", home, tmp_path / "stderr", {}, *given, served_by=(*program("router"), "dmq"))
+        done = await node.run("dmq", "serve", *given)
+        assert done.code == 1 and f"tcp://127.0.0.1:{port}: address already in use" in done.stderr
+        trial = NodeProcess(
+            "trial", home, tmp_path / "stderr", {}, *given, "--metrics", "none", served_by=(*program("router"), "dmq")
+        )  # fmt: skip
+        await trial.start()
+        try:
+            assert (await dmq(home, "status")).exit_code == 0
+        finally:
+            await trial.stop()
+
+
 SEVERAL = """[node]
 services = [{name = "main", module = "services.dmq"}, {name = "other", module = "services.dmq"}]
 
@@ -198,16 +221,48 @@ async def test_one_of_several_is_to_be_named(tmp_path: Path) -> None:
     load_or_create(home, NODE)
     home.config_path.write_text(SEVERAL)
     said = f"there are several DMQ nodes in the home {home.path}: main, other; "
-    for command in ("status", "mempool", "again one", "doctor"):
+    for command in ("status", "mempool", "again one", "doctor", f"conform unix://{home.path}/main.socket"):
         done = await dmq(home, *command.split())
         assert (done.exit_code, done.stderr) == (2, f"{said}name one of them with --name\n")
     done = await dmq(home, "serve", "--network", "mainnet")
     assert done.stderr == f"{said}`router --home {home.path} serve` runs them as router.toml says\n"
     assert done.exit_code == 2
     found = await dmq(home, "doctor", "--name", "other")
-    assert f"there is no {home.path}/other.socket" in found.stdout and "clock it is" in found.stdout
+    assert f"there is no {home.path}/other.socket" in found.stdout and "by the clock the KES period is" in found.stdout
+    named = await dmq(home, "conform", "--name", "other", f"unix://{home.path}/other.socket")
+    assert (named.exit_code, "no node listens on" in named.stderr) == (3, True)
     home.config_path.write_text(
         SEVERAL.replace(', {name = "other", module = "services.dmq"}', "").split("[services.o")[0]
     )
     alone = await dmq(home, "doctor")
     assert f"there is no {home.path}/main.socket" in alone.stdout, "a single one is the one that is meant"
+
+
+WRONG_FILES = (
+    ("[node]\nservices = [\n", "router.toml line 3: a value is missing"),
+    (SEVERAL.replace("preview", "mainet"), 'router.toml line 5: network: "mainet" is none'),
+    (SEVERAL.replace("local_socket", "socket", 1), "router.toml line 6: unknown key `services.main.socket`"),
+)
+
+
+@pytest.mark.parametrize(("text", "mistake"), WRONG_FILES)
+async def test_what_is_wrong_with_the_settings_is_said_instead_of_judging_others(
+    tmp_path: Path, text: str, mistake: str
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    load_or_create(home, NODE)
+    home.config_path.write_text(text)
+    checked = await trio.to_thread.run_sync(CliRunner().invoke, main, ["--home", str(home.path), "config", "check"])
+    assert checked.exit_code == 2 and mistake in checked.stderr
+    for command in ("doctor", "conform"):
+        done = await dmq(
+            home, command, "--name", "main", *([f"unix://{home.path}/main"] if command == "conform" else [])
+        )
+        assert (done.exit_code, done.stdout, done.stderr) == (2, "", checked.stderr)
+    elsewhere = ("--socket", home.path / "none", "--network", "preview", "--json")
+    done = await dmq(home, "doctor", "--name", "main", *elsewhere)
+    [settings, *others] = json.loads(done.stdout)
+    assert done.exit_code == 1 and settings["remedy"] == "correct it; `router config check` lists all"
+    assert settings["ok"] is False and mistake in settings["found"]
+    assert others[1]["found"] == f"there is no {home.path}/none", "what does not hang on the file is judged"

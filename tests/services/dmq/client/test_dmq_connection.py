@@ -116,6 +116,7 @@ def silent_after_handshake(message: Any) -> Any:
 REFUSALS: list[tuple[Any, str]] = [
     (h.MsgRefuse(h.VersionMismatch((32784,))), "it speaks the versions 32784 with clients, not 4097; name a DMQ node"),
     (h.MsgRefuse(h.HandshakeDecodeError(4097, "no list")), "no list; name its network with --network"),
+    (h.no_place("no place: all in use"), "refused: no place: all in use; try again when one has gone"),
     (h.MsgQueryReply({}), "MsgQueryReply is no answer to this"),
 ]
 

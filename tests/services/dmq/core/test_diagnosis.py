@@ -18,23 +18,26 @@ from services.dmq.core.revision import REVISIONS
 DEPLOYED = REVISIONS["dmq-0.5"]
 WALL_S = MAINNET.anchor_s + START_PERIOD * MAINNET.slots_per_kes_period - MAINNET.anchor_slot + 5.0
 STAKE = {"age_s": 5.0, "pools": 3, "is_of_epoch": True, "problem": ""}
+CLIENTS = {"taken": 3, "places": 64}
+FULL = {"stake": STAKE, "consumers": [], "clients": {"taken": 64, "places": 64}}
 CONSUMER = {"name": "one", "lag": 3, "set_aside": 0, "connected": True}
 WELL = Facts(
     "dmq", stat.S_IFSOCK | 0o660, "", "", tuple(DEPLOYED.encoding.write(pool.draft()) for pool in POOLS),
-    {"stake": STAKE, "consumers": [CONSUMER]}, {"state": "trusted", "problem": None}, None,
+    {"stake": STAKE, "consumers": [CONSUMER], "clients": CLIENTS}, {"state": "trusted", "problem": None}, None,
+    start="`router serve`",
 )  # fmt: skip
 
 
 def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
     all_of_them = findings(facts, DEPLOYED, MAINNET, WALL_S + later_s)
     assert [one.check for one in all_of_them] == [
-        "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers",
+        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers",
     ]  # fmt: skip
     return {one.check: one for one in all_of_them}
 
 
 def test_all_is_well() -> None:
-    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 7
+    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 8
     said = "1 named, none lags: at most 3 messages to read; one lags from 1,001 messages on"
     assert found(WELL)["consumers"].found == said
     edge = replace(WELL, status={"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX}]})
@@ -46,11 +49,13 @@ def test_all_is_well() -> None:
 PERIOD_S = MAINNET.slots_per_kes_period
 WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
     ({"clock": {"state": "doubted", "problem": "it jumped"}}, 0, "clock", "it jumped", "set the clock"),
-    ({"mode": None}, 0, "socket", "there is no dmq", "start the node"),
+    ({"problems": ("line 1: no",)}, 0, "settings", "line 1: no; what runs is as it was started", "`router config"),
+    ({"problems": ("line 1: no", "two"), "status": None}, 0, "settings", "^line 1: no; and 1 more$", "correct it"),
+    ({"mode": None, "start": ""}, 0, "socket", "there is no dmq", "start the node"),
     ({"mode": None, "start": "`router serve`"}, 0, "socket", "there is no", "start it with `router serve`, or"),
     ({"mode": stat.S_IFREG | 0o600}, 0, "socket", "dmq is no socket", "name the node's socket"),
     ({"mode": stat.S_IFSOCK | 0o666}, 0, "socket", "every user of this machine", "?mode=660&group=NAME"),
-    ({"silence": "nobody listens"}, 0, "socket", "nobody listens", "start the node"),
+    ({"silence": "nobody listens"}, 0, "socket", "nobody listens", "start it with `router serve`; a socket file"),
     ({"refusal": "the magic is 1"}, 0, "magic", "asked as a client of mainnet: the magic is 1", "need the same"),
     ({}, 2 * PERIOD_S, "genesis", "KES period 1432 by clock and genesis, and 1430 of 3 of 3", "own Shelley genesis"),
     ({"status": {"stake": {**STAKE, "age_s": None, "problem": "none"}, "consumers": []}}, 0, "stake", "none", "anew"),
@@ -76,11 +81,36 @@ def test_what_is_wrong(facts: dict[str, Any], later_s: float, check: str, text: 
     assert re.search(text, finding.found)
 
 
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            {"status": FULL, "fullness": "no place: clients_max (64) are connected"},
+            "all 64 places are taken (clients_max)",
+        ),
+        ({"status": FULL, "silence": "it closed the connection"}, "all 64 places are taken (clients_max)"),
+        ({"status": None, "fullness": "no place: all in use"}, "its places are taken (no place: all in use)"),
+    ],
+)
+def test_a_node_that_is_full_runs(facts: dict[str, Any], text: str) -> None:
+    full = found(replace(WELL, messages=(), **facts))
+    remedy = "raise that setting of it, or look who holds them, as with `ss -xp`"
+    assert full["socket"] == Finding("socket", False, f"the node runs, and {text}", remedy)
+    said = "not checked: the node could not be asked for its messages"
+    assert full["certificates"] == Finding("certificates", None, said, "see to the socket first")
+    assert full["genesis"].found.startswith(f"{said}; by the clock the KES period is 1430")
+
+
+def test_a_silent_node_with_places_left_is_not_full() -> None:
+    silent = found(replace(WELL, silence="it closed the connection"))["socket"]
+    assert (silent.ok, silent.found) == (False, "it closed the connection") and "start it with" in silent.remedy
+
+
 def test_what_is_not_known_is_not_judged() -> None:
     other = Facts("dmq", stat.S_IFSOCK | 0o660)
     assert {check: one.ok for check, one in found(other).items()} == {
-        "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None, "certificates": None,
-        "consumers": None,
+        "settings": None, "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None,
+        "certificates": None, "consumers": None,
     }  # fmt: skip
     assert found(other)["clock"] == Finding(
         "clock", None, "not checked: there is no node in this home", "name the node's home with --home"

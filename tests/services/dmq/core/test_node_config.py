@@ -35,7 +35,7 @@ def test_the_guides_file_is_honoured_or_answered_key_by_key() -> None:
         "CardanoNodeSocket has no effect: stake comes from a file or a command, not from cardano-node.",
         "PeerSharing has no effect: this node speaks to no other nodes yet.",
         "PeerSelectionCounters has no effect: it is no key of dmq-node.",
-        "PortNumber has no effect: this node speaks to no other nodes yet.",
+        "--port has no effect: this node speaks to no other nodes yet.",
         "TraceOptions has no effect beyond metrics: this node has a log of its own.",
     )
     assert found.metrics == ""
@@ -56,6 +56,14 @@ def test_metrics_are_where_the_tracing_of_a_dmq_node_has_them(backend: str, url:
     file = json.dumps({"TraceOptions": options, "TraceOptionMetricsPrefix": "dmq.node_"}).encode()
     found = read_node_config(file, {})
     assert (found.metrics, found.metrics_suffix, found.metrics_prefix) == (url, has_suffix, "dmq_node_")
+
+
+def test_a_flag_without_effect_is_named_as_it_was_typed() -> None:
+    alone = "has no effect: this node speaks to no other nodes yet."
+    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535", "--topology-file": "x"}
+    assert read_node_config(None, flags).not_honoured == tuple(f"{flag} {alone}" for flag in flags)
+    file = b'{"PortNumber": 1, "IPv4": "1.2.3.4"}'
+    assert read_node_config(file, {"--port": "0"}).not_honoured == (f"--port {alone}", f"IPv4 {alone}")
 
 
 def test_flags_win_over_the_file() -> None:
@@ -86,6 +94,12 @@ def test_a_network_of_ones_own_may_be_beside_any_cardano_network() -> None:
         (b'{"TraceOptionMetricsPrefix": "a b"}', {}, "is no beginning of a metric's name; write"),
         (b'{"TraceOptions": {"": {"backends": ["PrometheusSimple 70000"]}}}', {}, "port 70000 .*; ports end at 65535"),
         (None, {"--dmq-network-magic": "x"}, "--dmq-network-magic 'x' is no number; give"),
+        (None, {"--port": "99999"}, "^--port '99999' is no port; give a number up to 65535, or leave it out$"),
+        (None, {"--port": "-1"}, "^--port '-1' is no port; give"),
+        (None, {"--port": "\u0661"}, "^--port '\u0661' is no port; give"),
+        (None, {"--host-addr": "300.1.1.1"}, "^--host-addr '300.1.1.1' is no IPv4 address; give one, or leave it out$"),
+        (None, {"--host-addr": "::1"}, "^--host-addr '::1' is no IPv4 address; give"),
+        (b'{"IPv6": "::1"}', {"--host-ipv6-addr": "1.2.3.4"}, "^--host-ipv6-addr '1.2.3.4' is no IPv6 address; give"),
         (None, {"--local-sockt": "x"}, "--local-sockt is no flag of dmq-node; known are --local-socket,"),
         (None, {"--dmq-network-magic": "42", "--min-sig-delay": "1m"}, "'1m' is no time; give seconds, as 0.01s"),
         (None, {"--min-sig-delay": "1s"}, "for test networks; leave it out on mainnet"),
