@@ -33,7 +33,7 @@ from services.dmq.core.networks import Terms, name_of
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
-from services.dmq.home_node import HomeNode, service_name
+from services.dmq.home_node import HomeNode, consumer_at, service_name
 from services.dmq.node_commands import name_option
 
 SCHEME = "unix://"
@@ -92,7 +92,8 @@ def conform(
     """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
 
     A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
-    nothing is handed in that a node would take, and what needs it is left out.
+    nothing is handed in that a node would take, and what needs it is left out. At a named consumer's socket the checks
+    would read its messages, so name the common one.
     """
     is_given = network is not None
     if network is None:
@@ -126,7 +127,11 @@ def conform(
 def _path(url: str) -> Path:
     if not url.startswith(SCHEME) or url == SCHEME:
         raise click.UsageError(f"{url!r} is no URL of a node's socket; write {SCHEME}PATH")
-    return Path(url.removeprefix(SCHEME))
+    path = Path(url.removeprefix(SCHEME))
+    if name := consumer_at(path):
+        said = f"{path} is the socket of the named consumer {name}, whose messages the checks would read in its place"
+        raise Failure(Exit.REFUSED, f"{said}; name the node's common socket")
+    return path
 
 
 def _read_keys(directory: Path) -> PoolKeys:

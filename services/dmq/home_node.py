@@ -9,7 +9,7 @@ from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.cli.services import ask_service, config_problems, names_of, start_command, written_settings
 from router.client.errors import ClientError
-from services.dmq.core.networks import Terms, network_of
+from services.dmq.core.networks import Terms, consumers_of, network_of
 from services.dmq.settings import Settings
 
 MODULE, NAME = "services.dmq", "dmq"
@@ -25,6 +25,19 @@ def service_name(given: str | None) -> str:
         said = f"there are several DMQ nodes in the home {invocation().chosen_home.path}: {', '.join(names)}"
         raise Failure(Exit.USAGE, f"{said}; name one of them with --name")
     return names[0] if names else NAME
+
+
+def consumer_at(path: Path) -> str:
+    """Return the named consumer of this home whose socket is at the path, "" if there is none or none is known."""
+    home = invocation().chosen_home
+    if config_problems(home):  # `config check` says what is wrong with it
+        return ""
+    kept = [written_settings(home, name).get("consumers", ()) for name in names_of(home, MODULE)]
+    named = [one for entries in kept for one in consumers_of(entries).items()]
+    for name, url in named:
+        if (home.path / url.removeprefix("unix:").partition("?")[0]).resolve() == path.resolve():
+            return name
+    return ""
 
 
 class HomeNode:

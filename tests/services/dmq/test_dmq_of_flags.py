@@ -219,6 +219,20 @@ local_socket = "unix:other.socket"
 """
 
 
+async def test_conform_does_not_read_in_a_named_consumers_place(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    load_or_create(home, NODE)
+    home.config_path.write_text(f'{SEVERAL}consumers = ["agg=unix:agg.socket?mode=660"]\n')
+    done = await dmq(home, "conform", "--network", "preprod", f"unix://{home.path}/agg.socket")
+    assert (done.exit_code, done.stdout) == (4, "") and done.stderr == (
+        f"{home.path}/agg.socket is the socket of the named consumer agg, whose messages the checks would read in its "
+        "place; name the node's common socket\n"
+    )
+    done = await dmq(home, "conform", "--network", "preprod", f"unix://{home.path}/other.socket")
+    assert done.exit_code == 3, "the common one is only away"
+
+
 async def test_one_of_several_is_to_be_named(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
