@@ -17,10 +17,14 @@ _DEFAULTS = Settings()
 
 
 def service_name(given: str | None) -> str:
-    """Return the name of the home's DMQ node; raise `Failure` if there are several and none is given."""
-    if given is not None:
-        return given
+    """Return the name of the home's DMQ node; raise `Failure` if there are several and none is given, or if the home
+    names others than the one given."""
     names = names_of(invocation().chosen_home, MODULE)
+    if given is not None:
+        if names and given not in names:
+            said = f'there is no DMQ node "{given}" in the home {invocation().chosen_home.path}'
+            raise Failure(Exit.USAGE, f"{said}; its names are: {', '.join(names)}")
+        return given
     if len(names) > 1:
         said = f"there are several DMQ nodes in the home {invocation().chosen_home.path}: {', '.join(names)}"
         raise Failure(Exit.USAGE, f"{said}; name one of them with --name")

@@ -74,7 +74,10 @@ def serve(
         if MIN_SIG_DELAY in typed:
             typed.setdefault(MAGIC, str(_magic_of(network)))
     if configuration_file is not None or typed:
-        settings |= _of_node_config(_node_config(configuration_file, typed), configuration_file, typed)
+        config = _node_config(configuration_file, typed)
+        settings |= _of_node_config(config, configuration_file, typed)
+        if network is not None and config.magic not in (NodeConfig().magic, _magic_of(network)):
+            note(f"--network {network} comes before the network {name_of(config.magic)} of {configuration_file}")
     if network is not None:
         settings["network"] = network
     if genesis is not None:

@@ -51,6 +51,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                     yield "consumers", f"consumers: the socket of {name} is local_socket; a consumer has one of its own"
         if len(self.consumers) > CONSUMERS_MAX:
             yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
+        if self.metrics.startswith("udp:"):
+            yield "metrics", f'metrics is "{self.metrics}", and Prometheus reads over TCP; write tcp://127.0.0.1:12000'
         if self.stake_file and self.stake_command:
             yield "stake_command", "both a stake file and a stake command are given; keep one"
 

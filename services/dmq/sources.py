@@ -68,7 +68,8 @@ def stake_command(argument: bytes) -> bytes:
         if code:
             found.said.seek(0)
             said = " ".join(found.said.read(4096).decode("utf-8", "replace").split())[-_SAID_CHARS_MAX:]
-            raise BadStake(f"the stake command {words[0]} ended with exit code {code} ({said}); run it by hand")
+            told = f", and said: {said}" if said else ""
+            raise BadStake(f"the stake command {words[0]} ended with exit code {code}{told}; run it by hand")
         found.printed.seek(0)
         return encoded(read_stake(found.printed.read(STAKE_BYTES_MAX + 1), time.time()), 0)
 

@@ -190,12 +190,17 @@ async def test_a_trial_beside_a_dmq_node_that_holds_the_port_of_metrics(tmp_path
     async with taken:
         port = taken.socket.getsockname()[1]
         config = tmp_path / "dmq.config.json"
-        config.write_text(json.dumps({"TraceOptions": {"": {"backends": [f"PrometheusSimple {port}"]}}}))
+        config.write_text(
+            json.dumps({"NetworkMagic": 2147483650, "TraceOptions": {"": {"backends": [f"PrometheusSimple {port}"]}}})
+        )
         home = Home(tmp_path / "home")
         given = ("-c", str(config), "--local-socket", str(tmp_path / "dmq.socket"))
         node = NodeProcess("node", home, tmp_path / "stderr", {}, *given, served_by=(*program("router"), "dmq"))
         done = await node.run("dmq", "serve", *given)
         assert done.code == 1 and f"tcp://127.0.0.1:{port}: address already in use" in done.stderr
+        done = await node.run("dmq", "serve", *given, "--network", "preprod", "--metrics", f"udp://127.0.0.1:{port}")
+        assert done.code == 2 and f"--network preprod comes before the network preview of {config}\n" in done.stderr
+        assert f'metrics is "udp://127.0.0.1:{port}", and Prometheus reads over TCP' in done.stderr
         trial = NodeProcess(
             "trial", home, tmp_path / "stderr", {}, *given, "--metrics", "none", served_by=(*program("router"), "dmq")
         )  # fmt: skip
@@ -245,6 +250,12 @@ async def test_one_of_several_is_to_be_named(tmp_path: Path) -> None:
     done = await dmq(home, "serve", "--network", "mainnet")
     assert done.stderr == f"{said}`router --home {home.path} serve` runs them as router.toml says\n"
     assert done.exit_code == 2
+    for command in ("status", "doctor"):
+        done = await dmq(home, command, "--name", "nope")
+        assert (done.exit_code, done.stderr) == (
+            2,
+            f'there is no DMQ node "nope" in the home {home.path}; its names are: main, other\n',
+        )
     found = await dmq(home, "doctor", "--name", "other")
     assert f"there is no {home.path}/other.socket" in found.stdout and "by the clock the KES period is" in found.stdout
     named = await dmq(home, "conform", "--name", "other", f"unix://{home.path}/other.socket")
