@@ -47,10 +47,15 @@ class Wallets:
         return found
 
 
-async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+def home_with_a_pool(folder: Path) -> Home:
+    home = Home(folder / "home")
     home.create()
     home.config_path.write_text('[node]\nservices = ["services.capd"]\n')
+    return home
+
+
+async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
+    home = home_with_a_pool(tmp_path)
     node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
     wallet = Wallets(home)
 
@@ -124,9 +129,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
 
 async def test_what_people_read_of_a_pool(tmp_path: Path) -> None:
     """Times are times, the outcome of an import is its exit code, and a watch that another takes over says so."""
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["services.capd"]\n')
+    home = home_with_a_pool(tmp_path)
     node = NodeProcess("node", home, tmp_path / "stderr", QUICK)
     wallet = Wallets(home)
     await node.start()
