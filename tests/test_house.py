@@ -37,7 +37,7 @@ FORBIDDEN = [
     ("layers", "transports/tls.py", "from transports import unix"),
     ("layers", "services/web.py", "from router.store import Store"),
     ("layers", "services/capd/cache.py", "from services.dmq import pool"),
-    ("layers", "services/dmq/rules.py", "from router.core.routing.router import Router"),
+    ("layers", "services/dmq/rules.py", "from router.core.router import Router"),
     ("layers", "services/dmq/settings.py", "from router.settings.config import Config"),
     ("layers", "services/dmq/service.py", "import router.node.node"),
     ("purity", "services/dmq/rules.py", "import trio"),

@@ -17,7 +17,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, note, say, say_json, short_text
-from router.core.routing.guests import WITH_GUESTS
+from router.core.control.guests import WITH_GUESTS
 from router.core.wire.address import (
     AddressSource,
     Reach,

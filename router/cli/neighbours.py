@@ -15,8 +15,8 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, for_this_home, neighbour_cell, note, offset_text, say, say_json
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
-from router.core.routing.directory import CONFIG, INVITED
-from router.core.routing.guests import EXPEL
+from router.core.control.guests import EXPEL
+from router.core.neighbours.directory import CONFIG, INVITED
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import Invitation
 from router.core.wire.link_text import SCHEME

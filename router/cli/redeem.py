@@ -21,7 +21,7 @@ from router.cli.output import for_this_home, hint, note, say, say_json
 from router.cli.preflight import check_neighbour
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import connect
-from router.core.routing.directory import INVITED, JOIN
+from router.core.neighbours.directory import INVITED, JOIN
 from router.core.wire.address import AddressSource, Reach, reach_of
 from router.core.wire.invitation import LIFE_S_MAX, Invitation
 from router.core.wire.lifetime import expiry_s

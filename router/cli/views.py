@@ -27,7 +27,7 @@ from router.cli.output import (
 )
 from router.cli.services import ask_service
 from router.client.errors import NotAnswered
-from router.core.routing.directory import PUBSUB
+from router.core.neighbours.directory import PUBSUB
 from router.core.wire.text import counted, span_text
 from router.settings.home import Home
 from router.settings.names import Names

@@ -15,13 +15,13 @@ from msgspec import Meta, Struct
 
 from router.core.log.events import Counts
 from router.core.log.line import Line, encode_line, gap, rows
-from router.core.routing.directory import PUBSUB, UNKNOWN, Neighbour, Standing
-from router.core.routing.effects import Now
-from router.core.routing.router import Router
+from router.core.neighbours.directory import PUBSUB, UNKNOWN, Neighbour, Standing
+from router.core.router import Router
 from router.core.wire.admin import HELD, REPORT, WHENCE, Inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import SECOND_NS, apart_words
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter

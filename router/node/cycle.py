@@ -19,8 +19,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
-from router.core.routing.directory import PUBSUB, WHY, Standing
+from router.core.neighbours.directory import PUBSUB, WHY, Standing
+from router.core.router import Router
 from router.core.routing.effects import (
     Asking,
     Changes,
@@ -30,7 +32,6 @@ from router.core.routing.effects import (
     Fetch,
     Inquire,
     NeighbourAnswered,
-    Now,
     Outside,
     Pulled,
     PullFrom,
@@ -40,12 +41,11 @@ from router.core.routing.effects import (
     ServiceAnswered,
     Settle,
 )
-from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
-from router.core.routing.router import Router
 from router.core.wire.admin import Inquiry
 from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.disk.store.terms import Applied, MapFull
 from router.node.admin import AskedStore, Inquiries

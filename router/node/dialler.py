@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import trio
 
+from router.core.neighbours.dial_budget import DialBudget, Found
+from router.core.neighbours.directory import CONFIG, HINT, INVITED, Neighbour
 from router.core.routing.admission import TOGETHER_S
-from router.core.routing.dial_budget import DialBudget, Found
-from router.core.routing.directory import CONFIG, HINT, INVITED, Neighbour
 from router.core.wire.address import (
     AddressSource,
     IpAddress,

@@ -1,6 +1,6 @@
 """The node as a guest: the invitations in its home, their answers, and its rights by them since then (R-D16).
 
-The decisions about requests are in `router/core/routing/redeeming.py`.
+The decisions about requests are in `router/core/control/redeeming.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import trio
 from msgspec import Struct, field
 
+from router.core.control.redeeming import Offer, Redeeming
 from router.core.routing.effects import InvitationAnswered, TermsHeard
-from router.core.routing.redeeming import Offer, Redeeming
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.text import key_text, short

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from router.cli.output import size_text
-from router.core.routing.directory import Standing
-from router.core.routing.effects import Now
+from router.core.neighbours.directory import Standing
+from router.core.router import Router
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.parcel import Parcel
 from router.core.routing.recovered import Belief
-from router.core.routing.router import Router
 from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter

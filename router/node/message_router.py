@@ -13,7 +13,8 @@ import trio
 from msgspec import Struct
 
 from router.actors.actor import TrioActor
-from router.core.routing.directory import Neighbour
+from router.core.control.guests import FileLooked, FileWritten
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import (
     Dial,
     InvitationAnswered,
@@ -23,7 +24,6 @@ from router.core.routing.effects import (
     TermsHeard,
     WriteGuests,
 )
-from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
 from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook

@@ -21,16 +21,16 @@ from msgspec.structs import replace
 
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
+from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, Standing
+from router.core.router import Router
 from router.core.routing.admission import no_place
-from router.core.routing.dial_budget import DialBudget, DialLimits
-from router.core.routing.directory import PUBSUB, Directory, Neighbour, Standing
-from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
-from router.core.routing.router import Router
 from router.core.wire.address import addresses_of_node
 from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
+from router.core.wire.now import Now
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store

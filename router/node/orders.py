@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.core.routing.directory import Neighbour
-from router.core.routing.redeeming import Offer
+from router.core.control.redeeming import Offer
+from router.core.neighbours.directory import Neighbour
 
 
 class ClearQueue(Struct, frozen=True):

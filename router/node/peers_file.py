@@ -1,6 +1,6 @@
 """Write the grants of guests into `router.toml` while the node runs, and report once if that fails (R-D15).
 
-The decisions about these grants are in `router/core/routing/guests.py`.
+The decisions about these grants are in `router/core/control/guests.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import trio
 
-from router.core.routing.directory import Neighbour
+from router.core.control.guests import FileLooked, FileWritten
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import WriteGuests
-from router.core.routing.guests import FileLooked, FileWritten
 from router.core.wire.crypto import PublicKey
 from router.settings import config_guests
 from router.settings.config_guests import Guest

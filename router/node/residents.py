@@ -16,7 +16,7 @@ import trio
 from msgspec import Struct, field
 
 from router.actors.process import program
-from router.core.routing.directory import ServiceFacts
+from router.core.neighbours.directory import ServiceFacts
 from router.core.wire.crypto import SigningKey
 from router.node.last_lines import LastLines
 from router.service.attempts import Attempts

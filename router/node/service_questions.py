@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from itertools import count
 
-from router.core.routing.effects import Now, ServiceAnswered
-from router.core.routing.router import Router
+from router.core.router import Router
+from router.core.routing.effects import ServiceAnswered
 from router.core.wire.admin import ASKED, Inquiry
+from router.core.wire.now import Now
 
 SERVICE = "service"
 OPEN_MAX = 256

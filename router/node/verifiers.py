@@ -18,7 +18,7 @@ import trio
 from trio.socket import SocketType
 
 from router.actors.process import program
-from router.core.routing.directory import STRANGERS
+from router.core.neighbours.directory import STRANGERS
 from router.core.routing.job import Job
 from router.core.routing.lanes import Lane, Lanes
 from router.node import verifier_process

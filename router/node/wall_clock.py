@@ -31,9 +31,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.wire.lifetime import SECOND_NS, UINT32_MAX, apart_words
+from router.core.wire.now import Now
 from router.disk.store.terms import StoreError
 from router.settings.config_limits import Limits
 

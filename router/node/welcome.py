@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from router.core.link.session import Offer, Welcome
-from router.core.routing.directory import Directory, Standing
+from router.core.neighbours.directory import Directory, Standing
 from router.core.wire.crypto import PublicKey
 from router.settings.config import Config
 from router.transport.contract import Stream

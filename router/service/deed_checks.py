@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from router.core.control.service_words import NotedEvent
 from router.core.log.events import EACH
-from router.core.routing.service_words import NotedEvent
 from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import MessageId
 from router.core.wire.errors import RouterError

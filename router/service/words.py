@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from router.core.routing.pulls import MINUTES_MAX
+from router.core.control.pulls import MINUTES_MAX
 from router.core.wire import admin
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c

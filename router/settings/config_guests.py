@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.core.routing.directory import INVITED
+from router.core.neighbours.directory import INVITED
 from router.core.wire.crypto import PublicKey, digest
 from router.settings.config import Config, rewrite
 from router.settings.config_peers import AddPeer, Grant, Peer, UpdatePeer, changed, time_text

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, fields
 
-from router.core.routing.directory import OF_CLIENTS
+from router.core.neighbours.directory import OF_CLIENTS
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text, parse_key
 from router.settings.config_text import ConfigError, Problem, toml_value

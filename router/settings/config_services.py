@@ -16,8 +16,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from router.core.routing.advertisements import SAMPLED
-from router.core.routing.directory import CONFIG, INVITED
+from router.core.neighbours.advertisements import SAMPLED
+from router.core.neighbours.directory import CONFIG, INVITED
 from router.settings.config_peers import about
 from router.settings.config_text import Problem
 from router.settings.keyring import NAME_FORM, NAME_PATTERN

@@ -19,9 +19,9 @@ from router.cli.ask import ask
 from router.cli.exits import Exit, Failure
 from router.cli.signals import removing
 from router.client.running_or_stopped import asked_or_read
-from router.core.routing.effects import Now
 from router.core.why.fate import Prospect, fate, time_text
 from router.core.why.id_prefix import IdPrefix, parse_prefix
+from router.core.wire.now import Now
 from router.core.wire.text import key_text
 from router.disk.limits import LogLimits, StoreLimits
 from router.disk.log.eventlog import ForeignLog, Segments

@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from router.core.routing.directory import WHY
-from router.core.routing.effects import Now
+from router.core.neighbours.directory import WHY
+from router.core.router import Router
 from router.core.routing.not_owed import lan_not_owed
-from router.core.routing.router import Router
 from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.why.report import Report, decode_report, encode_report, may_hear, report
 from router.core.wire.admin import Inquiry
+from router.core.wire.now import Now
 from router.core.wire.text import BadText
 from router.disk.log.search import CANDIDATES_MAX, Found, Log, offered, unaccepted
 from router.disk.store.history import Page

@@ -14,7 +14,7 @@ from samples.log_facts import read_log
 from world.ledger import ENDS, Ledger, check
 
 from router.core.log.line import Line, rows
-from router.core.routing.directory import TAG_BYTES
+from router.core.neighbours.directory import TAG_BYTES
 from router.core.routing.parcel import Parcel
 from router.core.routing.recovered import Recovered
 from router.core.wire.crypto import PublicKey

@@ -17,7 +17,7 @@ from raw_link import RawLink, linked
 from rig import NodeProcess, new_key, rig
 from rigs.patience import HANG_S
 
-from router.core.routing.directory import Standing
+from router.core.neighbours.directory import Standing
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.reasons import INVITE_NO_ROOM, INVITE_REMOVED, INVITE_USED_UP
 from router.core.wire.redemption import Redeem, Redeemed, encode_redemption

@@ -16,14 +16,15 @@ from samples.logs import KEY
 from samples.stores import WALL_S, parcel
 
 from router.core.log.events import Accepted, Outward
-from router.core.routing.directory import Directory, Neighbour
-from router.core.routing.effects import Changes, Finished, Now, SendOwn
+from router.core.neighbours.directory import Directory, Neighbour
+from router.core.router import Router
+from router.core.routing.effects import Changes, Finished, SendOwn
 from router.core.routing.limits import Limits as CoreLimits
 from router.core.routing.recovered import Recovered
-from router.core.routing.router import Router
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry
 from router.core.wire.link_items import Hello
 from router.core.wire.message import Unicast, open_message
+from router.core.wire.now import Now
 from router.disk.limits import LogLimits, StoreLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook

@@ -9,7 +9,7 @@ from samples.core import ALICE
 
 from rigs.one_router import ME, WALL_S, OneRouter
 from router.core.log.events import State
-from router.core.routing.directory import Neighbour, Standing
+from router.core.neighbours.directory import Neighbour, Standing
 from router.core.routing.effects import LookAtFile, WriteGuests
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey, digest

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Messages
 from router.core.log.events import Accepted, Event, Outward, State, Turned
-from router.core.routing.directory import Directory, Neighbour, ServiceFacts
-from router.core.routing.effects import Close, Dial, Effect, Fetch, Now, PullFrom, SendItem, SendOwn, SendParcel, Settle
+from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
+from router.core.router import Router
+from router.core.routing.effects import Close, Dial, Effect, Fetch, PullFrom, SendItem, SendOwn, SendParcel, Settle
 from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
-from router.core.routing.router import Router
 from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.now import Now
 from router.disk.limits import StoreLimits
 from router.node.verifier_process import verdicts
 

@@ -9,21 +9,22 @@ from typing import Protocol
 
 from rigs.plain_store import Disk
 
+from router.core.control.guests import FileLooked, FileWritten
+from router.core.control.redeeming import Offer as Invited
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
-from router.core.routing.directory import PUBSUB, Directory, Neighbour, ServiceFacts
-from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Now, TermsHeard, WriteGuests
-from router.core.routing.guests import FileLooked, FileWritten
+from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, ServiceFacts
+from router.core.router import Router
+from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
-from router.core.routing.redeeming import Offer as Invited
-from router.core.routing.router import Router
 from router.core.wire.address import TransportAddress
 from router.core.wire.admin import UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
+from router.core.wire.now import Now
 from router.disk.limits import StoreLimits
 from router.disk.log.search import Log
 from router.node.admin import Inquiries

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from router.core.log.events import Logged
-from router.core.routing.effects import Now
 from router.core.wire.link_items import LogHead
+from router.core.wire.now import Now
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer

@@ -8,8 +8,8 @@ import logging
 
 import pytest
 
-from router.core.routing.invitations import INVITED, WRITTEN, from_row
-from router.core.routing.redeeming import Offer
+from router.core.control.redeeming import Offer
+from router.core.neighbours.invitations import INVITED, WRITTEN, from_row
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.crypto import digest
 from router.core.wire.lifetime import expiry_min

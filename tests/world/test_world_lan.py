@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from router.core.log.events import Accepted
-from router.core.routing.directory import Neighbour, Standing
+from router.core.neighbours.directory import Neighbour, Standing
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, make_advertisement
 from router.core.wire.lifetime import expiry_min

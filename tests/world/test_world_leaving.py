@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.limits import Limits
 from router.core.wire.reasons import Reason
 from router.node.housekeeping import LAPSE_S

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.limits import Limits, RouteLimits
 from router.core.routing.routes import Route
 from router.core.wire.control import Carried, Leave, Pull, encode_control

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from router.core.routing.effects import Now
+from router.core.wire.now import Now
 
 WALL_S = 1_800_000_000
 

@@ -22,7 +22,7 @@ from types import TracebackType
 from rigs.plain_store import Disk, PlainStore
 
 from router.core.link.session import Session
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.disk.limits import StoreLimits
 from world import ledger

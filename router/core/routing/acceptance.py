@@ -11,21 +11,22 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from operator import sub
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
+from router.core.neighbours.directory import UNKNOWN, Standing
+from router.core.routing.route_end import end_route
 from router.core.wire.crypto import ID_BYTES
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST, UNICAST
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .as_history import AsHistory
 from .delivery import Delivery
-from .directory import UNKNOWN, Standing
 from .door_log import DoorLog
 from .duplicate_index import Index
-from .effects import Now, Pending, Settle
+from .effects import Pending, Settle
 from .examination import is_source_routed, may_be_overtaken
 from .intake import Refusal, Row
 from .job import Batch, Job
@@ -35,9 +36,7 @@ from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
 from .plans import ForUs, Plans, plan_key
-from .published import PublishedIds
 from .queues import Queues
-from .revocation import end_route
 from .routes import Route, Routes
 from .seen import Seen
 
@@ -57,6 +56,21 @@ class Room(NamedTuple):
     full: LeftOut
 
 
+class AsHistory(Protocol):
+    """The messages that were asked for as history (`control/as_history.py`)."""
+
+    def __bool__(self) -> bool: ...
+    def has(self, row: Row) -> bool: ...
+    def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]: ...
+
+
+class Published(Protocol):
+    """The messages of which a service is told the ids alone (`control/published.py`)."""
+
+    def takes(self, parcel: Parcel, link: Link) -> bool: ...
+    def note(self, parcel: Parcel) -> None: ...
+
+
 class Acceptance:
     """Decides about acceptance; owns the arrival numbers and the sources' rates.
 
@@ -69,7 +83,7 @@ class Acceptance:
         outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
         for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
         overhear: Callable[[Link, Row, bytes, Now], None], uplinks: Callable[[], tuple[bytes, ...]],
-        is_met: Callable[[bytes], bool], as_history: AsHistory, published: PublishedIds,
+        is_met: Callable[[bytes], bool], as_history: AsHistory, published: Published,
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues

@@ -12,11 +12,12 @@ from ipaddress import ip_network
 
 from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
+from router.core.neighbours.directory import UNKNOWN, Directory, Standing
 from router.core.wire.link_items import Hello
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .directory import UNKNOWN, Directory, Standing
-from .effects import Close, Now, Pending
+from .effects import Close, Pending
 from .groups import Groups
 from .limits import AdmissionLimits
 from .links import Link, Links

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .directory import Directory
-from .effects import Now, Pending
+from router.core.neighbours.directory import Directory
+from router.core.wire.now import Now
+
+from .effects import Pending
 
 
 class Away:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
 from router.core.log import events as ev
+from router.core.neighbours.directory import Standing
 from router.core.wire import link_items
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.message import UNICAST
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .backoff import OF_THE_NODE, longer
-from .directory import Standing
 from .disorder import Disorder
 from .door_log import DoorLog
-from .effects import Dial, Fetch, Finished, Now, Pending, SendItem, SendParcel
+from .effects import Dial, Fetch, Finished, Pending, SendItem, SendParcel
 from .limits import DeliveryLimits
 from .links import Flight, Link, Links
 from .outcomes import Outcomes

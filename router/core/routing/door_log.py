@@ -20,11 +20,12 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from router.core.log import events as ev
+from router.core.neighbours.directory import UNKNOWN, Standing
 from router.core.service.refusals import Refusals
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .directory import UNKNOWN, Standing
-from .effects import Now, Pending
+from .effects import Pending
 from .intake import Row
 from .limits import DoorLimits
 from .links import Link

@@ -12,10 +12,10 @@ from collections.abc import Container
 
 from msgspec import Struct, field
 
+from router.core.neighbours.directory import STRANGERS
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason
 
-from .directory import STRANGERS
 from .limits import IndexLimits
 
 HOLDER_BYTES = 8

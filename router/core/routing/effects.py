@@ -6,51 +6,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from router.core.log import events
+from router.core.neighbours.directory import Neighbour
 from router.core.wire import link_items
 from router.core.wire.admin import Inquiry
 from router.core.wire.link_items import Missed
 from router.core.wire.reasons import Reason
 
-from .directory import Neighbour
 from .groups import Subscription
 from .intake import Refusal
 from .parcel import Parcel
 from .routes import Route
-
-
-class Now(NamedTuple):
-    """One reading of both clocks, in nanoseconds.
-
-    While the wall clock is doubted there are two times: the one it shows, and the one used for verdicts. `ahead_ns` is
-    the first minus the second, and `wall_ns` the later of both, so that doubt shortens no accepted message's life.
-    """
-
-    wall_ns: int
-    mono_ns: int
-    ahead_ns: int = 0
-
-    @property
-    def wall_s(self) -> int:
-        return self.wall_ns // 1_000_000_000
-
-    @property
-    def judged_s(self) -> int:
-        """Return the Unix second used for verdicts."""
-        return (self.wall_ns - max(0, self.ahead_ns)) // 1_000_000_000
-
-    @property
-    def shown_ns(self) -> int:
-        """Return the time that the wall clock shows."""
-        return self.wall_ns + min(0, self.ahead_ns)
-
-    @property
-    def earliest_ns(self) -> int:
-        """Return the earlier of both times: a deadline that has passed by it has passed by both."""
-        return self.wall_ns - abs(self.ahead_ns)
-
-    @property
-    def mono_s(self) -> float:
-        return self.mono_ns / 1e9
 
 
 class Finished(NamedTuple):
@@ -80,7 +45,7 @@ class Changes:
     missed: dict[tuple[bytes, bytes | None, int], Missed | None] = field(
         default_factory=dict
     )  # see core/routing/outcomes.py
-    book: dict[bytes, bytes | None] = field(default_factory=dict)  # see core/routing/book.py; None: gone
+    book: dict[bytes, bytes | None] = field(default_factory=dict)  # see core/neighbours/book.py; None: gone
     defer: list[tuple[int, int]] = field(default_factory=list)  # (parcel's first, look again at second)
     events: list[events.Event] = field(default_factory=list)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+from router.core.neighbours.directory import Standing
 from router.core.wire.codec import Malformed
 from router.core.wire.lifetime import SECOND_NS, apart_words, clock_text, expiry_min
 from router.core.wire.message import MULTICAST
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .directory import Standing
 from .duplicate_index import Index
-from .effects import Now
 from .intake import Arrived, Head, Refusal, Row, carried
 from .job import Job
 from .links import Link

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
+from router.core.neighbours.directory import STRANGERS, UNKNOWN, Directory, Standing
 from router.core.wire.codec import FRAME_BYTES_MAX
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import Terms
 
-from .directory import STRANGERS, UNKNOWN, Directory, Standing
 from .duplicate_index import APPS, HOLDER_BYTES
 from .parcel import Parcel
 

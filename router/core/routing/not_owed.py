@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from .directory import Directory, Standing
+from router.core.neighbours.directory import Directory, Standing
+
 from .groups import Groups
 
 OF_AN_UPLINK = "an uplink brought the message, and what an uplink brings goes to no LAN neighbour"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from router.core.neighbours.directory import Standing
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import OUTCOME_MORE_MAX, Missed, Outcome, RecipientOutcome
 from router.core.wire.message import UNICAST
 from router.core.wire.reasons import Reason
 
-from .directory import Standing
 from .effects import Pending, SendItem
 from .limits import OutcomeLimits
 from .links import Link, Links

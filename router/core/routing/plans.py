@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from router.core.neighbours.directory import UNKNOWN, Directory, Standing
 from router.core.wire.message import MULTICAST
 from router.core.wire.reasons import NOT_SHARED, Reason
 
-from .directory import UNKNOWN, Directory, Standing
 from .groups import Groups
 from .intake import Head
 from .links import Link

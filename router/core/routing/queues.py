@@ -11,10 +11,10 @@ from operator import itemgetter
 
 from msgspec import Struct, field
 
+from router.core.neighbours.directory import STRANGERS, TAG_BYTES
 from router.core.wire.reasons import Reason
 
 from .backoff import StreamBackoff
-from .directory import STRANGERS, TAG_BYTES
 from .duplicate_index import fair_room
 from .limits import QueueLimits
 from .repeats import Repeats

@@ -7,9 +7,9 @@ import logging
 import trio
 
 from router.core.log.events import Logged
-from router.core.routing.effects import Now
 from router.core.wire.codec import Malformed
 from router.core.wire.link_items import LogHead
+from router.core.wire.now import Now
 from router.disk.log.eventlog import Segments
 from router.disk.log.file import LogNotWritten
 from router.disk.log.index import Span

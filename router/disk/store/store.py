@@ -23,7 +23,7 @@ Layout, all integers of keys and rows big endian, first = arrival number of a pa
     away     key(32)                        -> unix second(4) since which a subscriber has been away
     clears   recipient(32) [group(32)]      -> arrival number(8) before which queued messages are to be dropped
     missed   recipient(32) reason(1) [group(32)] -> the link item that will report what it has missed
-    book     kind(1) [service(32) [key(32)]] -> what a service has taught this node: see core/routing/book.py
+    book     kind(1) [service(32) [key(32)]] -> what a service has taught this node: see core/neighbours/book.py
     log      sequence number(8)             -> the events of one commit
     meta     name                           -> CBOR
 """

@@ -13,8 +13,8 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.core.routing.dial_budget import DialBudget, DialLimits
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.asked_listeners import AskedListeners

@@ -9,8 +9,8 @@ import trio
 from trio.abc import HostnameResolver
 from trio.testing import MockClock
 
-from router.core.routing.dial_budget import DialBudget, DialLimits
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.dialler import Dialler, Verdict

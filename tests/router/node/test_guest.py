@@ -11,9 +11,9 @@ import trio.testing
 from samples.invitations import CORE, invitation
 from trio.testing import MockClock
 
+from router.core.control.redeeming import Redeeming
 from router.core.routing.effects import InvitationAnswered, Pending, TermsHeard
 from router.core.routing.links import Links
-from router.core.routing.redeeming import Redeeming
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import (
     INVITE_EXPIRED,

@@ -14,13 +14,14 @@ from samples.stores import WALL_S, parcel
 
 from router.core.link.session import Offer, Session
 from router.core.log.events import State
-from router.core.routing.directory import Directory, Neighbour
-from router.core.routing.effects import Changes, Finished, Now
+from router.core.neighbours.directory import Directory, Neighbour
+from router.core.router import Router
+from router.core.routing.effects import Changes, Finished
 from router.core.routing.limits import Limits as CoreLimits
 from router.core.routing.recovered import Belief, Recovered
-from router.core.routing.router import Router
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.link_items import Hello
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.disk.limits import LogLimits, StoreLimits
 from router.disk.log.eventlog import Segments

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from samples.core import ALICE, BOB
 
 from router.core.link.session import Offer
-from router.core.routing.directory import Directory
+from router.core.neighbours.directory import Directory
 from router.node.limits import (
     clock_limits,
     core_limits,

@@ -15,7 +15,7 @@ from samples.core import ALICE, BOB
 
 from router.core.link.custody import Outgoing
 from router.core.link.session import Messages
-from router.core.routing.directory import STRANGERS, Standing
+from router.core.neighbours.directory import STRANGERS, Standing
 from router.core.routing.intake import read_messages
 from router.core.routing.job import Job
 from router.core.routing.links import Link

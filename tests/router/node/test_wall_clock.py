@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.now import Now
 from router.disk.store.terms import StoreError
 from router.node.wall_clock import BELIEVED, ClockLimits, State, Vote, WallClock, check, consensus
 

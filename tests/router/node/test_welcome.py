@@ -9,7 +9,7 @@ from rigs.session_pair import offer
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.link.session import Welcome
-from router.core.routing.directory import Directory, Neighbour
+from router.core.neighbours.directory import Directory, Neighbour
 from router.core.wire.crypto import PublicKey
 from router.node.welcome import offer_to, welcome
 from router.settings.config import Config

@@ -18,8 +18,8 @@ from rigs.serving import serving
 from router.cli import main
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.node import Node, connect
-from router.core.routing.book import Book, Granted, Learned
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.book import Book, Granted, Learned
+from router.core.neighbours.directory import Neighbour
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason

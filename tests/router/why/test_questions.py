@@ -11,7 +11,7 @@ from rigs.asked_router import APP, ASKER, ASKER_LINK, FIRST_LINK, RECIPIENTS, SE
 from samples.stores import WALL_S
 
 from router.core.log.events import Outward
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import Changes
 from router.core.routing.not_owed import OF_A_ROUTER
 from router.core.why.report import Outcome, Report, encode_report

@@ -9,7 +9,7 @@ from rigs.own_services import until
 from rigs.patience import HANG_S
 from rigs.serving import serving
 
-from router.core.routing.own_advertisement import NOWHERE
+from router.core.neighbours.own_advertisement import NOWHERE
 from router.settings.config_services import Resident
 from router.settings.home import Home
 

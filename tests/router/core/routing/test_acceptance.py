@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.routing.directory import JOIN, Neighbour
+from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.limits import AcceptanceLimits, Limits, QueueLimits
 from router.core.routing.parcel_draft import PARCEL_MESSAGES_MAX
 from router.core.wire.codec import frame

@@ -9,8 +9,8 @@ from samples.core import ALICE, BOB, GROUP
 from test_acceptance import EXPIRY, forged, letter, news, two_bringers
 
 from router.core.log.events import State
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.admission import TAKEN
-from router.core.routing.directory import Neighbour
 from router.core.routing.effects import Close
 from router.core.routing.limits import AdmissionLimits, Limits
 from router.core.wire.control import Carried, Join, encode_control

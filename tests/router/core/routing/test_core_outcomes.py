@@ -6,7 +6,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_delivery import house, news, publish, settle, some
 
-from router.core.routing.directory import JOIN, RELAY, STORE, WHY, Neighbour
+from router.core.neighbours.directory import JOIN, RELAY, STORE, WHY, Neighbour
 from router.core.routing.limits import Limits, OutcomeLimits
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey

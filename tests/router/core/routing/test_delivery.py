@@ -7,7 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.log.events import Outward
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import SendItem
 from router.core.routing.limits import DeliveryLimits, Limits
 from router.core.routing.owed import Damaged

@@ -11,7 +11,7 @@ from samples.core import ALICE, BOB, GROUP
 
 from router.core.log.events import INT64_MAX, Event, Noted, State, Turned, encode_events, stands_for
 from router.core.log.line import lines
-from router.core.routing.directory import Neighbour, Standing
+from router.core.neighbours.directory import Neighbour, Standing
 from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
 from router.core.routing.limits import DoorLimits, Limits
 from router.core.wire.control import Join, Leave, encode_control

@@ -6,7 +6,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
 from router.core.wire.control import Carried, Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min

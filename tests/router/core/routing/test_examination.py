@@ -7,7 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_acceptance import CEM, PEER, house, join, letter, news
 
-from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
 from router.core.routing.limits import AdmissionLimits, Limits
 from router.core.wire.control import Carried, Leave, encode_control
 from router.core.wire.crypto import SigningKey

@@ -9,7 +9,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, GROUP
 
 from router.core.log.events import Outward
-from router.core.routing.directory import Neighbour
+from router.core.neighbours.directory import Neighbour
 from router.core.routing.limits import AcceptanceLimits, Limits, OutcomeLimits
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.control import Join, encode_control

@@ -8,7 +8,7 @@ import pytest
 from rigs.one_router import WALL_S, OneRouter
 from samples.core import ALICE, BOB
 
-from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
 from router.core.routing.duplicate_index import APPS, STRANGERS_HOLDER
 from router.core.routing.limits import IndexLimits, Limits
 from router.core.wire.crypto import SigningKey

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.core.link.custody import Outgoing
-from router.core.routing.directory import Standing
+from router.core.neighbours.directory import Standing
 from router.core.routing.links import Link, Links
 
 ANN, BOB = b"a" * 32, b"b" * 32

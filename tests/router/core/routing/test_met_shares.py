@@ -9,7 +9,7 @@ import pytest
 from rigs.one_router import WALL_S, OneRouter
 from samples.core import ALICE, GROUP
 
-from router.core.routing.directory import STRANGERS, Neighbour
+from router.core.neighbours.directory import STRANGERS, Neighbour
 from router.core.routing.duplicate_index import Index
 from router.core.routing.groups import Subscription
 from router.core.routing.limits import IndexLimits, Limits, QueueLimits

@@ -8,7 +8,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.log.events import Accepted, Outward
-from router.core.routing.directory import JOIN, STORE, Neighbour
+from router.core.neighbours.directory import JOIN, STORE, Neighbour
 from router.core.wire.control import Join, encode_control
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_items import Missed

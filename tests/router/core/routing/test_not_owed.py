@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from samples.core import ALICE, GROUP
 
-from router.core.routing.directory import JOIN, Directory, Neighbour
+from router.core.neighbours.directory import JOIN, Directory, Neighbour
 from router.core.routing.groups import Groups, Subscription
 from router.core.routing.not_owed import NOT_JOINED, NOT_THEN, OF_A_ROUTER, OF_AN_UPLINK, OF_ANOTHER, lan_not_owed
 from router.core.wire.crypto import SigningKey

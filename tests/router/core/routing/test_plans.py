@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.core.routing.directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
 from router.core.routing.groups import Groups, Subscription
 from router.core.routing.limits import RouteLimits
 from router.core.routing.plans import FOR_US, Plan, Routing

@@ -8,7 +8,7 @@ from rigs.one_router import WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, BOB
 
-from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
 from router.core.routing.limits import Limits, QueueLimits
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min

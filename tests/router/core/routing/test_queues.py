@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.routing.directory import TAG_BYTES
+from router.core.neighbours.directory import TAG_BYTES
 from router.core.routing.limits import QueueLimits
 from router.core.routing.queues import Queues
 from router.core.wire.reasons import Reason

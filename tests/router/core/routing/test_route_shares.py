@@ -9,7 +9,7 @@ from rigs.plain_store import Disk
 from samples.core import BOB
 
 from router.core.log.events import State
-from router.core.routing.directory import RELAY, STORE, Neighbour
+from router.core.neighbours.directory import RELAY, STORE, Neighbour
 from router.core.routing.limits import Limits, RouteLimits
 from router.core.routing.routes import Route
 from router.core.wire.crypto import PublicKey, SigningKey

@@ -15,7 +15,8 @@ from samples.log_facts import read_log
 from samples.logs import KEY, names, outward, problems
 from samples.stores import apply, opened
 
-from router.core.routing.effects import Changes, Now
+from router.core.routing.effects import Changes
+from router.core.wire.now import Now
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook

@@ -18,7 +18,8 @@ from rigs.patience import HANG_S  # noqa: E402
 from samples.logs import KEY, outward  # noqa: E402
 from samples.stores import KEYS, WALL_S, apply, opened, parcel  # noqa: E402
 
-from router.core.routing.effects import Changes, Finished, Now  # noqa: E402
+from router.core.routing.effects import Changes, Finished  # noqa: E402
+from router.core.wire.now import Now  # noqa: E402
 from router.disk.limits import LogLimits  # noqa: E402
 from router.disk.log.eventlog import Segments  # noqa: E402
 from router.disk.log.logbook import Logbook  # noqa: E402

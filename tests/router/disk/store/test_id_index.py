@@ -12,7 +12,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from router.core.routing.directory import STRANGERS
+from router.core.neighbours.directory import STRANGERS
 from router.core.routing.duplicate_index import APPS, HOLDER_BYTES, STRANGERS_HOLDER
 from router.core.routing.parcel import U32, Parcel
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S

@@ -13,7 +13,8 @@ import pytest
 from samples.logs import KEY, outward
 from samples.stores import KEYS, WALL_S, apply, opened, parcel
 
-from router.core.routing.effects import Changes, Now
+from router.core.routing.effects import Changes
+from router.core.wire.now import Now
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook

@@ -1,0 +1,47 @@
+"""Messages that the pub/sub service asked for as history: they are kept for other nodes, and go to no subscriber
+here."""
+
+from __future__ import annotations
+
+from router.core.neighbours.directory import PUBSUB, Directory
+from router.core.routing.intake import Row
+from router.core.wire.message import MULTICAST
+
+OPEN_MAX = 4096
+"""Most messages asked for as history that have not come yet; beyond it the oldest is treated like any other message."""
+
+
+class AsHistory:
+    """The ids of messages asked for as history: published before this node wanted their group, they are no news to its
+    subscribers (R-C35)."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._ids: dict[bytes, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._ids)} messages asked for as history>"
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def asked(self, by: bytes, id: bytes, is_history: bool) -> None:
+        """Record how a message was asked for last; only the pub/sub service asks for history."""
+        if not self._directory.has_role(by, PUBSUB):
+            return
+        self._ids.pop(id, None)
+        if is_history:
+            self._ids[id] = None
+            if len(self._ids) > OPEN_MAX:
+                del self._ids[next(iter(self._ids))]
+
+    def has(self, row: Row) -> bool:
+        """Whether a message was asked for as history."""
+        return bool(self._ids) and row.head.kind == MULTICAST and row.id in self._ids
+
+    def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Return the recipients of such messages: the pub/sub service alone, or everybody if it is not in the group."""
+        for row in rows:
+            self._ids.pop(row.id, None)
+        service = self._directory.service_called(PUBSUB)
+        return (service,) if service is not None and service in plan else plan

@@ -1,0 +1,381 @@
+"""Letting guests in: invitations are made, redeemed and revoked here (R-D14, R-D15).
+
+Use, grant and event commit in one transaction before a guest is told that it is let in. The grant is in force from that
+moment; a guest that gets the right to join signs on again, as its link still has the narrow limits of strangers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.core.log import events as ev
+from router.core.neighbours.book import Book
+from router.core.neighbours.directory import Directory, Neighbour, Standing
+from router.core.neighbours.invitations import LEFT, WRITTEN, Invitation, Row
+from router.core.neighbours.terms import has_all, terms_of, why_none
+from router.core.routing.door_log import DoorLog
+from router.core.routing.effects import GrantToWrite, LookAtFile, Pending, WriteGuests
+from router.core.routing.links import Link, Links
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import PublicKey
+from router.core.wire.invitation import RIGHTS
+from router.core.wire.lifetime import SECOND_NS, expiry_min
+from router.core.wire.now import Now
+from router.core.wire.reasons import (
+    INVITE_EXPIRED,
+    INVITE_NO_ROOM,
+    INVITE_REMOVED,
+    INVITE_REVOKED,
+    INVITE_UNKNOWN,
+    Reason,
+)
+from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
+from router.core.wire.text import key_text
+
+INVITE, INVITES, UNINVITE, EXPEL = "invite", "invites", "uninvite", "expel"
+ORDERS = frozenset((INVITE, INVITES, UNINVITE, EXPEL))
+WITH_GUESTS = "guests"
+WRITE_AGAIN_S = 60.0
+UNKNOWN_MAX = 3
+"""Number of unknown secrets after which a link is closed."""
+GUESSED = "three secrets of invitations that this router has not made; ask its operator for another link"
+
+Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Seconds = Annotated[int, Meta(ge=0, le=1 << 40)]
+
+
+class _Invite(Struct, forbid_unknown_fields=True):
+    id: Hex
+    rights: Annotated[tuple[str, ...], Meta(min_length=1, max_length=len(RIGHTS))]
+    until_s: Seconds
+    uses: int = 1
+    name: Annotated[str, Meta(max_length=64)] = ""
+    grant_until_s: Seconds = 0
+
+
+class FileLooked(NamedTuple):
+    """The result of reading the configuration file: its digest, or why it cannot be changed."""
+
+    digest: bytes
+    problem: str = ""
+
+
+class FileWritten(NamedTuple):
+    """The outcome of `WriteGuests`: the keys whose grants the file holds, those whose grants do not fit their blocks,
+    and the neighbours that it now names; or why nothing was written. `is_other`: the file had changed by then."""
+
+    keys: tuple[PublicKey, ...] = ()
+    left: tuple[PublicKey, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    problem: str = ""
+    is_other: bool = False
+
+
+class Guests:
+    """Carries out the operator's orders about invitations, and handles the secrets of guests.
+
+    At `most` known neighbours nobody new is let in. `rewrite(rows, now)` changes the book and applies the consequences;
+    `configured(neighbours, now, written)` takes a configuration that holds the grants of the keys `written`; `met(keys,
+    now)` updates the links of these keys; `say(link, words, now)` sends; `close(link, reason, text, because, now)` ends
+    a link. `problem`: why the file cannot be written. `turned_away`: number of requests refused since the start, by the
+    word of the reason; unknown secrets count as refused messages instead."""
+
+    def __init__(
+        self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
+        rewrite: Callable[[Callable[[], Sequence[Row]], Now], None],
+        configured: Callable[[Iterable[Neighbour], Now, Iterable[PublicKey]], None],
+        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed | Terms, Now], object],
+        close: Callable[[Link, Reason, str, str, Now], None],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._invitations = book.invitations
+        self._links = links
+        self._pending = pending
+        self._door = door
+        self._most = most
+        self._rewrite = rewrite
+        self._configured = configured
+        self._met = met
+        self._say = say
+        self._close = close
+        self._is_writing = False
+        self._again_s = 0.0
+        self.problem = ""
+        self.turned_away: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return repr(self._invitations)
+
+    # -- orders of the operator --------------------------------------------------------------------------------
+
+    def order(self, link: Link, inquiry: Inquiry, now: Now) -> None:
+        """Carry out an order of the operator, and answer it once that is committed."""
+        orders: dict[str, Callable[[str, Now], Any]] = {
+            INVITE: self._invite, INVITES: self._list, UNINVITE: self._revoke, EXPEL: self._expel,
+        }  # fmt: skip
+        try:
+            answer = orders[inquiry.ask](inquiry.argument, now)
+        except ValueError as error:  # also msgspec's: what was asked for does not fit
+            answer = {"error": str(error)[:400]}
+        self._say(link, Answer(json.dumps(answer).encode()), now)
+
+    def _invite(self, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Invite)
+        if unknown := set(said.rights) - set(RIGHTS):
+            raise ValueError(f"{min(unknown)} is no right; there are {', '.join(RIGHTS)}")
+        if said.until_s <= now.judged_s or 0 < said.grant_until_s <= now.judged_s:
+            raise ValueError("its time would be over at once; choose a later end, or set the clock of the node right")
+        one = Invitation(
+            bytes.fromhex(said.id), frozenset(said.rights), said.uses, said.until_s, said.name, said.grant_until_s
+        )
+        self._write([self._invitations.add(one)])
+        self._log(one, "made", now, uses=one.uses, until_s=one.until_s)
+        self._look_at_door(now)
+        return {"invited": said.id}
+
+    def _revoke(self, argument: str, now: Now) -> dict[str, Any]:
+        """Revoke an invitation. If its guests go as well, their grants end here; the operator's command changes the
+        file."""
+        prefix, _, more = argument.partition(" ")
+        one, removed = self._one(prefix), list[PublicKey]()
+        if more == WITH_GUESTS:
+            removed = [*one.guests]
+            self._check_not_writing(removed)
+            self._rewrite(lambda: [row for key in removed for row in self._invitations.written(key)], now)
+        if rows := self._invitations.revoke(one.id, now.judged_s):
+            self._write(rows)
+            self._log(one, "revoked", now)
+        return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": [key.hex() for key in removed]}
+
+    def _expel(self, argument: str, now: Now) -> dict[str, Any]:
+        """End the rights that a guest has by invitations and not by the file; the operator's command changes the
+        file."""
+        key = PublicKey(bytes.fromhex(argument))
+        rights = [right for guest, _, one in self._invitations.owed() if guest == key for right in one.rights]
+        self._check_not_writing([key])
+        self._rewrite(lambda: self._invitations.written(key), now)
+        return {"expelled": key.hex(), "rights": _ordered(rights)}
+
+    def _check_not_writing(self, guests: Sequence[PublicKey]) -> None:
+        """Raise `ValueError` if one of the guests is being written into the file, because its removal would be lost."""
+        if self._is_writing and any(key in guests for key, _, _ in self._invitations.to_write()):
+            raise ValueError("the guest is just being written into router.toml; run the command again")
+
+    def _one(self, prefix: str) -> Invitation:
+        found = self._invitations.find(prefix.lower()) if prefix else []
+        if len(found) != 1:
+            many = f"{len(found)} invitations have ids that begin" if found else "no invitation has an id that begins"
+            raise ValueError(f'{many} with "{prefix[:64]}"; `router invite list` shows them')
+        return found[0]
+
+    def _list(self, _: str, now: Now) -> list[dict[str, Any]]:
+        return [_row(one, now.judged_s) for one in self._invitations]
+
+    # -- guests ------------------------------------------------------------------------------------------------
+
+    def hear(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
+        """Let in the guest at the other end of the link, or tell it why not; return why its message is refused."""
+        try:
+            said = decode_redemption(body)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        if isinstance(said, AskTerms):
+            link.terms = None
+            link.terms = self._tell(link, now)
+            return None
+        assert isinstance(said, Redeem)
+        key = PublicKey(link.key)
+        if link.standing is Standing.LOCAL or link.owner:
+            return Reason.NOT_AUTHORISED, "an app of this node needs no invitation"
+        found = self._invitations.redeem(
+            said.secret, key, said.name or "", now.judged_s, None if self._has_room(key) else INVITE_NO_ROOM,
+            lambda one: has_all(
+                key, one.rights, one.grant_until_s, self._directory, self._invitations, now.judged_s
+            ),
+        )  # fmt: skip
+        if found.invitation is None:
+            return self._unknown(link, said, now)
+        one, row = found.invitation, found.row
+        if (refused := found.refused or self._taken_back(one, key, now)) is not None:
+            end_s = one.until_s if found.refused else one.grant_until_s
+            if refused is INVITE_EXPIRED and end_s * SECOND_NS > now.earliest_ns:
+                refused = Reason.CLOCK_DOUBTED
+            self._say(link, Redeemed(said.secret, int(refused)), now)
+            self.turned_away[refused.word] += 1
+            if not self._door.counts(link.standing, "invite", now):
+                self._log(one, "refused", now, peer=link.key, because=refused.word)
+            return None
+        rights, until_s = self._directory.grants(key) | one.rights, one.grant_until_s
+        if key not in one.guests:  # it had them, and took no use
+            until_s = terms_of(key, self._directory, self._invitations, now.judged_s).until_s
+        had = key not in one.guests
+        self._say(link, Redeemed(said.secret, None, _ordered(rights), _minute(until_s), had), now)
+        if row is not None:
+            self._log(one, "redeemed", now, peer=link.key, rights=",".join(sorted(one.rights)), left=one.left)
+            self._rewrite(lambda: [row], now)
+        return None
+
+    def _taken_back(self, one: Invitation, key: PublicKey, now: Now) -> Reason | None:
+        """Return why a guest that was let in before has lost its rights; None if it has not."""
+        guest = one.guests.get(key)
+        if guest is None or guest.state != WRITTEN or one.rights <= self._directory.grants(key):
+            return None
+        if 0 < one.grant_until_s <= now.judged_s:
+            return INVITE_EXPIRED
+        return INVITE_REVOKED if one.revoked else INVITE_REMOVED
+
+    def terms_changed(self, link: Link, now: Now) -> None:
+        """Tell a neighbour that has asked for its terms the present ones if they have changed."""
+        if link.terms is not None:
+            link.terms = self._tell(link, now)
+
+    def _tell(self, link: Link, now: Now) -> Terms:
+        rights = self._directory.grants(link.key)
+        if rights:
+            until_s = terms_of(link.key, self._directory, self._invitations, now.judged_s).until_s
+            said = Terms(None, _ordered(rights), _minute(until_s))
+        else:
+            reason, since_s = why_none(link.key, self._directory, self._invitations, now.judged_s)
+            said = Terms(int(reason), (), _minute(since_s // 60 * 60))
+        if said != link.terms:
+            self._say(link, said, now)
+        return said
+
+    def _has_room(self, key: bytes) -> bool:
+        """Whether a key has a place among the neighbours that the file holds or is to hold, or one is free."""
+        held = self._held()
+        return key in held or len(held) < self._most
+
+    def _held(self) -> set[bytes]:
+        return {*self._directory.configured, *(bytes(key) for key, _, _ in self._invitations.owed())}
+
+    def _unknown(self, link: Link, said: Redeem, now: Now) -> tuple[Reason, str]:
+        self._say(link, Redeemed(said.secret, int(INVITE_UNKNOWN)), now)
+        link.unknown_secrets += 1
+        if link.unknown_secrets == UNKNOWN_MAX:
+            self._close(link, Reason.NOT_AUTHORISED, GUESSED, INVITE_UNKNOWN.word, now)
+        return INVITE_UNKNOWN, ""
+
+    # -- the configuration file ----------------------------------------------------------------------------------
+
+    def started(self, file: bytes, now: Now) -> None:
+        """Determine at a start which grants the file with this digest holds, and which were removed from it."""
+        self._rewrite(lambda: self._invitations.started(file, self._directory.configured), now)
+
+    def _write_file(self, now: Now) -> None:
+        """Begin to write all owed grants at once, if none are being written."""
+        if not self._is_writing and now.mono_s >= self._again_s and any(self._invitations.to_write()):
+            self._is_writing = True
+            self._pending.effects.append(LookAtFile())
+
+    def try_again(self) -> None:
+        """Write again at the next tick, because the operator has just changed the file."""
+        self._again_s = 0.0
+
+    def looked(self, found: FileLooked, now: Now) -> None:
+        """Record the digest of the file to be changed; the file is changed once that is committed."""
+        grants = tuple(
+            GrantToWrite(key, guest.name, one.rights, one.grant_until_s)
+            for key, guest, one in self._invitations.to_write()
+        )
+        if found.problem or not grants:
+            self._not_written(found.problem, now)
+            return
+        for key in dict.fromkeys(PublicKey(one.key) for one in grants):
+            self._write(self._invitations.begin(key, found.digest))
+        self._pending.effects.append(WriteGuests(found.digest, grants))
+
+    def file_written(self, found: FileWritten, now: Now) -> None:
+        """Let the file alone decide about the grants that it holds now."""
+        if found.problem or found.is_other:
+            self._not_written(found.problem, now)
+            return
+        self._is_writing, self.problem = False, ""
+        for key, _, one in self._invitations.owed():
+            if key in found.keys:
+                self._log(one, "written", now, peer=bytes(key))
+        for key in found.left:
+            self._write(self._invitations.left(key))
+        self._configured(found.neighbours, now, found.keys)
+
+    def _not_written(self, problem: str, now: Now) -> None:
+        self._is_writing, self.problem = False, problem
+        self._again_s = now.mono_s + (WRITE_AGAIN_S if problem else 0)
+        self._write(self._invitations.not_written())
+
+    def facts(self) -> dict[str, Any]:
+        """Return for `router status`: how many grants are not in the file yet, and why; how many never will be, because
+        they end at another time than their block (`beside`); and the limit of neighbours if it is reached (`full`)."""
+        unwritten, owed = sum(1 for _ in self._invitations.to_write()), sum(1 for _ in self._invitations.owed())
+        full = self._most if len(self._held()) >= self._most else None
+        return {"unwritten": unwritten, "problem": self.problem, "beside": owed - unwritten, "full": full}
+
+    def formerly(self, key: bytes) -> tuple[str, str]:
+        """Return the name of a guest that has no entry any more, "" if it has one or was none, and a sentence on it."""
+        found = None if key in self._directory.neighbours else self._invitations.let_in(PublicKey(key))
+        if found is None:
+            return "", ""
+        guest, one = found
+        name = guest.name or key_text("addr", key)
+        said = f"it was let in by the invitation {one.id.hex()[:8]} and has no entry here any more, so no rights"
+        if self._directory.is_met(key):
+            why = "it is still connected as a router that was met, because it has the link of a group that is read here"
+        else:
+            why = "it is still connected as a stranger, who may only redeem an invitation"
+        return name, f"{said}; {why}; `router peer block {key_text('addr', key)}` shuts it out"
+
+    # -- what happens by itself --------------------------------------------------------------------------------
+
+    def began(self, now: Now) -> None:
+        """Let strangers in at a start if an invitation of the store admits them."""
+        self._directory.is_inviting = self._invitations.admits(now.judged_s)
+
+    def tick(self, now: Now) -> None:
+        """Forget invitations that ended long ago, and stop letting strangers in when no invitation admits them any
+        more."""
+        self._write(self._invitations.forget(now.judged_s))
+        self._write_file(now)
+        self._look_at_door(now)
+
+    def _look_at_door(self, now: Now) -> None:
+        is_inviting = self._invitations.admits(now.judged_s)
+        if is_inviting == self._directory.is_inviting:
+            return
+        self._directory.is_inviting = is_inviting
+        self._directory.revision += 1
+        self._met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        self._pending.changes.book.update(rows)
+
+    def _log(self, one: Invitation, change: str, now: Now, **more: str | int | bytes) -> None:
+        fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+
+
+def _ordered(rights: Container[str]) -> tuple[str, ...]:
+    return tuple(one for one in RIGHTS if one in rights)
+
+
+def _minute(at_s: int) -> int:
+    return expiry_min(at_s) if at_s else 0
+
+
+def _row(one: Invitation, now_s: int) -> dict[str, Any]:
+    over = one.over(now_s)
+    return {
+        "id": one.id.hex(), "name": one.name, "grants": sorted(one.rights), "uses": one.uses, "used": len(one.guests),
+        "guests": [
+            {"address": key.hex(), "name": guest.name, "written": guest.state in (WRITTEN, LEFT)}
+            for key, guest in one.guests.items()
+        ],
+        "expires_s": one.until_s, "until_s": one.grant_until_s,
+        "state": "open" if over is None else over.word.removeprefix("invite:"),
+    }  # fmt: skip

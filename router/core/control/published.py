@@ -1,0 +1,150 @@
+"""Ids in place of messages: the pub/sub service is told which messages apps at this node have published (R-C33).
+
+Apps at this node are those of its own and its clients, not routers. The service asks for this in a group in which it
+has nobody to send them on to. It needs no bytes then, and is no recipient: the messages are kept as history, and their
+ids are told a thousand at once, or once a second.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from array import array
+from collections.abc import Callable
+from itertools import groupby
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.core.neighbours.directory import PUBSUB, Directory
+from router.core.routing.groups import Groups
+from router.core.routing.links import Link, Links
+from router.core.routing.parcel import Parcel
+from router.core.wire.admin import PUBLISHED, Inquiry
+from router.core.wire.crypto import ID_BYTES
+from router.core.wire.message import MULTICAST
+from router.core.wire.now import Now
+
+IDS_MAX = 10_000
+"""Most ids that wait for the service; of more, it is told how many are left out."""
+TOLD_MAX = 1_000
+"""Most ids in one message to the service."""
+
+
+class _IdsOnly(Struct, forbid_unknown_fields=True):
+    group: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    on: bool
+
+
+class _Waiting:
+    """What is to be told of one group: ids, and runs of (expiry minute, number of ids)."""
+
+    __slots__ = ("expiries", "ids", "left_out")
+
+    def __init__(self) -> None:
+        self.ids = bytearray()
+        self.expiries: list[list[int]] = []
+        self.left_out = 0
+
+    def add(self, parcel: Parcel, room: int) -> int:
+        """Add as many messages as there is room for; return how many."""
+        count = min(room, parcel.count)
+        self.ids += parcel.ids[: count * ID_BYTES]
+        for minute, times in _runs(parcel.expiries[:count]):
+            if self.expiries and self.expiries[-1][0] == minute:
+                self.expiries[-1][1] += times
+            else:
+                self.expiries.append([minute, times])
+        self.left_out += parcel.count - count
+        return count
+
+    def cut(self, count: int) -> _Waiting:
+        """Remove the first `count` ids and return them, with the number of those left out."""
+        first = _Waiting()
+        first.ids, self.ids = self.ids[: count * ID_BYTES], self.ids[count * ID_BYTES :]
+        first.left_out, self.left_out = self.left_out, 0
+        while count and self.expiries:
+            minute, times = self.expiries[0]
+            first.expiries.append([minute, min(times, count)])
+            if times > count:
+                self.expiries[0][1] -= count
+            else:
+                self.expiries.pop(0)
+            count -= min(times, count)
+        return first
+
+    def said(self, group: bytes) -> Inquiry:
+        said = {"group": group.hex(), "ids": base64.b64encode(self.ids).decode(), "expiries": self.expiries}
+        return Inquiry(PUBLISHED, json.dumps({**said, "left_out": self.left_out}, separators=(",", ":")))
+
+
+class PublishedIds:
+    """The ids that the pub/sub service has yet to be told; `say(link, inquiry, now)` sends, and returns whether there
+    was room."""
+
+    def __init__(
+        self, directory: Directory, links: Links, groups: Groups, say: Callable[[Link, Inquiry, Now], bool]
+    ) -> None:
+        self._directory = directory
+        self._links = links
+        self._groups = groups
+        self._say = say
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._count = 0
+        self._is_due = False
+
+    def __repr__(self) -> str:
+        return f"<{self._count} published ids that the pub/sub service is to be told>"
+
+    def asked(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        """Handle the service's wish for one group."""
+        if not self._directory.has_role(by, PUBSUB):
+            return {"error": f'only the service called "{PUBSUB}" is told the ids of what is published'}
+        said = msgspec.json.decode(argument, type=_IdsOnly)
+        self._is_due |= not said.on
+        return {"ids_only": self._groups.tell_ids(bytes.fromhex(said.group), said.on)}
+
+    def takes(self, parcel: Parcel, link: Link) -> bool:
+        """Whether the service is told of these messages by their ids; the parcel is then kept as history."""
+        if parcel.kind != MULTICAST or not (link.app and parcel.stored and parcel.indexed):
+            return False
+        service = self._groups.told_ids(parcel.signer)
+        return service is not None and service not in parcel.recipients
+
+    def note(self, parcel: Parcel) -> None:
+        """Tell the service of these messages when they are on disk."""
+        waiting = self._waiting.setdefault(parcel.signer, _Waiting())
+        self._count += waiting.add(parcel, IDS_MAX - self._count)
+
+    def tick(self, now: Now) -> None:
+        """Tell all that waits: once a second."""
+        self._is_due = True
+        self.tell(now)
+
+    def tell(self, now: Now) -> None:
+        """Tell as much as the service has room for, if enough waits, or it is time."""
+        if not (self._is_due or self._count >= TOLD_MAX):
+            return
+        self._is_due = False
+        service = self._directory.service_called(PUBSUB)
+        link = None if service is None else self._links.to(service)
+        while self._waiting and link is not None and link.outgoing.room()[0] > 0:
+            group = next(iter(self._waiting))
+            waiting = self._waiting[group]
+            first = waiting.cut(TOLD_MAX)
+            if not self._say(link, first.said(group), now):
+                waiting.ids[:0] = first.ids
+                waiting.expiries[:0] = first.expiries
+                waiting.left_out += first.left_out
+                return
+            self._count -= len(first.ids) // ID_BYTES
+            if not waiting.ids:
+                del self._waiting[group]
+
+
+def _runs(minutes: array[int]) -> list[tuple[int, int]]:
+    """Return equal neighbours together, each run with its length."""
+    if minutes and minutes.count(minutes[0]) == len(minutes):
+        return [(minutes[0], len(minutes))]
+    return [(minute, sum(1 for _ in run)) for minute, run in groupby(minutes)]

@@ -1,0 +1,222 @@
+"""PULL in both directions: sent in this router's own name for its services and apps, and answered for neighbours.
+
+An app or service that lacks a message gives its own router the id and the router to ask; no id is asked for that this
+router knows. The message comes as a carried multicast, or not at all (R-C17, R-C30).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.core.link.allowance import Allowance
+from router.core.log import events as ev
+from router.core.neighbours.directory import Directory, Standing
+from router.core.routing.door_log import DoorLog
+from router.core.routing.effects import Pending, Pulled, PullFrom
+from router.core.routing.groups import Groups
+from router.core.routing.limits import PullLimits
+from router.core.routing.links import Link, Links
+from router.core.routing.parcel import Parcel
+from router.core.routing.seen import Seen
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.control import Carried, Pull
+from router.core.wire.crypto import InvalidKey, MessageId, PublicKey
+from router.core.wire.lifetime import UINT32_MAX, expiry_s
+from router.core.wire.message import MULTICAST
+from router.core.wire.now import Now
+from router.core.wire.reasons import Reason
+
+from .as_history import AsHistory
+
+PULL = "pull"
+IDS_MAX = 64
+MINUTES_MAX = 16
+"""Most minutes in which an id is looked up one by one; if more are possible, the whole index is searched."""
+MISS_COST = 50
+"""Number of PULLs that one for a missing message counts as, because it is looked for in every minute."""
+ASKERS_MAX = 1024
+"""Most askers whose rates and open PULLs are remembered; beyond it all are forgotten."""
+
+Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class _Pull(Struct, forbid_unknown_fields=True):
+    router: Hex
+    group: Hex
+    ids: Annotated[tuple[Hex, ...], Meta(min_length=1, max_length=IDS_MAX)]
+    expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
+    minutes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MINUTES_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
+    history: Annotated[tuple[bool, ...], Meta(max_length=IDS_MAX)] = ()
+
+
+class Queued(Protocol):
+    """The part of a store that knows which messages wait for whom (`router.disk.store.store.Store`)."""
+
+    def message(self, identity: bytes, /) -> tuple[Parcel, int] | None: ...
+    def owes(self, recipient: bytes, first: int, index: int) -> bool: ...
+
+
+class _Asker:
+    """The rate of one service or app, and its open PULLs: by id, the monotonic second at which each is given up."""
+
+    def __init__(self, per_s: float) -> None:
+        self.rate = Allowance(per_s, max(1.0, per_s))
+        self.open: dict[bytes, float] = {}
+
+
+class Pulls:
+    """Decides which PULLs are sent and answered; `say(link, control, now)` sends and returns whether there was room."""
+
+    def __init__(
+        self, directory: Directory, links: Links, groups: Groups, seen: Seen, pending: Pending, door: DoorLog,
+        as_history: AsHistory, limits: PullLimits, say: Callable[[Link, Pull | Carried | Answer, Now], bool],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._links = links
+        self._groups = groups
+        self._seen = seen
+        self._pending = pending
+        self._door = door
+        self._as_history = as_history
+        self._limits = limits
+        self._say = say
+        self._askers: dict[bytes, _Asker] = {}
+
+    def __repr__(self) -> str:
+        return f"<{sum(len(one.open) for one in self._askers.values())} PULLs that are not answered>"
+
+    # -- asked for services and apps of this node ------------------------------------------------------------
+
+    def ask(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
+        """Handle the word `pull` of a service or an app of this node; return why it is refused, or None.
+
+        The duplicate index is searched first; then `asked` decides and answers."""
+        if link.standing is not Standing.LOCAL:
+            return Reason.NOT_AUTHORISED, "only services and apps of this node say what they miss"
+        try:
+            said = msgspec.json.decode(inquiry.argument, type=_Pull)
+            router, group = bytes.fromhex(said.router), bytes(PublicKey.checked(bytes.fromhex(said.group)))
+        except (msgspec.ValidationError, msgspec.DecodeError, InvalidKey) as error:
+            self._answer(link, {"error": f"{PULL}: {str(error)[:200]}"}, now)
+            return None
+        if link.key not in self._directory.services and self._groups.get(group, link.key) is None:
+            self._answer(link, {"error": f"{PULL}: join the group first"}, now)
+            return None
+        ids = tuple(bytes.fromhex(one) for one in said.ids)
+        expiries = said.expiries if len(said.expiries) == len(ids) else (0,) * len(ids)
+        counts = said.minutes if len(said.minutes) == len(ids) else (1,) * len(ids)
+        minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
+        self._pending.effects.append(PullFrom(link.id, router, group, tuple(zip(minutes, ids, strict=True))))
+        for id, is_history in zip(ids, said.history, strict=False):
+            self._as_history.asked(link.key, id, is_history)
+        return None
+
+    def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:
+        """Return the ids to look up on disk, with each minute of expiry that was named, or 0."""
+        return [
+            (minute, id) for minutes, id in asked.messages if id not in self._seen
+            for minute in (minutes if minutes.start else (0,))
+        ]  # fmt: skip
+
+    def asked(
+        self, asked: PullFrom, on_disk: Collection[bytes], now: Now, queues: Queued
+    ) -> None:  # fmt: skip
+        """Ask the named router for the messages that this router does not know, and answer for each what was done.
+
+        An app is told which messages are in its queue, so it need not guess whether a known message will come to it as
+        well."""
+        link, to = self._links.get(asked.asker), self._links.to(asked.router)
+        if link is None:
+            return
+        states = [self._state(link, to, asked.group, id, on_disk, now) for _, id in asked.messages]
+        if link.key not in self._directory.services:
+            found = zip(states, asked.messages, strict=True)
+            states = ["owed" if one == "known" and _is_owed(queues, link.key, id) else one for one, (_, id) in found]
+        self._answer(link, {"states": states}, now)
+
+    def _state(self, link: Link, to: Link | None, group: bytes, id: bytes, on_disk: Collection[bytes], now: Now) -> str:
+        asker = self._asker(link.key)
+        if id in self._seen or id in on_disk:
+            asker.open.pop(id, None)
+            return "known"
+        if to is None or to.app or to.shut:
+            return "away"
+        if not self._has_room(asker, link, id, now) or not asker.rate.take(1, now.mono_s):
+            return "later"
+        if not self._say(to, Pull(PublicKey(group), MessageId(id)), now):
+            return "later"
+        asker.open[id] = now.mono_s + self._limits.open_s
+        return "asked"
+
+    def _has_room(self, asker: _Asker, link: Link, id: bytes, now: Now) -> bool:
+        limits = self._limits
+        most = limits.open_max if link.key in self._directory.services else limits.open_of_app_max
+        if id in asker.open or len(asker.open) < most:
+            return True
+        asker.open = {
+            one: until_s for one, until_s in asker.open.items() if until_s > now.mono_s and one not in self._seen
+        }
+        return len(asker.open) < most
+
+    def _asker(self, key: bytes) -> _Asker:
+        asker = self._askers.get(key)
+        if asker is None:
+            if len(self._askers) >= ASKERS_MAX:
+                self._askers.clear()
+            asker = self._askers[key] = _Asker(self._limits.asked_per_s)
+        return asker
+
+    def _answer(self, link: Link, found: dict[str, object], now: Now) -> None:
+        self._say(link, Answer(json.dumps(found).encode()), now)
+
+    # -- answered to neighbours ------------------------------------------------------------------------------
+
+    def heard(self, link: Link, group: bytes, message: bytes, now: Now, may_join: bool) -> None:
+        """Handle a PULL: have the message looked up if it may be answered, at the asker's rate."""
+        agreed = link.up and self._directory.agreements.has(link.key, group)
+        if not (agreed or may_join or (link.uplink and self._groups.is_wanted(group))):
+            return
+        if self._meter(link, group).take(1, now.mono_s):
+            self._pending.effects.append(Pulled(link.id, group, message))
+
+    def _meter(self, link: Link, group: bytes) -> Allowance:
+        """Return the meter for PULLs of a link: routers, apps that read history and services that send it have a high
+        rate."""
+        agreed = self._directory.agreements.has(link.key, group)
+        is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
+        return link.pulls_as_router if is_router or link.standing is Standing.LOCAL else link.pulls
+
+    def looked_up(self, asked: Pulled, found: tuple[Parcel, int] | None, now: Now) -> None:
+        """Answer a PULL with the message that the store has found; a missing one costs the asker more."""
+        link = self._links.get(asked.link)
+        if link is None:
+            return
+        if found is not None:
+            self._carry(link, asked.group, *found, now)
+        else:
+            self._meter(link, asked.group).charge(MISS_COST - 1, now.mono_s)
+
+    def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
+        """Carry the message if it is of that group and still valid, and fits the free window; for a stranger only if
+        the door log can afford a line."""
+        valid = parcel.kind == MULTICAST and parcel.signer == group
+        if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
+            return
+        if link.standing is Standing.STRANGER and not self._door.spares(link.standing, now):
+            return
+        if not self._say(link, Carried(parcel.wire(index)), now):
+            return
+        whole = ((parcel.first + index, 1),)
+        self._pending.changes.events.append(
+            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
+        )
+
+
+def _is_owed(queues: Queued, recipient: bytes, id: bytes) -> bool:
+    found = queues.message(id)
+    return found is not None and queues.owes(recipient, found[0].first, found[1])

@@ -1,0 +1,161 @@
+"""Revoked rights: everything that depends on them ends at once, and is logged (R-C10, R-C11).
+
+This happens on a running node when its neighbours are reconfigured, and at a start for the state on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from router.core.log import events as ev
+from router.core.neighbours.advertisements import SAMPLED
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
+from router.core.routing.admission import Admission
+from router.core.routing.delivery import Delivery
+from router.core.routing.effects import Pending, Reconcile
+from router.core.routing.groups import Groups
+from router.core.routing.links import Link, Links
+from router.core.routing.queues import Queues
+from router.core.routing.route_end import end_route
+from router.core.routing.routes import Routes
+from router.core.wire.now import Now
+from router.core.wire.reasons import Reason
+
+from .membership import Membership
+
+NEW_TERMS = "its operator has changed who this node is there; sign on again"
+
+
+class Revocation:
+    """Decides what a new configuration of neighbours ends.
+
+    `gone(key, now)` ends everything that a key has here; `queue_ends(recipient, group)` begins to drop queued messages;
+    `terms_changed(link, now)` tells a guest its present rights; `limits`: the present ones, repeated in each `config`
+    event because readers of a log use the last such event.
+    """
+
+    def __init__(
+        self, directory: Directory, links: Links, groups: Groups, queues: Queues, routes: Routes,
+        membership: Membership, delivery: Delivery, pending: Pending, admission: Admission,
+        gone: Callable[[bytes, Now], None], queue_ends: Callable[[bytes, bytes | None], None],
+        terms_changed: Callable[[Link, Now], None], limits: tuple[tuple[str, int], ...],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._links = links
+        self._groups = groups
+        self._queues = queues
+        self._routes = routes
+        self._membership = membership
+        self._delivery = delivery
+        self._pending = pending
+        self._admission = admission
+        self._gone = gone
+        self._queue_ends = queue_ends
+        self._terms_changed = terms_changed
+        self._limits = limits
+
+    def change(self, act: Callable[[], None], now: Now) -> None:
+        """Let `act` change the neighbours, and apply the consequences for the keys whose entry has changed.
+
+        Recipients among these keys that are owed something and not connected are dialled: they may have an address now.
+        """
+        before = self._directory.neighbours
+        act()
+        after = self._directory.neighbours
+        self._pending.effects.append(Reconcile(tuple(after.values())))
+        for key in {**before, **after}:
+            old, new = before.get(key), after.get(key)
+            if old != new:
+                lost = self._grants(old) - self._grants(new)
+                if _terms(old) != _terms(new):
+                    self._log(key, new, lost, now)
+                if (link := self._links.to(key)) is not None:
+                    self._terms_changed(link, now)
+                self._look_at_link(key, JOIN in self._grants(new) - self._grants(old), now)
+                self._end(key, lost, now)
+                if self._links.to(key) is None:
+                    self._delivery.dial_if_owed(key)
+
+    def recovered(self, fleeting: Collection[bytes], now: Now) -> None:
+        """End, at a start, everything of the `fleeting` (throwaway) keys, and everything that others have no right to
+        any more."""
+        for key in dict.fromkeys([*(one.subscriber for one in self._groups), *self._queues.by_recipient]):
+            if key in fleeting:
+                self._gone(key, now)
+            else:
+                self._end(key, frozenset(), now)
+
+    @staticmethod
+    def _grants(one: Neighbour | None) -> frozenset[str]:
+        return one.grants if one is not None and not one.blocked else frozenset()
+
+    def _log(self, key: bytes, new: Neighbour | None, lost: frozenset[str], now: Now) -> None:
+        fields: tuple[tuple[str, str | int | bytes | bool], ...] = (
+            *self._limits, ("peer", key), ("grants", ",".join(sorted(self._grants(new)))),
+            ("revoked", ",".join(sorted(lost))), ("uplink", new is not None and new.uplink),
+            ("blocked", new is not None and new.blocked), ("removed", new is None),
+        )  # fmt: skip
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
+
+    def met(self, keys: Iterable[bytes], now: Now) -> None:
+        """Apply the changes in the agreements with these routers.
+
+        Messages that wait for a connected one still go to it."""
+        self._directory.count_met()
+        for key in keys:
+            self._look_at_link(key, False, now)
+            self._membership.revoke(key, now, drains=True)
+            self._membership.upstream.agreed(key, now)
+            if not self._directory.is_known(key) and self._links.to(key) is None:
+                self._gone(key, now)
+
+    def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
+        """Give an open link its new standing, or close it if its key must sign on again.
+
+        It must if it has become a stranger's, or may join only now, because a router sends its JOINs when the link
+        comes up."""
+        link = self._links.to(key)
+        if link is None:
+            return
+        standing = self._directory.standing(key, link.owner)
+        if standing is None:
+            self._admission.close(link, Reason.NOT_AUTHORISED, "", "revoked", now)
+        elif (standing is Standing.STRANGER and link.standing is not standing) or (
+            may_join_now and standing is not Standing.LOCAL
+        ):
+            self._admission.close(link, Reason.SHUTDOWN, NEW_TERMS, "revoked", now)
+        else:
+            was_uplink, was = link.uplink, link.standing
+            link.admit(standing, self._directory)
+            if link.standing is not was:
+                self._admission.measure(link)
+            if link.uplink and not was_uplink:
+                self._membership.link_up(link, now)
+            elif was_uplink and not link.uplink:
+                self._membership.upstream.uplink_ends(link, now)
+
+    def _end(self, key: bytes, lost: frozenset[str], now: Now) -> None:
+        """End everything that the key has here without the right to it. `lost`: the rights that it had until now."""
+        directory, link = self._directory, self._links.to(key)
+        if not directory.is_known(key) and link is None:
+            self._gone(key, now)
+            self._routes_end(key, now)
+            return
+        queue_ends = STORE in lost or not directory.keeps_queue(key)
+        if not directory.may_join(key, link.standing if link is not None else None):
+            kept = directory.may_store(key) or key in directory.agreements.lan
+            queue_ends |= self._membership.revoke(key, now) and not kept
+        if queue_ends and link is None:
+            self._queue_ends(key, None)
+        if RELAY in lost:
+            self._routes_end(key, now)
+
+    def _routes_end(self, neighbour: bytes, now: Now) -> None:
+        for route in self._routes.through(neighbour):
+            end_route(self._routes, self._pending, route, now)
+
+
+def _terms(one: Neighbour | None) -> tuple[frozenset[str], bool, bool] | None:
+    """Return the part of a neighbour's configuration that is logged; for an advertised one, the event `advert` has
+    it."""
+    return None if one is None or one.learned == SAMPLED else (one.grants, one.uplink, one.blocked)

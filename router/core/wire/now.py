@@ -1,0 +1,40 @@
+"""The two clocks of a node, read at one moment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Now(NamedTuple):
+    """One reading of both clocks, in nanoseconds.
+
+    While the wall clock is doubted there are two times: the one it shows, and the one used for verdicts. `ahead_ns` is
+    the first minus the second, and `wall_ns` the later of both, so that doubt shortens no accepted message's life.
+    """
+
+    wall_ns: int
+    mono_ns: int
+    ahead_ns: int = 0
+
+    @property
+    def wall_s(self) -> int:
+        return self.wall_ns // 1_000_000_000
+
+    @property
+    def judged_s(self) -> int:
+        """Return the Unix second used for verdicts."""
+        return (self.wall_ns - max(0, self.ahead_ns)) // 1_000_000_000
+
+    @property
+    def shown_ns(self) -> int:
+        """Return the time that the wall clock shows."""
+        return self.wall_ns + min(0, self.ahead_ns)
+
+    @property
+    def earliest_ns(self) -> int:
+        """Return the earlier of both times: a deadline that has passed by it has passed by both."""
+        return self.wall_ns - abs(self.ahead_ns)
+
+    @property
+    def mono_s(self) -> float:
+        return self.mono_ns / 1e9

@@ -1,0 +1,57 @@
+"""Routers with a pub/sub service are reported to that of this node, as they come and go."""
+
+from __future__ import annotations
+
+import json
+
+from rigs.one_router import OneRouter
+from samples.core import ALICE, BOB
+
+from router.core.neighbours.directory import Neighbour
+from router.core.wire.admin import LINKED, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.message import open_message
+
+SERVICE, OTHER, THEIRS = (SigningKey(bytes((n,)) * 32).public for n in (61, 62, 63))
+NEIGHBOURS = Neighbour(ALICE.public), Neighbour(BOB.public)
+
+
+def told(one: OneRouter, link: int) -> list[tuple[PublicKey, str]]:
+    bodies = [open_message(wire).body for wire in one.told(link)]
+    found = [decode_inquiry(body) for body in bodies if is_inquiry(body)]
+    said = [json.loads(each.argument) for each in found if isinstance(each, Inquiry) and each.ask == LINKED]
+    return [(PublicKey(bytes.fromhex(each["router"])), each["service"]) for each in said]
+
+
+def test_it_is_told_of_routers_that_name_one_and_of_no_others() -> None:
+    one = OneRouter(*NEIGHBOURS, services={bytes(SERVICE): "pubsub", bytes(OTHER): "discovery"})
+    first = one.link(ALICE.public, role="router", pubsub=THEIRS)
+    one.link(BOB.public, role="router")
+    service, other = one.link(SERVICE), one.link(OTHER)
+    assert told(one, service) == [(ALICE.public, THEIRS.hex())], "also of those that were there before it"
+    one.router.link_down(first, one.now())
+    one.pass_time(5)
+    assert told(one, service) == [(ALICE.public, "")]
+    one.link(ALICE.public, role="router", pubsub=THEIRS)
+    assert told(one, service) == [(ALICE.public, THEIRS.hex())]
+    assert told(one, other) == []
+
+
+def test_what_an_app_claims_does_not_count() -> None:
+    one = OneRouter(services={bytes(SERVICE): "pubsub"}, locals=[ALICE.public])
+    service = one.link(SERVICE)
+    one.link(ALICE.public, pubsub=THEIRS)
+    one.pass_time(5)
+    assert told(one, service) == []
+
+
+def test_a_service_that_settles_nothing_is_told_when_there_is_room() -> None:
+    one = OneRouter(*NEIGHBOURS, services={bytes(SERVICE): "pubsub"})
+    service = one.link(SERVICE, messages=1)
+    one.link(ALICE.public, role="router", pubsub=THEIRS)
+    one.link(BOB.public, role="router", pubsub=THEIRS)
+    one.pass_time(5)
+    assert told(one, service) == [(ALICE.public, THEIRS.hex())]
+    one.router.settled(service, 1, one.now())
+    one.pass_time(5)
+    assert told(one, service) == [(BOB.public, THEIRS.hex())]

@@ -1,0 +1,247 @@
+"""The router's own PULL to a named neighbour, for a service or an app of its node, and the answers to it (R-C30)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from rigs.one_router import ME, WALL_S, OneRouter
+from samples.core import ALICE, BOB, GROUP
+
+from router.core.control.pulls import MINUTES_MAX, MISS_COST
+from router.core.neighbours.directory import JOIN, Neighbour
+from router.core.routing.effects import Pulled, SendOwn
+from router.core.routing.limits import AdmissionLimits, Limits, PullLimits
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.codec import encode
+from router.core.wire.control import Carried, Join, Pull, decode_control, encode_control
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import message_id, open_message, seal_multicast, seal_unicast
+
+PUBSUB, PEER, CLIENT, UP = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64))
+EXPIRY = expiry_min(WALL_S + 600)
+WIRES = [seal_multicast(GROUP, b"%d" % n, ttl_s=60, expiry_min=EXPIRY, seen=()) for n in range(300)]
+IDS = [message_id(wire) for wire in WIRES]
+
+
+def house(**more: object) -> tuple[OneRouter, int, int, int]:
+    """Return a router and its links to a service, to an app that joined the group, and to another router."""
+    services = {bytes(PUBSUB.public): "pubsub"}
+    client, up = Neighbour(CLIENT.public, grants=frozenset({JOIN})), Neighbour(UP.public, uplink=True)
+    one = OneRouter(Neighbour(PEER.public), client, up, services=services, locals=[ALICE.public], **more)  # type: ignore[arg-type]
+    service, alice = one.link(PUBSUB.public, messages=512, size=1 << 20), one.link(ALICE.public)
+    peer = one.link(PEER.public, role="router", messages=512, size=1 << 20)
+    join(one, alice, ALICE)
+    return one, service, alice, peer
+
+
+def join(one: OneRouter, link: int, source: SigningKey, *, local: bool = True) -> None:
+    body = encode_control(Join(GROUP.public, local))
+    one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+
+
+def pull(
+    one: OneRouter, link: int, router: SigningKey, *ids: MessageId, source: SigningKey = PUBSUB, **more: Any
+) -> list[str] | str:
+    """Let a service or app name missing messages; return the state of each, or the error."""
+    said = {"router": router.public.hex(), "group": GROUP.public.hex(), "ids": [id.hex() for id in ids], **more}
+    body = encode_inquiry(Inquiry("pull", json.dumps(said)))
+    one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    bodies = [open_message(each.wire).body for each in one.done if isinstance(each, SendOwn) and each.link == link]
+    answer = decode_inquiry([body for body in bodies if is_inquiry(body)][-1])
+    assert isinstance(answer, Answer)
+    found = json.loads(answer.text)
+    states: list[str] | str = found.get("states", found.get("error"))
+    return states
+
+
+def pulls(one: OneRouter, link: int) -> list[object]:
+    return [decode_control(open_message(wire).body) for wire in one.told(link)]
+
+
+def bring_carried(one: OneRouter, peer: int, wire: bytes) -> None:
+    one.bring(peer, seal_unicast(PEER, ME.public, encode([0, wire]), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+
+
+def test_a_named_router_is_asked_and_its_answer_goes_to_the_subscribers() -> None:
+    one, service, _, peer = house()
+    assert pull(one, service, PEER, *IDS[:2]) == ["asked", "asked"]
+    assert pulls(one, peer) == [Pull(GROUP.public, id) for id in IDS[:2]]
+    bring_carried(one, peer, WIRES[0])
+    assert one.accepted()[-1][2] == (ALICE.public,)
+
+
+def test_history_goes_to_the_service_that_asked_for_it_alone() -> None:
+    """Only the pub/sub service asks for history; a message that it asks for again otherwise goes to all."""
+    one, service, alice, peer = house()
+    join(one, service, PUBSUB)
+    assert pull(one, service, PEER, *IDS[:4], history=[True, True, False, True]) == ["asked"] * 4
+    assert pull(one, service, PEER, IDS[3], history=[False]) == ["asked"]
+    assert pull(one, alice, PEER, IDS[4], source=ALICE, history=[True]) == ["asked"]
+    to: list[set[bytes]] = []
+    for wire in WIRES[:6]:
+        bring_carried(one, peer, wire)
+        to.append(set(one.accepted()[-1][2]))
+    all_of_it: set[bytes] = {ALICE.public, PUBSUB.public}
+    assert to == [{PUBSUB.public}, {PUBSUB.public}, all_of_it, all_of_it, all_of_it, all_of_it]
+
+
+def test_history_that_does_not_come_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.core.control.as_history.OPEN_MAX", 2)
+    one, service, _, peer = house()
+    join(one, service, PUBSUB)
+    pull(one, service, PEER, *IDS[:3], history=[True] * 3)
+    bring_carried(one, peer, WIRES[0])
+    assert ALICE.public in one.accepted()[-1][2]
+    bring_carried(one, peer, WIRES[2])
+    assert one.accepted()[-1][2] == (PUBSUB.public,)
+
+
+def test_an_app_is_told_what_is_in_its_queue() -> None:
+    one, service, alice, peer = house()
+    one.bring(peer, WIRES[0])
+    one.cycle()
+    assert pull(one, alice, PEER, *IDS[:2], source=ALICE) == ["owed", "asked"]
+    one.router.settled(alice, 3, one.now())  # two answers of the router, and the message
+    one.cycle()
+    assert pull(one, alice, PEER, IDS[0], source=ALICE) == ["known"]
+    assert pull(one, service, PEER, IDS[0]) == ["known"]
+
+
+@pytest.mark.parametrize("more", [{}, {"expiries": [EXPIRY, EXPIRY]}])
+def test_nothing_is_asked_for_what_the_index_knows_in_memory_or_on_disk(more: dict[str, Any]) -> None:
+    one, service, _, peer = house()
+    one.bring(peer, WIRES[0])
+    one.cycle()
+    assert pull(one, service, PEER, IDS[0], IDS[1], **more) == ["known", "asked"]
+    again, service, _, peer = house(disk=one.disk, limits=Limits(seen_recent_max=0))
+    again.told(peer)
+    assert pull(again, service, PEER, IDS[0], IDS[2], **more) == ["known", "asked"], "known on disk alone"
+    assert pulls(again, peer) == [Pull(GROUP.public, IDS[2])]
+
+
+def test_whom_it_may_ask_and_how_often() -> None:
+    one, service, _, peer = house(limits=Limits(pulls=PullLimits(asked_per_s=1.0)))
+    one.told(peer)
+    assert pull(one, service, SigningKey(b"n" * 32), IDS[0]) == ["away"]
+    assert pull(one, service, ALICE, IDS[0]) == ["away"], "an app is no router"
+    assert pull(one, service, PEER, IDS[0], IDS[1]) == ["asked", "later"]
+    one.seconds += 1
+    assert pull(one, service, PEER, IDS[1]) == ["asked"]
+    assert pulls(one, peer) == [Pull(GROUP.public, IDS[0]), Pull(GROUP.public, IDS[1])]
+
+
+def test_only_so_many_are_open_until_they_come_or_are_given_up() -> None:
+    one, service, _, peer = house(limits=Limits(pulls=PullLimits(open_max=2, open_s=10)))
+    assert pull(one, service, PEER, *IDS[:3]) == ["asked", "asked", "later"]
+    assert pull(one, service, PEER, IDS[0]) == ["asked"], "again, perhaps of another router"
+    bring_carried(one, peer, WIRES[0])
+    assert pull(one, service, PEER, *IDS[2:4]) == ["asked", "later"], "the first has come"
+    one.seconds += 10
+    assert pull(one, service, PEER, *IDS[3:5]) == ["asked", "asked"], "the others are given up"
+
+
+def test_an_app_asks_for_what_it_misses_in_groups_that_it_has_joined() -> None:
+    one, _, alice, peer = house(limits=Limits(pulls=PullLimits(open_of_app_max=1)))
+    bob = one.link(BOB.public)
+    assert pull(one, alice, PEER, *IDS[:2], source=ALICE) == ["asked", "later"]
+    assert "join the group first" in pull(one, bob, PEER, IDS[0], source=BOB)
+    assert pulls(one, peer) == [Pull(GROUP.public, IDS[0])]
+
+
+def test_what_cannot_be_read_is_an_error_and_asks_nobody() -> None:
+    one, service, _, peer = house()
+    wrong: list[dict[str, Any]] = [{"ids": []}, {"ids": [IDS[0].hex()] * 65}, {"ids": ["x"]}, {"group": "00" * 32}]
+    for more in (*wrong, {"more": 1}):
+        assert "pull: " in pull(one, service, PEER, IDS[0], **more)
+    assert pulls(one, peer) == []
+
+
+def test_a_peers_router_may_not_say_what_it_misses() -> None:
+    one, _, _, peer = house()
+    one.settled()
+    body = encode_inquiry(Inquiry("pull", "{}"))
+    one.bring(peer, seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    [(_, reason, text)] = one.settled()[peer][1]
+    assert reason.word == "not-authorised" and "services and apps" in text
+
+
+def asked(one: OneRouter, link: int, source: SigningKey, count: int) -> int:
+    """Send that many PULLs over a link; return how many were looked up."""
+    for id in IDS[:count]:
+        body = encode_control(Pull(GROUP.public, id))
+        one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    found = [one for one in one.done if isinstance(one, Pulled)]
+    one.done.clear()
+    return len(found)
+
+
+def test_an_app_of_another_node_is_answered_slowly() -> None:
+    one, *_ = house(limits=Limits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
+    client = one.link(CLIENT.public, role="app", owner=False, messages=512, size=1 << 20)
+    join(one, client, CLIENT)
+    assert asked(one, client, CLIENT, 300) == 10
+
+
+def test_routers_are_answered_as_fast_as_apps_of_this_node_and_peers_only_what_is_agreed() -> None:
+    one, _, alice, peer = house(limits=Limits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
+    client = one.link(CLIENT.public, role="router", messages=512, size=1 << 20)
+    join(one, client, CLIENT)
+    assert asked(one, alice, ALICE, 300) == 100 and asked(one, client, CLIENT, 300) == 100
+    assert asked(one, peer, PEER, 1) == 0, "no right to join, and nothing is agreed"
+    one.router.directory.agreements.agree(PUBSUB.public, PEER.public, [GROUP.public], WALL_S + 60, WALL_S)
+    assert asked(one, peer, PEER, 300) == 100
+
+
+def test_an_uplink_is_answered_what_is_joined_there() -> None:
+    one, _, alice, _ = house()
+    up = one.link(UP.public, role="router")
+    assert asked(one, up, UP, 1) == 0
+    join(one, alice, ALICE, local=False)
+    assert asked(one, up, UP, 1) == 1
+
+
+def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> None:
+    one, service, _, _ = house()
+    slow = one.link(CLIENT.public, role="router", messages=8, size=1000)
+    large = seal_multicast(GROUP, bytes(70_000), ttl_s=60, expiry_min=EXPIRY, seen=())
+    for wire in (large, WIRES[0]):
+        one.bring(service, wire)
+        one.cycle()
+    one.events.clear()
+    one.told(slow)
+    for wire, fits in ((WIRES[0], True), (large, False)):
+        [found] = [(each, i) for each in one.disk.parcels.values() for i in range(each.count) if each.wire(i) == wire]
+        one.router.pulls.looked_up(Pulled(slow, GROUP.public, message_id(wire)), found, one.now())
+        one.cycle()
+        assert pulls(one, slow) == [Carried(wire)] * fits
+    assert len([each for each in one.events if getattr(each, "event", "") == "pulled"]) == 1
+
+
+def test_a_pull_for_what_is_not_here_costs_its_asker_more() -> None:
+    one, _, alice, _ = house(limits=Limits(admission=AdmissionLimits(pulls_routers_per_s=2.0 * MISS_COST)))
+    pulled = Pulled(alice, GROUP.public, IDS[0])
+    assert asked(one, alice, ALICE, 1) == 1
+    for _ in range(4):
+        one.router.pulls.looked_up(pulled, None, one.now())
+    one.seconds += 0.5
+    assert asked(one, alice, ALICE, 1) == 0, "four misses are more than it has"
+    one.seconds += 0.5
+    assert asked(one, alice, ALICE, 300) == 3
+
+
+def test_an_id_is_looked_up_in_the_minutes_that_are_named() -> None:
+    one, service, _, peer = house()
+    one.bring(peer, WIRES[0])
+    one.cycle()
+    again, service, _, peer = house(disk=one.disk, limits=Limits(seen_recent_max=0))
+    for first, count, state in ((EXPIRY - 3, 4, "known"), (EXPIRY - 3, 3, "asked"), (EXPIRY, 1, "known")):
+        assert pull(again, service, PEER, IDS[0], expiries=[first], minutes=[count]) == [state]
+    assert "pull: " in pull(again, service, PEER, IDS[0], expiries=[EXPIRY], minutes=[MINUTES_MAX + 1])

@@ -1,0 +1,104 @@
+"""The budget for dialling an address that only advertisements name, on virtual time (R-D22)."""
+
+from __future__ import annotations
+
+from router.core.neighbours.dial_budget import DAY_S, DialBudget, DialLimits, Found
+from router.core.service.refusals import Refusals
+from router.core.wire.address import IpAddress, parse_address
+from router.core.wire.reasons import DIAL_BUDGET
+
+LIMITS = DialLimits()
+TEN_MINUTES_S = 600
+
+
+def place(number: int = 1, port: int = 4100) -> IpAddress:
+    found = parse_address(f"tls://45.0.0.{number}:{port}")
+    assert isinstance(found, IpAddress)
+    return found
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
+    """All advertisements come at once, and each of them again every ten seconds."""
+    refusals = Refusals()
+    budget = DialBudget(LIMITS, refusals)
+    dialled = [
+        second
+        for second in range(0, TEN_MINUTES_S, 10)
+        for number in range(1000)
+        if budget.begin(key(number), place(), second) is None
+    ]
+    assert dialled == [0, 0, 0]
+    assert refusals.take() == [(DIAL_BUDGET, {"prefix": "45.0.0.0/24", "times": 59_997})]
+
+
+def rests(found: Found, times: int, step_s: float) -> list[float]:
+    """Return how long an address rested before each of these dials, all of which end so."""
+    limits = DialLimits(connections=times)
+    budget, now_s, waited = DialBudget(limits, Refusals()), 0.0, []
+    for _ in range(times):
+        began_s = now_s
+        while budget.begin(key(1), place(), now_s) is not None:
+            now_s += step_s
+        waited.append(now_s - began_s)
+        budget.end(key(1), place(), now_s, found)
+    return waited
+
+
+def test_another_key_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day() -> None:
+    waited = rests(Found.OTHER, 12, 60)
+    assert waited[:4] == [0, 600, 1200, 2400] and waited[-1] == DAY_S == max(waited)
+
+
+def test_an_address_where_nobody_answers_rests_briefly_and_ten_minutes_at_most() -> None:
+    assert rests(Found.NOBODY, 9, 10) == [0, 10, 20, 40, 80, 160, 320, 600, 600]
+
+
+def test_a_victim_that_does_not_answer_gets_three_connections_in_ten_minutes() -> None:
+    budget = DialBudget(LIMITS, Refusals())
+    dialled = []
+    for second in range(2 * TEN_MINUTES_S):
+        if budget.begin(key(second % 3), place(), second) is None:
+            dialled.append(second)
+            budget.end(key(second % 3), place(), second, Found.NOBODY)
+    assert dialled == [0, 10, 30, 600, 680, 840]
+
+
+def test_a_router_that_is_back_is_not_charged_for_its_absence() -> None:
+    """It is killed again and again, and each time dialled in vain before it answers."""
+    budget = DialBudget(LIMITS, Refusals())
+    for second in range(0, TEN_MINUTES_S, 20):
+        assert budget.begin(key(1), place(), second) is None
+        budget.end(key(1), place(), second, Found.NOBODY)
+        assert budget.begin(key(1), place(), second + 10) is None
+        budget.end(key(1), place(), second + 10, Found.EXPECTED)
+
+
+def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> None:
+    budget = DialBudget(LIMITS, Refusals())
+    for second in range(100):
+        assert budget.begin(key(1), place(), second) is None
+        budget.end(key(1), place(), second, Found.EXPECTED)
+    assert budget.begin(key(2), place(), 100) is None
+    budget.end(key(2), place(), 100, Found.OTHER)
+    refused = budget.begin(key(1), place(), 101)
+    assert refused is not None and refused[0] is DIAL_BUDGET
+    said = "45.0.0.1:4100 is named by an advertisement and not dialled now"
+    assert refused[1] == f"{said}: it was last dialled in vain, and rests for 10.0 minutes"
+
+
+def test_the_ports_of_a_victim_and_the_addresses_of_its_network_count_together() -> None:
+    budget = DialBudget(LIMITS, Refusals())
+    dialled = sum(budget.begin(key(n), place(n % 200, 4100 + n), 0) is None for n in range(1000))
+    assert dialled == LIMITS.of_prefix
+    assert budget.begin(key(1), place(1, 1), TEN_MINUTES_S) is None, "after the window others may be dialled"
+
+
+def test_what_is_remembered_is_bounded_and_forgotten() -> None:
+    budget = DialBudget(DialLimits(places_max=2, of_prefix=10), Refusals())
+    assert [budget.begin(key(n), place(n), 0) is None for n in (1, 2, 3)] == [True, True, False]
+    assert budget.begin(key(3), place(3), TEN_MINUTES_S + 1) is None
+    assert repr(budget) == "<dial budget: 1 addresses>"

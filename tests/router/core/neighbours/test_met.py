@@ -1,0 +1,153 @@
+"""Routers known by meetings: what an agreement permits them, and nothing else (R-C24)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from rigs.one_router import ME, WALL_S, OneRouter
+from samples.core import ALICE, BOB, GROUP, IDS
+
+from router.core.neighbours.agreements import AGREED_S_MAX, Agreements
+from router.core.neighbours.directory import JOIN, Directory, Neighbour, Standing
+from router.core.routing.effects import Pulled
+from router.core.wire.admin import Inquiry, encode_inquiry
+from router.core.wire.codec import encode
+from router.core.wire.control import Join, Pull, encode_control
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_multicast, seal_unicast
+from router.core.wire.reasons import NOT_SHARED, Reason
+
+PUBSUB, BELL, MET, PEER, FAR, UP = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64, 65, 66))
+CATS = SigningKey(b"c" * 32)
+EXPIRY = expiry_min(WALL_S + 600)
+
+
+def house(**more: object) -> OneRouter:
+    known = Neighbour(PEER.public), Neighbour(UP.public, uplink=True)
+    services = {bytes(PUBSUB.public): "pubsub", bytes(BELL.public): "bell"}
+    one = OneRouter(*known, services=services, locals=[ALICE.public], **more)  # type: ignore[arg-type]
+    one.router.directory.public = frozenset({bytes(PUBSUB.public)})
+    return one
+
+
+def agree(one: OneRouter, link: int, service: SigningKey, *groups: SigningKey, seconds: int = 600) -> None:
+    said = {"key": MET.public.hex(), "groups": [each.public.hex() for each in groups], "until_s": WALL_S + seconds}
+    body = encode_inquiry(Inquiry("agree", json.dumps(said)))
+    one.bring(link, seal_unicast(service, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    one.settled()
+
+
+def bring(one: OneRouter, link: int, *wires: bytes) -> list[Reason]:
+    """Return the reasons for which messages were refused."""
+    one.bring(link, *wires)
+    one.cycle()
+    return [reason for _, reason, _ in one.settled()[link][1]]
+
+
+def multicast(group: SigningKey, body: bytes = b"hello") -> bytes:
+    return seal_multicast(group, body, ttl_s=60, expiry_min=EXPIRY, seen=())
+
+
+def unicast(to: bytes, body: bytes = b"hello", ttl_s: int = 60) -> bytes:
+    return seal_unicast(MET, to, body, ttl_s=ttl_s, expiry_min=EXPIRY)  # type: ignore[arg-type]
+
+
+def test_an_agreement_makes_a_router_met_until_it_lapses() -> None:
+    one = house()
+    service = one.link(PUBSUB.public)
+    agree(one, service, PUBSUB, GROUP)
+    link = one.link(MET.public, role="router")
+    assert not one.closed() and one.router.links.standing_of(MET.public) is Standing.MET
+    one.pass_time(600)
+    assert one.closed() == [(link, "not-authorised")], "it is nobody any more"
+    agree(one, service, PUBSUB, GROUP, seconds=10 * AGREED_S_MAX)
+    one.link(MET.public, role="router")
+    one.pass_time(AGREED_S_MAX)
+    assert one.router.links.to(MET.public) is None, "an agreement holds for two hours, whatever is asked"
+
+
+def test_the_class_changes_on_an_open_link() -> None:
+    one = house(strangers=True)
+    link = one.link(MET.public, role="router")
+    assert one.router.links.standing_of(MET.public) is Standing.STRANGER
+    service = one.link(PUBSUB.public)
+    agree(one, service, PUBSUB, GROUP)
+    assert one.router.links.standing_of(MET.public) is Standing.MET and not one.closed()
+    agree(one, service, PUBSUB)
+    assert one.closed() == [(link, "shutdown")], "a stranger signs on anew"
+
+
+def test_it_brings_multicasts_of_the_agreed_groups_bare_and_carried_and_no_others() -> None:
+    one = house()
+    service, alice = one.link(PUBSUB.public), one.link(ALICE.public)
+    one.link(UP.public, role="router")
+    for group in (GROUP, CATS):
+        body = encode_control(Join(group.public, False))
+        assert bring(one, alice, seal_unicast(ALICE, ME.public, body, ttl_s=0, expiry_min=EXPIRY)) == []
+    agree(one, service, PUBSUB, GROUP)
+    met = one.link(MET.public, role="router")
+    assert bring(one, met, multicast(GROUP)) == []
+    assert one.accepted()[-1][2] == (ALICE.public,), "never to an uplink"
+    assert bring(one, met, multicast(CATS)) == [NOT_SHARED]
+    assert bring(one, met, unicast(ME.public, encode([0, multicast(GROUP, b"two")]), 0)) == []
+    assert one.accepted()[-1][2] == (ALICE.public,)
+    assert bring(one, met, unicast(ME.public, encode([0, multicast(CATS, b"two")]), 0)) == [NOT_SHARED]
+    agree(one, service, PUBSUB, CATS)
+    assert bring(one, met, multicast(GROUP, b"three")) == [NOT_SHARED], "what was agreed on before is over"
+
+
+def test_it_sends_to_public_services_and_is_answered_pulls_and_no_more() -> None:
+    one = house()
+    service = one.link(PUBSUB.public)
+    one.link(ALICE.public)
+    one.link(PEER.public, role="router")
+    agree(one, service, PUBSUB, GROUP)
+    met = one.link(MET.public, role="router")
+    assert bring(one, met, unicast(PUBSUB.public)) == []
+    for to in (ALICE.public, BELL.public, PEER.public, FAR.public):
+        assert bring(one, met, unicast(to)) == [Reason.NOT_AUTHORISED]
+    assert bring(one, met, unicast(ME.public, encode_inquiry(Inquiry("status")), 0)) == [Reason.NOT_AUTHORISED]
+    for group, answered in ((GROUP, 1), (CATS, 0)):
+        bring(one, met, unicast(ME.public, encode_control(Pull(group.public, MessageId(IDS[0]))), 0))
+        assert len([each for each in one.done if isinstance(each, Pulled)]) == answered
+        one.done.clear()
+    bring(one, met, unicast(ME.public, encode_control(Join(GROUP.public, True)), 0))
+    assert not one.router.groups.members(GROUP.public)
+
+
+@pytest.mark.parametrize(
+    ("known", "standing"),
+    [
+        ((), Standing.MET),
+        ((Neighbour(MET.public),), Standing.PEER),
+        ((Neighbour(MET.public, grants=frozenset({JOIN})),), Standing.CLIENT),
+        ((Neighbour(MET.public, blocked=True),), None),
+        ((Neighbour(MET.public, learned="discovery"),), Standing.MET),
+        ((Neighbour(MET.public, grants=frozenset({JOIN}), learned="discovery"),), Standing.CLIENT),
+    ],
+)
+def test_the_configuration_beats_what_was_met_and_blocked_beats_all(
+    known: tuple[Neighbour, ...], standing: Standing | None
+) -> None:
+    directory = Directory(ME.public, accept_strangers=True)
+    directory.replace_neighbours(known)
+    directory.agreements.agree(b"s" * 32, MET.public, [GROUP.public], 10, 0)
+    assert directory.standing(MET.public, owner=False) is standing
+    assert directory.standing(MET.public, owner=True) is (standing and Standing.LOCAL)
+
+
+def test_each_service_agrees_for_itself_and_who_lapses_first_is_forgotten() -> None:
+    never = frozenset[bytes]().__contains__
+    agreements, one, two = Agreements(2), b"1" * 32, b"2" * 32
+    for by, group in ((one, GROUP), (two, CATS)):
+        assert agreements.agree(by, MET.public, [group.public], 100, 0) == []
+    assert agreements.has(MET.public, GROUP.public) and agreements.has(MET.public, CATS.public)
+    agreements.agree(one, MET.public, [], 100, 0)
+    assert not agreements.has(MET.public, GROUP.public) and agreements.has(MET.public, CATS.public)
+    agreements.agree(one, FAR.public, [GROUP.public], 50, 0)
+    assert agreements.agree(one, BOB.public, [GROUP.public], 70, 0) == [FAR.public]
+    assert agreements.lapse(69, never) == [] and agreements.lapse(100, never) == [MET.public, BOB.public]
+    assert not agreements.is_met(MET.public) and repr(agreements) == "<agreements with 0 routers>"
