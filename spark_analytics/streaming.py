@@ -280,9 +280,13 @@ class _Files:
         self._doubted = self._doubted | {*paths}
         spark = self._stream.spark
         self.evidence = judge(
-            self.facts.values(), lambda name: [bronze.content_of(spark, self.uris[name])], listed=self.listed,
-            known=self._known, doubted=self._doubted, verify=self._stream.verify,
-        )  # fmt: skip
+            self.facts.values(),
+            lambda name: [bronze.content_of(spark, self.uris[name])],
+            listed=self.listed,
+            known=self._known,
+            doubted=self._doubted,
+            verify=self._stream.verify,
+        )
         statuses = {file.path: file.status for file in self.evidence.files}
         parts = silver.parts(self.evidence.files)
         self.good = {(*part[1:], self.facts[part.file].digest): part for part in parts if statuses[part.file] == "good"}
@@ -352,9 +356,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spark = SparkSession.getActiveSession() or session()
         with signals() as over:
             found = run_stream(
-                spark, given.paths, given.out, every_s=given.every, as_of=as_of, files_max=given.files_max,
-                report=lambda what: print(what, file=sys.stderr, flush=True), is_over=over.is_set,
-            )  # fmt: skip
+                spark,
+                given.paths,
+                given.out,
+                every_s=given.every,
+                as_of=as_of,
+                files_max=given.files_max,
+                report=lambda what: print(what, file=sys.stderr, flush=True),
+                is_over=over.is_set,
+            )
     except (bronze.NothingToRead, NotStarted, Stopped) as error:
         print(error, file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
+from house_debts import LONG
 from rigs.patience import HANG_S
 
 _PURE = """
@@ -66,6 +67,7 @@ NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+
 FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
 LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # the limits with which a part is made
 LINES_MAX, TEST_LINES_MAX = 500, 500
+CLASS_LINES_MAX, FUNCTION_LINES_MAX = 300, 40
 
 Tree = dict[str, str]
 """A file's text, by its path."""
@@ -236,10 +238,34 @@ def circles(tree: Tree) -> Iterator[str]:
 
 
 def sizes(tree: Tree) -> Iterator[str]:
+    """Limit files, classes and functions, but for those of `LONG`, which may only shrink."""
     for path, text in tree.items():
         most = TEST_LINES_MAX if path.startswith("tests/") else LINES_MAX
         if path.endswith(".py") and (lines := text.count("\n")) > most:
             yield f"{path} has {lines} lines, over {most}: a second noun is hiding in it, give it a file"
+    for path, module in _product(tree):
+        for node in _nodes(module):
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            most = CLASS_LINES_MAX if isinstance(node, ast.ClassDef) else FUNCTION_LINES_MAX
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > most and f"{path}:{node.name}" not in LONG:
+                yield f"{path}:{node.lineno} {node.name} has {lines} lines, over {most}: give a part of it a name"
+
+
+def tables(tree: Tree) -> Iterator[str]:
+    """Allow a layout by hand for tables of data alone: literals given a name at the top of a module or class."""
+    for path, module in _product(tree):
+        lines = tree[path].split("\n")
+        by_hand = {number for number, line in enumerate(lines, 1) if line.endswith("# fmt: skip")}
+        named = [node for one in _nodes(module) if isinstance(one, ast.Module | ast.ClassDef) for node in one.body]
+        data = {node.end_lineno for node in named if isinstance(node, ast.Assign | ast.AnnAssign)}
+        for number in sorted(by_hand - data):
+            yield f"{path}:{number} is laid out by hand and is no table of data: let the formatter do it"
+
+
+def _product(tree: Tree) -> Iterator[tuple[str, ast.Module]]:
+    return ((path, module) for path, module in _modules(tree) if not path.startswith("tests/"))
 
 
 def names(tree: Tree) -> Iterator[str]:
@@ -344,6 +370,7 @@ RULES = (
     schemes,
     circles,
     sizes,
+    tables,
     names,
     words,
     swallowing,

@@ -71,9 +71,16 @@ class Size(click.ParamType[Any]):
 @click.option("--strict", is_flag=True, help="End with exit code 1 if the verdict is bad or nothing could be judged.")
 @json_option
 def audit(
-    paths: tuple[Path, ...], out: Path | None, engine: str, since: float | None, until: float | None,
-    as_of: float | None, memory: int, strict: bool, as_json: bool,
-) -> None:  # fmt: skip
+    paths: tuple[Path, ...],
+    out: Path | None,
+    engine: str,
+    since: float | None,
+    until: float | None,
+    as_of: float | None,
+    memory: int,
+    strict: bool,
+    as_json: bool,
+) -> None:
     """Account for every message in event logs, with proof.
 
     A PATH is a log file, a directory that is searched for event logs, or the home of a node, whose newest events count
@@ -131,6 +138,9 @@ def _audited(
         task = progress.add_task("", total=1.0)
         audit = spark.audit if engine == "spark" else local.audit
         return audit(
-            listing, span(), memory_bytes=memory, out=out,
+            listing,
+            span(),
+            memory_bytes=memory,
+            out=out,
             report=lambda what, part: progress.update(task, description=what, completed=part),
-        )  # fmt: skip
+        )

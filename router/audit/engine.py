@@ -77,9 +77,11 @@ def audit(
                 findings, evidence = _added_up(tables, evidence, span, report)
                 evidence = listing.named(evidence)
                 run = {
-                    "files": len(listing.paths), "bytes": sum(sizes.values()), "seconds": round(monotonic() - began, 3),
+                    "files": len(listing.paths),
+                    "bytes": sum(sizes.values()),
+                    "seconds": round(monotonic() - began, 3),
                     "duckdb": duckdb.__version__,
-                }  # fmt: skip
+                }
                 found = summary.build(findings, evidence, span.as_of_ns, "local", run)
                 if out:
                     report("writing the tables", 0)

@@ -54,9 +54,12 @@ def audit(
 
 
 def audited(
-    session: SparkSession, listing: Listing, span: Span, tables: str | None = None,
+    session: SparkSession,
+    listing: Listing,
+    span: Span,
+    tables: str | None = None,
     report: Report = lambda what, part: None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Audit in an existing session; the tables go below the path `tables`."""
     return _load_spark()(session, listing, span, tables, report)
 
@@ -81,12 +84,16 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
         try:
             given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)), listing.named)
             found: dict[str, Any] = engine.audit(
-                session, given, Asked(span.as_of_ns, span.since_ns, span.until_ns),
-                writer=Writer(tables) if tables else None, verify=verify,
+                session,
+                given,
+                Asked(span.as_of_ns, span.since_ns, span.until_ns),
+                writer=Writer(tables) if tables else None,
+                verify=verify,
                 # Spark would need seven times as long.
-                read_facts=lambda session, uris: read_facts(sorted(uris), care=Care.EXACT), content=content,
+                read_facts=lambda session, uris: read_facts(sorted(uris), care=Care.EXACT),
+                content=content,
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
-            )  # fmt: skip
+            )
             return found
         except bronze.NothingToRead:
             raise AuditFailed("a log file went away as the audit began: run it again") from None

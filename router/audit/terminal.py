@@ -31,17 +31,19 @@ def show(summary: Summary) -> None:
     nothing = not summary["owed"] and summary["verdict"] == "good"
     say(headline(summary) if nothing else f"{_LEVELS[summary['verdict']]}: {headline(summary)}")
     say()
-    facts([
-        ("messages", f"{summary['messages']:,}"),
-        ("owed", f"{summary['owed']:,} = {arithmetic(summary)}"),
-        *([("residual", f"{summary['residual']:,}")] if summary["residual"] else []),
-        ("beside", ", ".join(f"{summary[name]:,} {name}" for name in ("duplicates", "redelivered", "strays"))),
-        ("latency", latency_text(summary["latency_ms"])),
-        ("custody", latency_text(summary["custody_ms"])),
-        ("accepted", _span(summary)),
-        ("watermark", summary["watermark"] or "none: no log is whole"),
-        ("read", _read(summary["run"])),
-    ])  # fmt: skip
+    facts(
+        [
+            ("messages", f"{summary['messages']:,}"),
+            ("owed", f"{summary['owed']:,} = {arithmetic(summary)}"),
+            *([("residual", f"{summary['residual']:,}")] if summary["residual"] else []),
+            ("beside", ", ".join(f"{summary[name]:,} {name}" for name in ("duplicates", "redelivered", "strays"))),
+            ("latency", latency_text(summary["latency_ms"])),
+            ("custody", latency_text(summary["custody_ms"])),
+            ("accepted", _span(summary)),
+            ("watermark", summary["watermark"] or "none: no log is whole"),
+            ("read", _read(summary["run"])),
+        ]
+    )
     say()
     columns(
         ("ROUTER", "WHOLE", "OWED", "UNKNOWN", "PENDING", "UNACCOUNTED", "IN"),
@@ -127,8 +129,12 @@ def _logs(summary: Summary) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for log in summary["logs"]:
         own = totals.get(log["router"], zero)
-        rows.append((
-            short_text("addr", bytes.fromhex(log["router"])), "yes" if log["whole"] else "no",
-            *(own[name] for name in zero), _end_of(log["place"]),
-        ))  # fmt: skip
+        rows.append(
+            (
+                short_text("addr", bytes.fromhex(log["router"])),
+                "yes" if log["whole"] else "no",
+                *(own[name] for name in zero),
+                _end_of(log["place"]),
+            )
+        )
     return rows

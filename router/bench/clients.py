@@ -99,8 +99,12 @@ async def publish(order: Order) -> dict[str, Any]:
             await link.settle(await link.receive())
     refused = [reason.word for reason, _ in sent.refusals[:10]]
     return {
-        "began": began, "ended": time.monotonic(), "sent": sent.settled, "refused": refused, "times": list(times),
-    }  # fmt: skip
+        "began": began,
+        "ended": time.monotonic(),
+        "sent": sent.settled,
+        "refused": refused,
+        "times": list(times),
+    }
 
 
 async def _connected(order: Order, seed: str) -> AppLink:
@@ -181,11 +185,14 @@ async def subscribe(order: Order) -> dict[str, Any]:
     if order.back:
         await emptied(links[0])
     return {
-        "began": began, "ended": time.monotonic(), "times": list(tallies[0].times),
-        "got": sum(one.got for one in tallies), "doubled": sum(one.doubled for one in tallies),
+        "began": began,
+        "ended": time.monotonic(),
+        "times": list(tallies[0].times),
+        "got": sum(one.got for one in tallies),
+        "doubled": sum(one.doubled for one in tallies),
         "out_of_order": sum(one.out_of_order for one in tallies),
         "lost": sum(order.count - sum(one.seen) for one in tallies),
-    }  # fmt: skip
+    }
 
 
 async def _take_all(link: AppLink, tally: Tally, count: int) -> None:

@@ -60,10 +60,14 @@ BACKLOG_MESSAGES = 50_000
     help="Measure instead: N messages queued for an absent subscriber, until it has come back and read them.",
 )
 @click.option(
-    "--backlog", type=click.IntRange(10), metavar="[N]", is_flag=False, flag_value=BACKLOG_MESSAGES,
+    "--backlog",
+    type=click.IntRange(10),
+    metavar="[N]",
+    is_flag=False,
+    flag_value=BACKLOG_MESSAGES,
     help="Measure instead: delivery while N messages, each in its own parcel, are queued; "
     f"{BACKLOG_MESSAGES}, or 1000000 at full size.",
-)  # fmt: skip
+)
 @click.option("--idle", type=AT_LEAST_1, metavar="N", help="Measure instead: the memory and CPU of N idle links.")
 @click.option(
     "--goals",
@@ -84,10 +88,14 @@ BACKLOG_MESSAGES = 50_000
     help=f"With --hostile: only this kind of attack ({', '.join(siege.KINDS)}). Repeatable.",
 )
 @click.option(
-    "--meet", type=AT_LEAST_1, metavar="[N]", is_flag=False, flag_value=ROUNDS,
+    "--meet",
+    type=AT_LEAST_1,
+    metavar="[N]",
+    is_flag=False,
+    flag_value=ROUNDS,
     help="Measure instead: how soon two nodes that meet hear each other, by invitation and on a LAN, N times each; "
     f"{ROUNDS} take some minutes.",
-)  # fmt: skip
+)
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -95,11 +103,26 @@ BACKLOG_MESSAGES = 50_000
 )
 @json_option
 def bench(
-    transports: tuple[str, ...], messages: int, size: int, publishers: int, subscribers: int, duplicates: int,
-    stalled: int, verifiers: int | None, unsynced: bool, services: bool, drain: int | None, backlog: int | None,
-    idle: int | None, goals: bool, hostile: bool, attacks: tuple[str, ...], meet: int | None,
-    report: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    transports: tuple[str, ...],
+    messages: int,
+    size: int,
+    publishers: int,
+    subscribers: int,
+    duplicates: int,
+    stalled: int,
+    verifiers: int | None,
+    unsynced: bool,
+    services: bool,
+    drain: int | None,
+    backlog: int | None,
+    idle: int | None,
+    goals: bool,
+    hostile: bool,
+    attacks: tuple[str, ...],
+    meet: int | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
     Your own node is not touched: the bench starts nodes of its own in a temporary directory.
@@ -206,10 +229,11 @@ def _print_attacks(rows: Iterable[dict[str, Any]]) -> None:
         ("ATTACK", "RATE >= 0.9", "P50 <= 2", "LOST", "MET", "FLAT OUT", "ATTACKERS' CORES"),
         [
             (one["attack"], rate, p50, lost, one["verdict"], flat, cores)
-            for one in rows for rate, p50, lost, flat, cores in [attack_cells(one)]
+            for one in rows
+            for rate, p50, lost, flat, cores in [attack_cells(one)]
         ],
         "",
-    )  # fmt: skip
+    )
 
 
 def _value(value: object) -> str:

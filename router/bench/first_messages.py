@@ -73,9 +73,15 @@ def _row(way: Way, base: Path, rounds: int, say: Say) -> Row:
     typical, longest = median(seconds), max(seconds)
     met = not (way.median_s and typical > way.median_s) and not (way.longest_s and longest > way.longest_s)
     return {
-        "title": way.title, "goal": goal, "met": met, "verdict": "yes" if met else "no",
-        "median_s": round(typical, 2), "longest_s": longest, "seconds": seconds, "load": round(median(loads), 1),
-    }  # fmt: skip
+        "title": way.title,
+        "goal": goal,
+        "met": met,
+        "verdict": "yes" if met else "no",
+        "median_s": round(typical, 2),
+        "longest_s": longest,
+        "seconds": seconds,
+        "load": round(median(loads), 1),
+    }
 
 
 @in_trio

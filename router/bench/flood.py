@@ -92,9 +92,11 @@ def flood(task: Flood) -> dict[str, float]:
             due, sent, size = due + 1, sent + 1, size + len(data)
     took = time.monotonic() - began
     return {
-        "seconds": took, "datagrams_per_s": sent / took, "mbit_per_s": size * 8e-6 / took,
+        "seconds": took,
+        "datagrams_per_s": sent / took,
+        "mbit_per_s": size * 8e-6 / took,
         "attackers_cores": (time.process_time() - cpu_s) / took,
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -159,9 +159,16 @@ def measured_goals(bench: Bench, say: Callable[[str], None]) -> list[Row]:
             number = value.value if isinstance(value, Spread) else float(value)
             told = str(value) if isinstance(value, Spread) else f"{number:.3f}"
             found.append(
-                {"title": goal.title, "value": number, "told": told, "goal": goal.bound, "met": met,
-                 "verdict": verdict, "row": _told(row) | {"noise": str(noise)}}
-            )  # fmt: skip
+                {
+                    "title": goal.title,
+                    "value": number,
+                    "told": told,
+                    "goal": goal.bound,
+                    "met": met,
+                    "verdict": verdict,
+                    "row": _told(row) | {"noise": str(noise)},
+                }
+            )
     return found
 
 

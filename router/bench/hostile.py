@@ -93,12 +93,20 @@ async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: 
     runs = [one for phase in (quiet, under, after) for one in phase.values()]
     lost = sum(one["lost"] + one["refused"] for one in runs)
     return {
-        "attack": attack, "rate": rate, "p50": p50, "met": rate >= RATE_GOAL and p50 <= LATENCY_GOAL and not lost,
-        "lost_or_refused": lost, "flat_out": under["flat"]["per_s"] / quiet["flat"]["per_s"],
-        "flat_out_after": after["flat"]["per_s"] / quiet["flat"]["per_s"], "quiet_p50_ms": quiet["slow"]["p50_ms"],
-        "attacked_p50_ms": under["slow"]["p50_ms"], "attacked_p99_ms": under["slow"]["p99_ms"],
-        "after_p50_ms": after["slow"]["p50_ms"], "quiet_per_s": quiet["flat"]["per_s"], **harm,
-    }  # fmt: skip
+        "attack": attack,
+        "rate": rate,
+        "p50": p50,
+        "met": rate >= RATE_GOAL and p50 <= LATENCY_GOAL and not lost,
+        "lost_or_refused": lost,
+        "flat_out": under["flat"]["per_s"] / quiet["flat"]["per_s"],
+        "flat_out_after": after["flat"]["per_s"] / quiet["flat"]["per_s"],
+        "quiet_p50_ms": quiet["slow"]["p50_ms"],
+        "attacked_p50_ms": under["slow"]["p50_ms"],
+        "attacked_p99_ms": under["slow"]["p99_ms"],
+        "after_p50_ms": after["slow"]["p50_ms"],
+        "quiet_per_s": quiet["flat"]["per_s"],
+        **harm,
+    }
 
 
 @asynccontextmanager

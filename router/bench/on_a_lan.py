@@ -170,9 +170,13 @@ async def _memory(lan: Lan, phase_s: float) -> list[list[float]]:
 
 
 def _row(
-    attack: str, quiet: list[dict[str, Row]], under: list[dict[str, Row]], harms: list[Row],
-    memory: list[list[float]], dials: int,
-) -> Row:  # fmt: skip
+    attack: str,
+    quiet: list[dict[str, Row]],
+    under: list[dict[str, Row]],
+    harms: list[Row],
+    memory: list[list[float]],
+    dials: int,
+) -> Row:
     def found(phases: list[dict[str, Row]], run: str, name: str) -> float:
         return float(median(one[run][name] for one in phases))
 
@@ -184,10 +188,19 @@ def _row(
     is_flooded = harm["datagrams_per_s"] >= SENT_GOAL * PER_S
     met = rate >= RATE_GOAL and p50 <= LATENCY_GOAL and not lost and not dials and growth <= MEMORY_GOAL
     return {
-        "attack": attack, "rate": rate, "p50": p50, "met": met and is_flooded, "lost_or_refused": lost,
-        "flat_out": found(under, "flat", "per_s") / found(quiet, "flat", "per_s"), "dials": dials,
-        "memory_growth": growth, "memory_mib": [round(one, 1) for pair in memory for one in pair],
-        "quiet_p50_ms": found(quiet, "slow", "p50_ms"), "flooded_p50_ms": found(under, "slow", "p50_ms"),
-        "flooded_p99_ms": found(under, "slow", "p99_ms"), "quiet_per_s": found(quiet, "flat", "per_s"),
-        "load": os.getloadavg()[0], **harm,
-    }  # fmt: skip
+        "attack": attack,
+        "rate": rate,
+        "p50": p50,
+        "met": met and is_flooded,
+        "lost_or_refused": lost,
+        "flat_out": found(under, "flat", "per_s") / found(quiet, "flat", "per_s"),
+        "dials": dials,
+        "memory_growth": growth,
+        "memory_mib": [round(one, 1) for pair in memory for one in pair],
+        "quiet_p50_ms": found(quiet, "slow", "p50_ms"),
+        "flooded_p50_ms": found(under, "slow", "p50_ms"),
+        "flooded_p99_ms": found(under, "slow", "p99_ms"),
+        "quiet_per_s": found(quiet, "flat", "per_s"),
+        "load": os.getloadavg()[0],
+        **harm,
+    }

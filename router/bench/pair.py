@@ -45,9 +45,12 @@ class Pair:
         pairs = zip(wrote["times"], read["times"], strict=True)
         took = sorted((got - sent) * 1000 for sent, got in pairs)
         return {
-            "per_s": number / (read["ended"] - wrote["began"]), "p50_ms": rank(took, 0.5) if took else 0.0,
-            "p99_ms": rank(took, 0.99) if took else 0.0, "refused": len(wrote["refused"]), "lost": read["lost"],
-        }  # fmt: skip
+            "per_s": number / (read["ended"] - wrote["began"]),
+            "p50_ms": rank(took, 0.5) if took else 0.0,
+            "p99_ms": rank(took, 0.99) if took else 0.0,
+            "refused": len(wrote["refused"]),
+            "lost": read["lost"],
+        }
 
     async def phase(self, phase_s: float, quick: int) -> dict[str, Row]:
         """Return a run at 200 messages a second (`slow`) and one of `quick` messages at full speed (`flat`)."""

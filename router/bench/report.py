@@ -18,12 +18,16 @@ def write_goals(path: Path, goals: list[Row]) -> None:
     """Write the measured values with their goals, and the rows behind them."""
     lines = [
         "Ratios are taken in one run beside bare PyNaCl verification of the same messages; throughput is the middle of "
-        "three runs; differences of nearly equal rates are told with the range that their median lies in (90 %).", "",
-        "| figure | measured | goal | met |", "|---|---|---|---|",
+        "three runs; differences of nearly equal rates are told with the range that their median lies in (90 %).",
+        "",
+        "| figure | measured | goal | met |",
+        "|---|---|---|---|",
         *(f"| {one['title']} | {one['told']} | {one['goal']} | {one['verdict']} |" for one in goals),
-        "", "The rows behind them:", "",
+        "",
+        "The rows behind them:",
+        "",
         *(f"- {one['title']}: {', '.join(_details(one['row']))}" for one in goals),
-    ]  # fmt: skip
+    ]
     write_part(path, GOALS, "router bench --goals --report", lines)
 
 
@@ -35,15 +39,20 @@ def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) ->
         "`flat out`: the rate as fast as it goes, as a share of the quiet one, while the attackers take as many cores "
         "of the same machine as stands in the last column. `datagrams` has a pair of its own, apps of two nodes on a "
         "local network, and a flood of 10,000 datagrams a second there, forged, foreign, stale and cut short; the "
-        "nodes' memory may grow by a tenth, and they dial nobody.", "",
+        "nodes' memory may grow by a tenth, and they dial nobody.",
+        "",
         "| attack | rate (at least 0.9) | p50 (at most 2) | lost or refused | met | flat out | attackers' cores |",
         "|---|---|---|---|---|---|---|",
         *(
             f"| {one['attack']} | {rate} | {p50} | {lost} | {one['verdict']} | {flat} | {cores} |"
-            for one in rows for rate, p50, lost, flat, cores in [attack_cells(one)]
+            for one in rows
+            for rate, p50, lost, flat, cores in [attack_cells(one)]
         ),
-        "", "The rows behind them:", "", *(f"- {', '.join(_details(one))}" for one in rows),
-    ]  # fmt: skip
+        "",
+        "The rows behind them:",
+        "",
+        *(f"- {', '.join(_details(one))}" for one in rows),
+    ]
     write_part(path, ATTACKS, "router bench --hostile --report", lines)
 
 
@@ -57,12 +66,16 @@ def write_first_messages(path: Path, rows: list[Row], cells: Iterable[tuple[str,
         "picture, then an app starts on each. On a LAN: two nodes in network namespaces, whose apps are in the group "
         "before; from the start of `router lan on` at the second until each has heard the other. Where multicast "
         "reaches one of the two only, that is the first in half of the rounds. "
-        + (f"Load while it ran: {loads[0]:g} to {loads[-1]:g}." if loads else ""), "",
-        "| way to meet | median, longest | goal | met |", "|---|---|---|---|",
+        + (f"Load while it ran: {loads[0]:g} to {loads[-1]:g}." if loads else ""),
+        "",
+        "| way to meet | median, longest | goal | met |",
+        "|---|---|---|---|",
         *(f"| {' | '.join(one)} |" for one in cells),
-        "", "The rounds, in seconds:", "",
+        "",
+        "The rounds, in seconds:",
+        "",
         *(f"- {one['title']}: {', '.join(f'{each:.2f}' for each in one['seconds'])}" for one in rows if one["seconds"]),
-    ]  # fmt: skip
+    ]
     write_part(path, FIRST_MESSAGES, "router bench --meet --report", lines)
 
 

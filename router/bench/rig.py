@@ -67,10 +67,15 @@ class Rig(NodeProcess):
     they need. `machine`: where it runs as an edge on the local network, in place of a core on this one."""
 
     def __init__(
-        self, path: Path, transport: str, settings: Mapping[str, str] = MappingProxyType({}),
-        guests: Sequence[SigningKey] = (), module: str = "router", machine: Machine | None = None,
+        self,
+        path: Path,
+        transport: str,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        guests: Sequence[SigningKey] = (),
+        module: str = "router",
+        machine: Machine | None = None,
         residents: Residents = NOBODY,
-    ) -> None:  # fmt: skip
+    ) -> None:
         enter = machine.enter if machine else ()
         flags = ("--lan",) if machine else ("--listen", "tls://127.0.0.1:0")
         super().__init__(
@@ -147,10 +152,16 @@ class Clients:
         """Return a process with a link for each key, not started yet."""
         rig, seeds = self.rig, [key.seed.hex() for key in keys]
         order = Order(
-            role, rig.url, rig.address, seeds, path=str(traffic.path),
+            role,
+            rig.url,
+            rig.address,
+            seeds,
+            path=str(traffic.path),
             group_seeds=[seed.hex() for seed in (traffic.group_seed, *traffic.further_seeds)],
-            frame_bytes=traffic.frame_bytes, number_at=traffic.number_at, **more,
-        )  # fmt: skip
+            frame_bytes=traffic.frame_bytes,
+            number_at=traffic.number_at,
+            **more,
+        )
         return self.client("router.bench.clients", asdict(order))
 
     def client(self, module: str, order: Mapping[str, Any], machine: Machine | None = None) -> Client:

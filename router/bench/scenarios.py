@@ -111,15 +111,25 @@ async def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, An
     frames = count * shape.repeat
     rate = frames / (ended - began)
     return {
-        "transport": transport, "services": bench.services, "sync": bench.synced, "publishers": shape.publishers,
-        "subscribers": shape.subscribers, "stalled": shape.stalled, "repeat": shape.repeat,
-        "lost": sum(one["lost"] for one in read), "doubled": sum(one["doubled"] for one in read),
+        "transport": transport,
+        "services": bench.services,
+        "sync": bench.synced,
+        "publishers": shape.publishers,
+        "subscribers": shape.subscribers,
+        "stalled": shape.stalled,
+        "repeat": shape.repeat,
+        "lost": sum(one["lost"] for one in read),
+        "doubled": sum(one["doubled"] for one in read),
         "refused": sum(len(one["refused"]) for one in wrote),
-        "messages_per_s": rate, "deliveries_per_s": count * shape.subscribers / (ended - began),
-        **_ratios(bench, rate), "messages_per_commit": frames / max(1, commits),
-        "cpu_us_per_message": cpu_s / frames * 1e6, "verify_cpu_share": count * bench.yardstick.cpu_us / 1e6 / cpu_s,
-        "client_cpu_us_per_message": sum(one["cpu_s"] for one in wrote + read) / frames * 1e6, "rss_mib": memory,
-    }  # fmt: skip
+        "messages_per_s": rate,
+        "deliveries_per_s": count * shape.subscribers / (ended - began),
+        **_ratios(bench, rate),
+        "messages_per_commit": frames / max(1, commits),
+        "cpu_us_per_message": cpu_s / frames * 1e6,
+        "verify_cpu_share": count * bench.yardstick.cpu_us / 1e6 / cpu_s,
+        "client_cpu_us_per_message": sum(one["cpu_s"] for one in wrote + read) / frames * 1e6,
+        "rss_mib": memory,
+    }
 
 
 def _shared(subscribers: list[SigningKey]) -> list[list[SigningKey]]:
@@ -178,10 +188,17 @@ async def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
         result = await running("subscribe", [subscriber], bench.traffic, count=count, durable=True, back=True).whole()
     rate = count / (result["ended"] - result["began"])
     return {
-        "transport": transport, "queued": count, "lost": result["lost"], "doubled": result["doubled"],
-        "out_of_order": result["out_of_order"], "messages_per_s": rate, **_ratios(bench, rate),
-        "rss_mib_fifth_queued": memory_fifth, "rss_mib_all_queued": memory, "start_s": start_s,
-    }  # fmt: skip
+        "transport": transport,
+        "queued": count,
+        "lost": result["lost"],
+        "doubled": result["doubled"],
+        "out_of_order": result["out_of_order"],
+        "messages_per_s": rate,
+        **_ratios(bench, rate),
+        "rss_mib_fifth_queued": memory_fifth,
+        "rss_mib_all_queued": memory,
+        "start_s": start_s,
+    }
 
 
 def backlog(bench: Bench, transport: str, count: int, say: Callable[[str], None]) -> dict[str, Any]:

@@ -93,12 +93,20 @@ def _everywhere() -> list[click.Parameter]:
     """Add the options that every command and group takes; the value given innermost wins."""
     return [
         click.Option(
-            ["--home", "home_option"], metavar="DIR", expose_value=False, callback=_remember,
-            help="The node's directory. Default: ROUTER_HOME, or the user's data directory."),
+            ["--home", "home_option"],
+            metavar="DIR",
+            expose_value=False,
+            callback=_remember,
+            help="The node's directory. Default: ROUTER_HOME, or the user's data directory.",
+        ),
         click.Option(
-            ["--verbose"], is_flag=True, expose_value=False, callback=_remember,
-            help="Log more, and show the tracebacks of errors."),
-    ]  # fmt: skip
+            ["--verbose"],
+            is_flag=True,
+            expose_value=False,
+            callback=_remember,
+            help="Log more, and show the tracebacks of errors.",
+        ),
+    ]
 
 
 class Command(click.Command):

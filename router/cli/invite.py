@@ -93,9 +93,18 @@ class Rights(click.ParamType[tuple[str, ...], Any]):
 @json_option
 @click.pass_context
 def invite(
-    ctx: click.Context, grant: tuple[str, ...], uses: int, expires: int, until: int | None, name: str | None,
-    group: str | None, read_only: bool, at: tuple[str, ...], draw: qr.Drawing, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    grant: tuple[str, ...],
+    uses: int,
+    expires: int,
+    until: int | None,
+    name: str | None,
+    group: str | None,
+    read_only: bool,
+    at: tuple[str, ...],
+    draw: qr.Drawing,
+    as_json: bool,
+) -> None:
     """Print a link that lets others in. The node must run.
 
     Whoever has the link becomes a neighbour of this node, with the rights it names, by `router peer add LINK` there.
@@ -114,9 +123,14 @@ def invite(
     secret, link = secrets.token_bytes(SECRET_BYTES), _group(home, group, read_only=read_only)
     now_s = time.time()
     made = make_invitation(
-        keyring.load(home, keyring.NODE), addresses, secret, expiry_min=expiry_min(now_s + expires), rights=grant,
-        name=settings.node.name if name is None else name, group=link,
-    )  # fmt: skip
+        keyring.load(home, keyring.NODE),
+        addresses,
+        secret,
+        expiry_min=expiry_min(now_s + expires),
+        rights=grant,
+        name=settings.node.name if name is None else name,
+        group=link,
+    )
     text, until_s = made.text(), expiry_s(made.expiry_min)
     label = name or group or ""
     ends_s = 0 if until is None else int(now_s + until)
@@ -126,10 +140,16 @@ def invite(
         qr.show(text, draw, leave_out=leave_out, on_terminal=not as_json)
     finally:
         if as_json:
-            say_json({
-                "id": made.id, "link": text, "expires": _time_text(until_s), "uses": uses, "grants": made.rights,
-                "until": _time_text(ends_s) if ends_s else None,
-            })  # fmt: skip
+            say_json(
+                {
+                    "id": made.id,
+                    "link": text,
+                    "expires": _time_text(until_s),
+                    "uses": uses,
+                    "grants": made.rights,
+                    "until": _time_text(ends_s) if ends_s else None,
+                }
+            )
         else:
             say(text)
     if not as_json:
@@ -156,10 +176,16 @@ def list_invitations(as_json: bool) -> None:
         return
     now_s = time.time()
     table = [
-        (one["id"][:8], one["name"] or "-", ",".join(one["grants"]), f"{one['used']}/{one['uses']}",
-         one["state"], span_text(one["expires_s"] - now_s) if one["state"] == "open" else "-")
+        (
+            one["id"][:8],
+            one["name"] or "-",
+            ",".join(one["grants"]),
+            f"{one['used']}/{one['uses']}",
+            one["state"],
+            span_text(one["expires_s"] - now_s) if one["state"] == "open" else "-",
+        )
         for one in rows
-    ]  # fmt: skip
+    ]
     columns(("ID", "NAME", "RIGHTS", "USED", "STATE", "ENDS IN"), table, "no invitations; `router invite` makes one")
     for row in rows:
         for guest in row["guests"]:
@@ -200,7 +226,7 @@ def _remove(home: Home, guests: Sequence[PublicKey]) -> None:
 
 def _order(
     home: Home, id: bytes, rights: tuple[str, ...], uses: int, until_s: int, grant_until_s: int, name: str
-) -> None:  # fmt: skip
+) -> None:
     """Have the running node keep the invitation; the secret stays in this process."""
     said = {"id": id.hex(), "rights": rights, "uses": uses, "until_s": until_s, "grant_until_s": grant_until_s}
     ask(home, "invite", json.dumps(said | {"name": name[:64]}))

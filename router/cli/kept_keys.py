@@ -39,11 +39,13 @@ def keys(as_json: bool) -> None:
     names = Names.of(home)
     table = [
         (
-            one["name"], short_text("addr", one["address"]), one["kind"],
+            one["name"],
+            short_text("addr", one["address"]),
+            one["kind"],
             "?" if one["groups"] is None else " ".join(_group(names, key) for key in one["groups"]),
         )
         for one in rows
-    ]  # fmt: skip
+    ]
     columns(("NAME", "ADDRESS", "KIND", "HAS JOINED"), table, "no keys yet; `router init` makes the node's key")
     if joined is None:
         note("no node is running: which groups they have joined is not known")

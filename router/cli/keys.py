@@ -51,9 +51,13 @@ EVERYWHERE = '"tls://0.0.0.0:4100"'
 )
 @json_option
 def init(
-    role: str | None, listen: tuple[str, ...], advertise: tuple[str, ...], name: str, services: tuple[str, ...],
+    role: str | None,
+    listen: tuple[str, ...],
+    advertise: tuple[str, ...],
+    name: str,
+    services: tuple[str, ...],
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Make a node: its key and a commented configuration. Print its address.
 
     A key or configuration that exists already stays as it is.
@@ -73,8 +77,10 @@ def init(
     settings, _ = config.load(home.config_path)
     urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
     for key, wanted, stands in (
-        ("listen", listen, urls), ("advertise", advertise, settings.node.advertise), ("name", name, settings.node.name),
-    ):  # fmt: skip
+        ("listen", listen, urls),
+        ("advertise", advertise, settings.node.advertise),
+        ("name", name, settings.node.name),
+    ):
         if wanted and wanted != stands:
             said = f"{home.config_path} says {key} = {toml_value(stands)} already"
             raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(wanted)}")
@@ -90,10 +96,14 @@ def init(
         say_json({"address": address, "role": settings.node.role, "home": str(home.path), "created": is_new})
         return
     say(key_text("addr", address))
-    facts([
-        ("role", settings.node.role), ("listening", ", ".join(urls) or "for apps of this machine only"),
-        ("configuration", home.config_path), ("key", home.key_path),
-    ])  # fmt: skip
+    facts(
+        [
+            ("role", settings.node.role),
+            ("listening", ", ".join(urls) or "for apps of this machine only"),
+            ("configuration", home.config_path),
+            ("key", home.key_path),
+        ]
+    )
     if urls and all("//127.0.0.1:" in url or "//localhost:" in url or "//[::1]:" in url for url in urls):
         hint(f"other machines cannot reach it there; for that, write listen = [{EVERYWHERE}] into {home.config_path}")
 

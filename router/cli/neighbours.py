@@ -59,14 +59,26 @@ def peer() -> None:
 )
 @click.option("--yes", is_flag=True, help="Take an invitation without being asked.")
 @click.option(
-    "--timeout", "timeout_s", type=Seconds(min=0), default=60.0, show_default=True, metavar="S",
+    "--timeout",
+    "timeout_s",
+    type=Seconds(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="S",
     help="How long to wait until an invitation is answered; the node goes on asking after that.",
-)  # fmt: skip
+)
 @json_option
 def add(
-    address: str, urls: tuple[str, ...], name: str | None, grant: tuple[str, ...], revoke: tuple[str, ...],
-    uplink: bool | None, yes: bool, timeout_s: float, as_json: bool,
-) -> None:  # fmt: skip
+    address: str,
+    urls: tuple[str, ...],
+    name: str | None,
+    grant: tuple[str, ...],
+    revoke: tuple[str, ...],
+    uplink: bool | None,
+    yes: bool,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
     """Add a neighbour, or change the entry of one.
 
     ADDRESS may also be an invitation, or the node's own link, which `router id --link` prints there: as text, in a
@@ -224,11 +236,16 @@ def list_peers(as_json: bool) -> None:
         note("no node is running: their states are not known")
     table = [
         (
-            neighbour_cell(one["name"], one["address"].hex()), one["state"], one["learned"], _heard(one),
-            one["rtt_ms"], offset_text(one["offset_ms"]), one["shared"],
+            neighbour_cell(one["name"], one["address"].hex()),
+            one["state"],
+            one["learned"],
+            _heard(one),
+            one["rtt_ms"],
+            offset_text(one["offset_ms"]),
+            one["shared"],
         )
         for one in rows
-    ]  # fmt: skip
+    ]
     columns(
         ("NAME", "STATE", "LEARNED", "HEARD", "RTT MS", "CLOCK", "GROUPS"),
         table,
@@ -277,23 +294,38 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     is_over = 0 < known.until_s <= time.time()
     state = ENDED if is_over else "unknown" if live is None else now.get("state", "away")
     return {
-        "address": known.address, "name": known.name, "urls": known.urls,
+        "address": known.address,
+        "name": known.name,
+        "urls": known.urls,
         "learned": now.get("learned") or known.learned,
         **{key: now.get(key) for key in ("last_contact_s", "rtt_ms", "offset_ms", "shared", "problem")},
-        "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
+        "state": "blocked" if known.blocked else state,
+        "grant": known.grant,
+        "uplink": known.uplink,
         "until_s": known.until_s,
-    }  # fmt: skip
+    }
 
 
 def _learned(now: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a neighbour that a service of the node has added or given rights."""
     same = (
-        "name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem", "until_s", "last_contact_s", "shared",
-    )  # fmt: skip
+        "name",
+        "learned",
+        "rtt_ms",
+        "offset_ms",
+        "state",
+        "uplink",
+        "problem",
+        "until_s",
+        "last_contact_s",
+        "shared",
+    )
     return {
-        "address": bytes.fromhex(now["address"]), **{key: now[key] for key in same}, "grant": tuple(now["grants"]),
+        "address": bytes.fromhex(now["address"]),
+        **{key: now[key] for key in same},
+        "grant": tuple(now["grants"]),
         "urls": tuple(now["urls"]),
-    }  # fmt: skip
+    }
 
 
 def _known(home: Home, names: Names, text: str) -> PublicKey | None:

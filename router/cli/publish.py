@@ -59,15 +59,20 @@ class Posting:
 
     def connect(self) -> Node:
         return connect(
-            home=invocation().home, as_name=self.as_name, when_down="queue" if self.queue else "raise",
-            outcomes=self.asks_outcomes, on_away=note if self.queue else None,
-        )  # fmt: skip
+            home=invocation().home,
+            as_name=self.as_name,
+            when_down="queue" if self.queue else "raise",
+            outcomes=self.asks_outcomes,
+            on_away=note if self.queue else None,
+        )
 
 
 _TTL = click.option(
-    "--ttl", type=click.IntRange(0, UINT32_MAX), metavar="S",
+    "--ttl",
+    type=click.IntRange(0, UINT32_MAX),
+    metavar="S",
     help="How many seconds each router keeps a message for recipients that are away; 0: not at all.",
-)  # fmt: skip
+)
 _EXPIRY = click.option(
     "--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until a message expires everywhere."
 )
@@ -80,9 +85,13 @@ _TIMEOUT = click.option(
 
 
 _FILE = click.option(
-    "--file", "files", type=click.Path(exists=True, dir_okay=False, allow_dash=True), multiple=True, metavar="PATH",
+    "--file",
+    "files",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    multiple=True,
+    metavar="PATH",
     help="Send the file as one message; - is standard input. Repeatable.",
-)  # fmt: skip
+)
 
 
 def _options(command: Function) -> Function:
@@ -92,9 +101,17 @@ def _options(command: Function) -> Function:
 
 
 def _posting(
-    bodies: tuple[str, ...], ttl: int | None, expiry: int | None, as_name: str | None, queue: bool, wait: bool,
-    timeout: float | None, as_json: bool, files: tuple[str, ...], raw: bool = False,
-) -> Posting:  # fmt: skip
+    bodies: tuple[str, ...],
+    ttl: int | None,
+    expiry: int | None,
+    as_name: str | None,
+    queue: bool,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+    files: tuple[str, ...],
+    raw: bool = False,
+) -> Posting:
     if files and bodies:
         raise click.UsageError("--file PATH takes the place of BODY; give one of them.")
     if timeout is not None and not wait:
@@ -105,9 +122,18 @@ def _posting(
     uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
     return Posting(
-        bodies, usual.ttl_s if ttl is None else ttl, usual.expiry_min if expiry is None else expiry, as_name, queue,
-        wait_s, as_json, files, Names(home, settings), uplinks, raw,
-    )  # fmt: skip
+        bodies,
+        usual.ttl_s if ttl is None else ttl,
+        usual.expiry_min if expiry is None else expiry,
+        as_name,
+        queue,
+        wait_s,
+        as_json,
+        files,
+        Names(home, settings),
+        uplinks,
+        raw,
+    )
 
 
 @click.command(cls=Command)
@@ -195,9 +221,12 @@ async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally)
     """Publish many messages at once, and print ids as custody is taken. Return the outcomes of the first message."""
     first: Outcomes | None = None
     publisher = group.publisher(
-        IN_FLIGHT, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min,
-        on_custody=tally.taken, on_refused=tally.failed,
-    )  # fmt: skip
+        IN_FLIGHT,
+        ttl_s=posting.ttl_s,
+        expiry_min=posting.expiry_min,
+        on_custody=tally.taken,
+        on_refused=tally.failed,
+    )
     async with publisher, posting.each() as bodies:
         async for body in bodies:
             if tally.is_unheard():

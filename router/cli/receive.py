@@ -53,25 +53,35 @@ class Listening:
 
     def connect(self) -> Node:
         return connect(
-            home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note, on_away=note,
+            home=invocation().home,
+            as_name=self.as_name,
+            journal=self.journal,
+            on_problem=note,
+            on_away=note,
             when_down="queue" if self.queue else "raise",
-        )  # fmt: skip
+        )
 
 
 _COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 _TIMEOUT = click.option(
-    "--timeout", type=Seconds(0, min_open=True), metavar="S",
+    "--timeout",
+    type=Seconds(0, min_open=True),
+    metavar="S",
     help="End S seconds after messages can come, with exit code 5.",
-)  # fmt: skip
+)
 _QUEUE = click.option("--queue", is_flag=True, help="If the node does not run, wait for it instead of failing.")
 _AS = click.option(
-    "--as", "as_name", metavar="NAME",
+    "--as",
+    "as_name",
+    metavar="NAME",
     help="Sign on with the kept key NAME; messages for it wait while it is away.",
-)  # fmt: skip
+)
 _JOURNAL = click.option(
-    "--journal", type=click.Path(dir_okay=False), metavar="PATH",
+    "--journal",
+    type=click.Path(dir_okay=False),
+    metavar="PATH",
     help="Record in PATH which messages were printed; after a crash at most the last one is printed again.",
-)  # fmt: skip
+)
 
 
 def _options(command: Function) -> Function:
@@ -256,6 +266,12 @@ def _record(message: Received) -> dict[str, Any]:
     except UnicodeDecodeError:
         body = {"body_base64": base64.b64encode(message.body).decode()}
     return {
-        "id": message.id, **where, "size": len(message.body), **body, "sender": message.sender, "seq": message.seq,
-        "received_at": message.received_at, "redelivered": message.redelivered,
-    }  # fmt: skip
+        "id": message.id,
+        **where,
+        "size": len(message.body),
+        **body,
+        "sender": message.sender,
+        "seq": message.seq,
+        "received_at": message.received_at,
+        "redelivered": message.redelivered,
+    }

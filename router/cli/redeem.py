@@ -131,9 +131,12 @@ def _peer(invitation: Invitation, known: Peer | None, urls: tuple[str, ...], wis
         name = proposed if re.fullmatch(NAME_PATTERN, proposed) and proposed not in taken else ""
     uplink = before.uplink or JOIN in invitation.rights
     return replace(
-        before, name=name, urls=tuple(dict.fromkeys((*urls, *before.urls))), grant=wishes.grant or before.grant,
+        before,
+        name=name,
+        urls=tuple(dict.fromkeys((*urls, *before.urls))),
+        grant=wishes.grant or before.grant,
         uplink=uplink if wishes.uplink is None else wishes.uplink,
-    )  # fmt: skip
+    )
 
 
 # -- what the user sees and says ---------------------------------------------------------------------------
@@ -218,10 +221,17 @@ def _end(one: Received, peer: Peer, cause: str, rights: tuple[str, ...], as_json
     nevertheless."""
     shown = _shown(peer)
     if as_json:
-        say_json({
-            "address": one.key, "name": peer.name, "outcome": one.outcome,
-            "reason": one.reason or None, "rights": one.rights, "group": one.group or None, "had": one.had,
-        })  # fmt: skip
+        say_json(
+            {
+                "address": one.key,
+                "name": peer.name,
+                "outcome": one.outcome,
+                "reason": one.reason or None,
+                "rights": one.rights,
+                "group": one.group or None,
+                "had": one.had,
+            }
+        )
     if one.outcome == "refused":
         said = f"{shown} refused the invitation ({one.reason}): {one.sentence}"
         advice = f"Ask for a new one, or remove its entry by `router peer remove {shown}`."

@@ -111,7 +111,7 @@ def start_command(home: Home) -> str:
 
 def serve_with(
     module: str, settings: Mapping[str, object], again: Sequence[str], *, is_anywhere: bool, as_json: bool
-) -> None:  # fmt: skip
+) -> None:
     """Run the node of the chosen home with this service, as `router serve` does, but not without it. `settings`
     override those in the configuration, which is not changed. A home that is created now contains them, and listens on
     its owner's socket only; if the node cannot start, it is removed. `again`: the arguments with which the same

@@ -109,11 +109,15 @@ def peers(as_json: bool) -> None:
     called = [one["name"] or names.of_address(one["address"]) for one in found]
     rows = [
         (
-            neighbour_cell(name, one["address"]), one["state"], one["standing"], one["rtt_ms"],
-            offset_text(one["offset_ms"]), clipped(one["where"], WHERE_MAX),
+            neighbour_cell(name, one["address"]),
+            one["state"],
+            one["standing"],
+            one["rtt_ms"],
+            offset_text(one["offset_ms"]),
+            clipped(one["where"], WHERE_MAX),
         )
         for name, one in zip(called, found, strict=True)
-    ]  # fmt: skip
+    ]
     columns(("NAME", "STATE", "STANDING", "RTT MS", "CLOCK", "WHERE"), rows, "nobody is connected")
     problems((row[0], one["problem"]) for row, one in zip(rows, found, strict=True))
 
@@ -132,12 +136,14 @@ def queue(ctx: click.Context, as_json: bool) -> None:
         return
     rows = [
         (
-            *named_address(one["name"] or names.of_address(one["recipient"]), one["recipient"]), one["messages"],
-            size_text(one["bytes"]), span_text(one["oldest_s"]),
+            *named_address(one["name"] or names.of_address(one["recipient"]), one["recipient"]),
+            one["messages"],
+            size_text(one["bytes"]),
+            span_text(one["oldest_s"]),
             f"{max(_percent(one, 'messages'), _percent(one, 'bytes'))} %",
         )
         for one in found
-    ]  # fmt: skip
+    ]
     columns(("NAME", "RECIPIENT", "MESSAGES", "SIZE", "OLDEST", "FULL"), rows, "nothing waits")
 
 
@@ -174,22 +180,26 @@ def groups(as_json: bool) -> None:
     names, overlays = _names(), _overlays()
     rows = [
         {
-            **one, "name": names.of_group(one["group"]), "subscriber_name": names.of_address(one["subscriber"]),
+            **one,
+            "name": names.of_group(one["group"]),
+            "subscriber_name": names.of_address(one["subscriber"]),
             "overlay": overlays.get(one["group"]),
         }
         for one in found
-    ]  # fmt: skip
+    ]
     if as_json:
         say_json(rows)
         return
     table = [
         (
-            one["name"], short_text("group", bytes.fromhex(one["group"])),
+            one["name"],
+            short_text("group", bytes.fromhex(one["group"])),
             one["subscriber_name"] or short_text("addr", bytes.fromhex(one["subscriber"])),
-            "this node" if one["local"] else "all", *([_overlay_text(one["overlay"])] if overlays else []),
+            "this node" if one["local"] else "all",
+            *([_overlay_text(one["overlay"])] if overlays else []),
         )
         for one in rows
-    ]  # fmt: skip
+    ]
     heads = ("NAME", "GROUP", "SUBSCRIBER", "FROM", *(["OVERLAY"] if overlays else []))
     columns(heads, table, "nobody has joined a group")
 

@@ -57,9 +57,15 @@ class AppEnd:
     confirmed on the present connection that it knows this app."""
 
     def __init__(
-        self, outbox: Outbox, inbox: Inbox, joins: Joins, hear: Callable[[News], None], changed: Callable[[], None],
-        wall_s: Callable[[], float], router: PublicKey | None,
-    ) -> None:  # fmt: skip
+        self,
+        outbox: Outbox,
+        inbox: Inbox,
+        joins: Joins,
+        hear: Callable[[News], None],
+        changed: Callable[[], None],
+        wall_s: Callable[[], float],
+        router: PublicKey | None,
+    ) -> None:
         self.outbox = outbox
         self.inbox = inbox
         self.joins = joins

@@ -77,10 +77,25 @@ class _Messages(AsyncIterator[BlockingReceived]):
         received = await anext(self._source)
         one, run = received, self._portal.run
         return BlockingReceived(
-            one.id, one.body, one.group, one.source, one.sender, one.seq, one.deps, one.code, one.via, one.received_at,
-            one.redelivered, one.seen, one.expiry_min, one.wire, partial(run, one.settle),
-            lambda reason, text: run(partial(one.refuse, reason, text)), missing=one.missing, late=one.late,
-        )  # fmt: skip
+            one.id,
+            one.body,
+            one.group,
+            one.source,
+            one.sender,
+            one.seq,
+            one.deps,
+            one.code,
+            one.via,
+            one.received_at,
+            one.redelivered,
+            one.seen,
+            one.expiry_min,
+            one.wire,
+            partial(run, one.settle),
+            lambda reason, text: run(partial(one.refuse, reason, text)),
+            missing=one.missing,
+            late=one.late,
+        )
 
 
 class BlockingFeed(Generic[T]):
@@ -311,12 +326,16 @@ class BlockingNode:
     # -- groups and messages -------------------------------------------------------------------------------
 
     def join(
-        self, group: GroupName, *, raw: bool = False, local: bool = False, order: Order = "arrival",
-        gap_s: float = GAP_S, timeout_s: float = ANSWER_S,
-    ) -> BlockingGroup:  # fmt: skip
-        act = partial(
-            self._node.join, group, raw=raw, local=local, order=order, gap_s=gap_s, timeout_s=timeout_s
-        )  # fmt: skip
+        self,
+        group: GroupName,
+        *,
+        raw: bool = False,
+        local: bool = False,
+        order: Order = "arrival",
+        gap_s: float = GAP_S,
+        timeout_s: float = ANSWER_S,
+    ) -> BlockingGroup:
+        act = partial(self._node.join, group, raw=raw, local=local, order=order, gap_s=gap_s, timeout_s=timeout_s)
         return BlockingGroup(self._portal, self._portal.run(act))
 
     def group(self, group: GroupName, *, raw: bool = False) -> BlockingGroup:

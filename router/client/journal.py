@@ -55,9 +55,12 @@ class Journal:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], wall_s: Callable[[], float], ids_max: int = IDS_MAX,
+        self,
+        path: str | os.PathLike[str],
+        wall_s: Callable[[], float],
+        ids_max: int = IDS_MAX,
         on_failed: Callable[[], None] = nothing,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.path = Path(path)
         self._wall_s = wall_s
         self._ids_max = ids_max

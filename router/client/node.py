@@ -136,14 +136,24 @@ class Node:
         self.wires, self._asking = Wires(self._composer, self._publishing), Asking(self._composer, self._publishing)
         self._pulling = Pulling(self.wires, self._asking, self._publishing)
         self._readers = Readers(
-            self.key, self._group_keys, self._problem, self._pulling.pull, self._pulling.judge, settings.wall_s,
+            self.key,
+            self._group_keys,
+            self._problem,
+            self._pulling.pull,
+            self._pulling.judge,
+            settings.wall_s,
             verify=settings.verify,
-        )  # fmt: skip
+        )
         self._pulling.judged = self._readers.judged
         inbox = Inbox(
-            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._readers.known,
-            problem=self._problem, wake_loops=self._readers.wake, wake_link=lambda: self._link.wake(),
-        )  # fmt: skip
+            settings.window_messages,
+            settings.window_bytes,
+            durable=sign_on.durable,
+            known=self._readers.known,
+            problem=self._problem,
+            wake_loops=self._readers.wake,
+            wake_link=lambda: self._link.wake(),
+        )
         self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, settings.wall_s, sign_on.dialling.expect)
         self._link = ClientLink(sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed)
@@ -238,9 +248,15 @@ class Node:
     # -- groups --------------------------------------------------------------------------------------------
 
     async def join(
-        self, group: GroupName, *, raw: bool = False, local: bool = False, order: Order = "arrival",
-        gap_s: float = GAP_S, timeout_s: float = ANSWER_S,
-    ) -> Group:  # fmt: skip
+        self,
+        group: GroupName,
+        *,
+        raw: bool = False,
+        local: bool = False,
+        order: Order = "arrival",
+        gap_s: float = GAP_S,
+        timeout_s: float = ANSWER_S,
+    ) -> Group:
         """Join a group, now and at every new connection: by a name in this home, a link, or a bare key (whose bodies
         come unsealed; a `SigningKey` may also publish). `local`: only messages published on this node. `order`: with
         "causal" a message comes after all that its sender had read before; those that have not come within `gap_s` are
@@ -275,7 +291,7 @@ class Node:
         kept = () if readers.journal is None else readers.journal.heads(group)
         return Causes(
             self._sign_on.settings.causes, kept, readers.ordering.given.add, partial(readers.published, group)
-        )  # fmt: skip
+        )
 
     def _group_keys(self, group: PublicKey) -> GroupKeys:
         """Return the keys to read a group; one that only an earlier run has joined is found by its name in the home."""
@@ -314,9 +330,10 @@ class Node:
         address: Address,
         body: bytes,
         *,
-        ttl_s: int = TTL_S, expiry_min: int = EXPIRY_MIN,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
         wait: bool = False,
-    ) -> MessageId | Outcomes:  # fmt: skip
+    ) -> MessageId | Outcomes:
         """Send to one address, with the body unsealed: a key, its text, or a name that the home's owner has given to a
         neighbour or keeps a key under. The other arguments and errors are those of `Group.publish`."""
         to = self._address(address) if isinstance(address, str) else address

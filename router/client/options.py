@@ -104,9 +104,15 @@ class SignOn:
     def offer(self) -> Offer:
         settings = self.settings
         return Offer(
-            "app", bytes(8), self.durable, settings.window_messages, settings.window_bytes, settings.entropy(16),
-            features=("outcome", "outcome-runs") if settings.outcomes else (), name=settings.as_name,
-        )  # fmt: skip
+            "app",
+            bytes(8),
+            self.durable,
+            settings.window_messages,
+            settings.window_bytes,
+            settings.entropy(16),
+            features=("outcome", "outcome-runs") if settings.outcomes else (),
+            name=settings.as_name,
+        )
 
     def sequences(self) -> Sequences:
         """Return the sequence numbers; those of a key that is kept are stored in `apps/` in the home."""

@@ -122,9 +122,7 @@ class Ordering:
         if is_old:  # what it follows is older still: else a new reader would ask back to the group's beginning
             life_s = min(life_s, self.limits.old_s)
         size, opened.arrival.data = len(received.wire), b""  # the read that brought it may be much longer
-        missing = order.add(
-            received.id, sender, received.seq, unknown, opened, size=size, now_s=now_s, life_s=life_s
-        )  # fmt: skip
+        missing = order.add(received.id, sender, received.seq, unknown, opened, size=size, now_s=now_s, life_s=life_s)
         self._busy[group] = order
         self.asks.want(group, missing, None if is_old else received.via)
         return None
@@ -198,9 +196,7 @@ class Ordering:
 
     def sought(self, address: bytes | None) -> list[tuple[bytes, MessageId]]:
         """Return the causes, with their groups, for which too many messages wait."""
-        return [
-            (group, id) for group, order in self._busy_at(address) if order.is_crowded for id in order.sought()
-        ]  # fmt: skip
+        return [(group, id) for group, order in self._busy_at(address) if order.is_crowded for id in order.sought()]
 
     def is_crowded(self, address: bytes | None) -> bool:
         """Whether so many messages wait that the oldest must be given before further ones are looked at."""

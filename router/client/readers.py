@@ -287,9 +287,23 @@ class Readers:
     def _unicast(self, message: Unicast, one: Arrival) -> Received:
         source = message.source
         return Received(
-            one.id, message.body, None, source, source, None, (), None, message.via, one.at_s, one.redelivered, (),
-            message.expiry_min, without_via(one.wire), partial(self.finish, one), partial(self.inbox.refuse, one),
-        )  # fmt: skip
+            one.id,
+            message.body,
+            None,
+            source,
+            source,
+            None,
+            (),
+            None,
+            message.via,
+            one.at_s,
+            one.redelivered,
+            (),
+            message.expiry_min,
+            without_via(one.wire),
+            partial(self.finish, one),
+            partial(self.inbox.refuse, one),
+        )
 
     def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
         """Whether another message brought these signed words before."""
@@ -310,11 +324,25 @@ class Readers:
                 raise SaidAgain(SAID_AGAIN.format(sender=short(key_text("addr", said.sender))))
         group_keys.causes.recent.note(one.id, message.expiry_min)
         sender, seq, deps, code, body = (
-            (None, None, (), None, message.body) if said is None
+            (None, None, (), None, message.body)
+            if said is None
             else (said.sender, said.seq, said.deps, said.code, said.content)
-        )  # fmt: skip
+        )
         return Received(
-            one.id, body, message.group, None, sender, seq, deps, code, message.via, one.at_s, one.redelivered,
-            message.seen, message.expiry_min, without_via(one.wire), partial(self.finish, one),
+            one.id,
+            body,
+            message.group,
+            None,
+            sender,
+            seq,
+            deps,
+            code,
+            message.via,
+            one.at_s,
+            one.redelivered,
+            message.seen,
+            message.expiry_min,
+            without_via(one.wire),
+            partial(self.finish, one),
             partial(self.inbox.refuse, one),
-        )  # fmt: skip
+        )

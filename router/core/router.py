@@ -73,24 +73,47 @@ class Router:
         self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
         self._away = Away(self._pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self._membership = Membership(
-            key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
+            key,
+            directory,
+            self.groups,
+            self.links,
+            self._pending,
+            self.door,
+            limits.membership,
+            self._queue_ends,
             lambda link, inquiry, now: self._services.hear(link, inquiry, now),
             lambda said, now: self._services.advertised(said, now),
             lambda link, inquiry, now: self.guests.order(link, inquiry, now),
             lambda link, body, now: (self.guests if body[:2] in TO_INVITER else self.redeeming).hear(link, body, now),
             lambda *pull: self.pulls.heard(*pull),
-        )  # fmt: skip
+        )
         self.redeeming = Redeeming(self.links, self._pending, self._membership.say, self._admitted)
         self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
         self._delivery = Delivery(
-            self.links, self.queues, self._pending, self.door, limits.delivery, self.purges, self._outcomes,
+            self.links,
+            self.queues,
+            self._pending,
+            self.door,
+            limits.delivery,
+            self.purges,
+            self._outcomes,
             self._report,
-        )  # fmt: skip
+        )
         self._revocation = Revocation(
-            directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery,
-            self._pending, self.admission, self._gone, self._queue_ends,
-            lambda link, now: self.guests.terms_changed(link, now), self._told_limits(),
-        )  # fmt: skip
+            directory,
+            self.links,
+            self.groups,
+            self.queues,
+            self.routes,
+            self._membership,
+            self._delivery,
+            self._pending,
+            self.admission,
+            self._gone,
+            self._queue_ends,
+            lambda link, now: self.guests.terms_changed(link, now),
+            self._told_limits(),
+        )
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
         book = Book(limits.learned_max)
         self.advertisements = book.advertisements
@@ -101,23 +124,55 @@ class Router:
         self.catch_ups = CatchUps(directory, self.links, self.groups, say)
         self._published = PublishedIds(directory, self.links, self.groups, say)
         self._services = ServiceWords(
-            directory, book, self.links, self.pulls, self.catch_ups, self._pending, change, met, say,
-            OwnAdvertisement(key, directory, book), self._published,
-        )  # fmt: skip
+            directory,
+            book,
+            self.links,
+            self.pulls,
+            self.catch_ups,
+            self._pending,
+            change,
+            met,
+            say,
+            OwnAdvertisement(key, directory, book),
+            self._published,
+        )
         self.guests = Guests(
-            directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite,
-            self._services.configured, met, say, self.admission.close,
-        )  # fmt: skip
+            directory,
+            book,
+            self.links,
+            self._pending,
+            self.door,
+            limits.guests_max,
+            self._services.rewrite,
+            self._services.configured,
+            met,
+            say,
+            self.admission.close,
+        )
         standing_of, is_app, router_of = self.links.standing_of, self.links.is_app, book.advertisements.router_of
         routing = Routing(directory, self.groups, self.routes, standing_of, router_of, is_app)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met)
         self._examination = Examination(plans, self.seen, self.index, self._membership.judge)
         self._acceptance = Acceptance(
-            self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
-            self._pending, self.door, limits.acceptance, self._membership.hear, self._membership.overhear,
-            lambda: directory.uplinks, directory.is_met, as_history, self._published,
-        )  # fmt: skip
+            self.links,
+            self.queues,
+            plans,
+            self.routes,
+            self.seen,
+            self.index,
+            self._delivery,
+            self._outcomes,
+            self._pending,
+            self.door,
+            limits.acceptance,
+            self._membership.hear,
+            self._membership.overhear,
+            lambda: directory.uplinks,
+            directory.is_met,
+            as_history,
+            self._published,
+        )
         self.witness = Witness(directory, self.links, self._pending)
         self._recover(recovered, now)
 
@@ -180,9 +235,16 @@ class Router:
     # -- links -----------------------------------------------------------------------------------------------
 
     def link_up(
-        self, number: int, key: bytes, owner: bool, hello: link_items.Hello, now: Now, *, dialled: bool = False,
+        self,
+        number: int,
+        key: bytes,
+        owner: bool,
+        hello: link_items.Hello,
+        now: Now,
+        *,
+        dialled: bool = False,
         place: str = "",
-    ) -> Link | None:  # fmt: skip
+    ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
         self._services.signed_on(key, now)
         link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place)

@@ -38,14 +38,19 @@ GONE = "The homes are removed now; `router demo --keep` keeps them, to look at l
 
 @click.command(cls=Command)
 @click.option(
-    "--messages", default=1000, show_default=True, type=click.IntRange(10, 100_000), metavar="N",
+    "--messages",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(10, 100_000),
+    metavar="N",
     help="Messages to publish while edge B is away.",
-)  # fmt: skip
+)
 @click.option("--meet", is_flag=True, help="Let nodes that know nothing of each other meet, instead.")
 @click.option(
-    "--overlay", is_flag=True,
+    "--overlay",
+    is_flag=True,
     help="Let two cores that never heard of each other carry a group, through kills and a long absence, instead.",
-)  # fmt: skip
+)
 @click.option(
     "--keep",
     is_flag=True,
@@ -152,14 +157,25 @@ def _handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers)
 
 def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
     return {
-        "ok": not failures, "failures": failures, "published": counts.published, "acknowledged": counts.acknowledged,
-        "lost": sum(one.lost for one in counts.heard), "doubled": sum(one.doubled for one in counts.heard),
-        "out_of_order": sum(one.out_of_order for one in counts.heard), "apps": [asdict(one) for one in counts.heard],
-        "acknowledged_without_core": counts.alone, "waited_for_b": counts.waited, "queued": counts.queued,
-        "core_away_s": counts.core_away_s, "latency_ms": counts.latency_ms,
-        "why": [asdict(one) for one in counts.asked], "audit": counts.audit,
-        "core_disk": asdict(counts.disk), "tracebacks": counts.tracebacks, "seconds": counts.seconds,
-    }  # fmt: skip
+        "ok": not failures,
+        "failures": failures,
+        "published": counts.published,
+        "acknowledged": counts.acknowledged,
+        "lost": sum(one.lost for one in counts.heard),
+        "doubled": sum(one.doubled for one in counts.heard),
+        "out_of_order": sum(one.out_of_order for one in counts.heard),
+        "apps": [asdict(one) for one in counts.heard],
+        "acknowledged_without_core": counts.alone,
+        "waited_for_b": counts.waited,
+        "queued": counts.queued,
+        "core_away_s": counts.core_away_s,
+        "latency_ms": counts.latency_ms,
+        "why": [asdict(one) for one in counts.asked],
+        "audit": counts.audit,
+        "core_disk": asdict(counts.disk),
+        "tracebacks": counts.tracebacks,
+        "seconds": counts.seconds,
+    }
 
 
 def _print_asked(counts: Counts) -> None:
@@ -178,14 +194,16 @@ def _print(counts: Counts) -> None:
     columns(("APP ON", "ACKNOWLEDGED", "RECEIVED", "LOST", "DOUBLED", "OUT OF ORDER"), rows, "")
     say()
     disk = counts.disk
-    facts([
-        ("published", counts.published),
-        ("handed over again, known by id", sum(one.again for one in counts.heard)),
-        ("left in queues", sum(counts.queued.values())),
-        ("words found on the core's disk", disk.words),
-        ("searched there", f"{size_text(disk.bytes)}, which name the group {disk.keys} times"),
-        ("latency while all were up", latency_text(counts.latency_ms["all_up"])),
-        ("since, most of it kept", latency_text(counts.latency_ms["kept"])),
-        ("seconds", counts.seconds),
-    ])  # fmt: skip
+    facts(
+        [
+            ("published", counts.published),
+            ("handed over again, known by id", sum(one.again for one in counts.heard)),
+            ("left in queues", sum(counts.queued.values())),
+            ("words found on the core's disk", disk.words),
+            ("searched there", f"{size_text(disk.bytes)}, which name the group {disk.keys} times"),
+            ("latency while all were up", latency_text(counts.latency_ms["all_up"])),
+            ("since, most of it kept", latency_text(counts.latency_ms["kept"])),
+            ("seconds", counts.seconds),
+        ]
+    )
     say()

@@ -28,9 +28,11 @@ class Heard(Struct, frozen=True):
 
     def failures(self) -> list[str]:
         counted = (
-            (self.lost, "lost"), (self.doubled, "doubled"), (self.out_of_order, "out of order"),
+            (self.lost, "lost"),
+            (self.doubled, "doubled"),
+            (self.out_of_order, "out of order"),
             (self.strange, "that nobody acknowledged"),
-        )  # fmt: skip
+        )
         return [f"the app on {self.where}: {count} {what}" for count, what in counted if count]
 
 

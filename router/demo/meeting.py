@@ -59,15 +59,21 @@ def show(found: list[Meeting], what: str) -> None:
     """Print the counts of each scene. `what`: the word before its title."""
     for one in found:
         say()
-        facts([
-            (what, one.title + (f": left out, {one.left_out}" if one.left_out else "")),
-            *([] if one.left_out else [
-                ("published", one.published),
-                *((f"received on {heard.where}", _heard(heard)) for heard in one.heard),
-                *([("first message heard after", f"{one.first_s} s")] if one.first_s else []),
-                *one.facts.items(),
-            ]),
-        ])  # fmt: skip
+        facts(
+            [
+                (what, one.title + (f": left out, {one.left_out}" if one.left_out else "")),
+                *(
+                    []
+                    if one.left_out
+                    else [
+                        ("published", one.published),
+                        *((f"received on {heard.where}", _heard(heard)) for heard in one.heard),
+                        *([("first message heard after", f"{one.first_s} s")] if one.first_s else []),
+                        *one.facts.items(),
+                    ]
+                ),
+            ]
+        )
 
 
 def _heard(one: Heard) -> str:

@@ -58,9 +58,18 @@ class Story:
     async def play(self) -> Counts:
         began_s = time.monotonic()
         for step in (
-            self._set_up, self._start, self._sign_on, self._publish_first, self._kill_b, self._kill_core,
-            self._restart_core, self._bring_b_back, self._drain, self._ask_why, self._count,
-        ):  # fmt: skip
+            self._set_up,
+            self._start,
+            self._sign_on,
+            self._publish_first,
+            self._kill_b,
+            self._kill_core,
+            self._restart_core,
+            self._bring_b_back,
+            self._drain,
+            self._ask_why,
+            self._count,
+        ):
             await step()
         self._counts.seconds = round(time.monotonic() - began_s, 1)
         return self._counts

@@ -45,11 +45,15 @@ def _disk(home: Home, place: Path) -> Disk:
         fault = error.strerror or str(error)
     sizes = {path: size for path, size, _ in (*_files(home.store_path), *_files(home.log_path))}
     return Disk(
-        str(place), _filesystem(place), shutil.disk_usage(place).free, fault, tuple(syncs),
+        str(place),
+        _filesystem(place),
+        shutil.disk_usage(place).free,
+        fault,
+        tuple(syncs),
         store_bytes=sum(size for path, size in sizes.items() if path.parent == home.store_path),
         log_bytes=sum(size for path, size in sizes.items() if path.parent == home.log_path),
         newest_s=max((newest for _, _, newest in _files(home.path)), default=0.0),
-    )  # fmt: skip
+    )
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, int, float]]:

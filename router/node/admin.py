@@ -83,9 +83,12 @@ class Inquiries:
     """Answers inquiries. `facts` returns the node's own part of the status; `reload` reads the neighbours again."""
 
     def __init__(
-        self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]],
+        self,
+        facts: Callable[[], dict[str, Any]],
+        reload: Callable[[], str],
+        problems: Callable[[], dict[bytes, str]],
         sealed_seq: Callable[[], int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._facts = facts
         self._sealed_seq = sealed_seq
         self._reload = reload
@@ -113,11 +116,19 @@ class Inquiries:
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
         words: dict[str, Callable[[Asked, str], Any]] = {
-            "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
-            "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
-            "invited": self._invited, REPORT: self._report,
-            WHENCE: self._whence, HELD: self._held,
-        }  # fmt: skip
+            "status": self._status,
+            "peers": self._peers,
+            "queue": self._queue,
+            "groups": self._groups,
+            "drop": self._drop,
+            "reload": self._reloaded,
+            "log": self._log,
+            "clock": self._clock,
+            "invited": self._invited,
+            REPORT: self._report,
+            WHENCE: self._whence,
+            HELD: self._held,
+        }
         act = words.get(inquiry.ask)
         if act is None:
             answer: Any = {"error": f"this node does not know the inquiry {inquiry.ask!r}"}
@@ -165,9 +176,11 @@ class Inquiries:
             asked.hear(ClockConfirmed())
         now, state = asked.now(), State.CONFIRMED if argument else asked.wall.state
         return {
-            "state": state.value, "shown_ns": now.shown_ns, "ahead_s": 0.0 if argument else now.ahead_ns / SECOND_NS,
+            "state": state.value,
+            "shown_ns": now.shown_ns,
+            "ahead_s": 0.0 if argument else now.ahead_ns / SECOND_NS,
             "problem": "" if argument else asked.wall.problem(now),
-        }  # fmt: skip
+        }
 
     def _peers(self, asked: Asked, _: str) -> list[dict[str, Any]]:
         directory, found = asked.router.directory, {}
@@ -180,31 +193,55 @@ class Inquiries:
             if link.standing in UNKNOWN:
                 formerly = asked.router.guests.formerly(link.key)
             found[link.key] = {
-                "address": link.key.hex(), "name": directory.name_of(link.key) or formerly[0], "state": "connected",
-                "standing": link.standing.value, "where": link_writer.where, "in_flight": link.outgoing.in_flight,
-                "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
-                "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
+                "address": link.key.hex(),
+                "name": directory.name_of(link.key) or formerly[0],
+                "state": "connected",
+                "standing": link.standing.value,
+                "where": link_writer.where,
+                "in_flight": link.outgoing.in_flight,
+                "rtt_ms": measured and measured.rtt_ns / 1e6,
+                "offset_ms": measured and measured.offset_ns / 1e6,
+                "uplink": link.uplink,
+                "grants": sorted(directory.grants(link.key)),
                 **_entry(directory.neighbours.get(link.key)),
-                "last_contact_s": 0.0, "shared": self._shared(asked, link.key, link.uplink),
+                "last_contact_s": 0.0,
+                "shared": self._shared(asked, link.key, link.uplink),
                 "problem": (
-                    formerly[1] or invited.get(link.key.hex()) or link_writer.problem
-                    or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
+                    formerly[1]
+                    or invited.get(link.key.hex())
+                    or link_writer.problem
+                    or self._unjoined(asked, link.key, link.uplink)
+                    or self._apart(asked, measured)
                 ),
-            }  # fmt: skip
+            }
         problems = self._problems()
         for key, known in directory.neighbours.items():
             if key not in found:
                 found[key] = {
-                    "address": key.hex(), "name": known.name, "state": "blocked" if known.blocked else "away",
+                    "address": key.hex(),
+                    "name": known.name,
+                    "state": "blocked" if known.blocked else "away",
                     "standing": (directory.standing(key, False) or Standing.PEER).value,
-                    "where": ", ".join(known.urls), "in_flight": 0,
-                    "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
+                    "where": ", ".join(known.urls),
+                    "in_flight": 0,
+                    "rtt_ms": None,
+                    "offset_ms": None,
+                    "uplink": known.uplink,
+                    "grants": sorted(known.grants),
                     **_entry(known),
-                    "last_contact_s": self._away_s(key, asked.now()), "shared": self._shared(asked, key, known.uplink),
-                    "problem": "; ".join(filter(None, (
-                        self._not_kept(asked, key), invited.get(key.hex()) or problems.get(key),
-                    ))) or None,
-                }  # fmt: skip
+                    "last_contact_s": self._away_s(key, asked.now()),
+                    "shared": self._shared(asked, key, known.uplink),
+                    "problem": "; ".join(
+                        filter(
+                            None,
+                            (
+                                self._not_kept(asked, key),
+                                invited.get(key.hex()) or problems.get(key),
+                            ),
+                        )
+                    )
+                    or None,
+                }
         return list(found.values())
 
     def _away_s(self, key: bytes, now: Now) -> float | None:
@@ -254,9 +291,13 @@ class Inquiries:
             return {"error": f"{HELD}: {str(error)[:200]}"}
         page = asked.store.records.held(bytes.fromhex(said.group), said.after, PAGE_MAX, said.since_s)
         return {
-            "keys": base64.b64encode(page.keys).decode(), "upto": page.upto, "more": page.more, "gone": page.gone,
-            "times": page.times, "goes_on": asked.router.directory.service_called(PUBSUB) is not None,
-        }  # fmt: skip
+            "keys": base64.b64encode(page.keys).decode(),
+            "upto": page.upto,
+            "more": page.more,
+            "gone": page.gone,
+            "times": page.times,
+            "goes_on": asked.router.directory.service_called(PUBSUB) is not None,
+        }
 
     def _queue(self, asked: Asked, _: str) -> list[dict[str, Any]]:
         now_s = asked.now().wall_s
@@ -264,13 +305,16 @@ class Inquiries:
         waiting.sort(key=lambda one: -one.total.messages)
         return [
             {
-                "recipient": one.recipient.hex(), "name": asked.router.directory.name_of(one.recipient),
-                "messages": one.total.messages, "bytes": one.total.bytes,
+                "recipient": one.recipient.hex(),
+                "name": asked.router.directory.name_of(one.recipient),
+                "messages": one.total.messages,
+                "bytes": one.total.bytes,
                 "oldest_s": asked.store.oldest_s(one.recipient, now_s),
-                "limit_messages": one.total.messages_max, "limit_bytes": one.total.bytes_max,
+                "limit_messages": one.total.messages_max,
+                "limit_bytes": one.total.bytes_max,
             }
             for one in waiting[:ROWS_MAX]
-        ]  # fmt: skip
+        ]
 
     def _log(self, asked: Asked, after: str) -> dict[str, Any]:
         """Return a part of the events that no segment holds yet, as lines, after the sequence number `after`.

@@ -17,9 +17,11 @@ class AskedListeners:
     tells the service."""
 
     def __init__(
-        self, nursery: trio.Nursery, listen: Callable[[trio.Nursery, str], Awaitable[str]],
+        self,
+        nursery: trio.Nursery,
+        listen: Callable[[trio.Nursery, str], Awaitable[str]],
         tell: Callable[[bytes, str, str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._nursery = nursery
         self._listen = listen
         self._tell = tell

@@ -52,9 +52,14 @@ LAN = "services.discovery", "lan", "here"
 @click.option("--lan", is_flag=True, help="Allow the local networks that this machine is in: as `router lan on`.")
 @json_option
 def serve(
-    listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], lan: bool, as_json: bool,
-    needed: str = "", start: Start | None = None,
-) -> None:  # fmt: skip
+    listen: tuple[str, ...],
+    verifiers: int | None,
+    settings: tuple[str, ...],
+    lan: bool,
+    as_json: bool,
+    needed: str = "",
+    start: Start | None = None,
+) -> None:
     """Run the node in the foreground.
 
     Prints address, listeners, durability and queue when it is ready. SIGTERM or Ctrl-C drains and stops it; messages in
@@ -115,11 +120,18 @@ async def _stop_on_signal(node: Node, at_once: trio.CancelScope) -> None:
 
 def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:
     if as_json:
-        say_json({
-            "address": ready.address, "role": ready.role, "listeners": ready.listeners, "durability": ready.durability,
-            "queue": {"messages": ready.messages, "bytes": ready.bytes}, "home": str(home.path), "pid": os.getpid(),
-            "services": ready.services,
-        })  # fmt: skip
+        say_json(
+            {
+                "address": ready.address,
+                "role": ready.role,
+                "listeners": ready.listeners,
+                "durability": ready.durability,
+                "queue": {"messages": ready.messages, "bytes": ready.bytes},
+                "home": str(home.path),
+                "pid": os.getpid(),
+                "services": ready.services,
+            }
+        )
         return
     queue = f"{counted(ready.messages, 'message')}, {size_text(ready.bytes)}"
     listeners = [("listening", url) for url in ready.listeners]
@@ -128,10 +140,15 @@ def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:
         for service, told in ready.services.items()
         for at, (name, value) in enumerate(told.items())
     ]
-    facts([
-        ("address", key_text("addr", ready.address)), *listeners, *services,
-        ("durability", ready.durability), ("queue", queue),
-    ])  # fmt: skip
+    facts(
+        [
+            ("address", key_text("addr", ready.address)),
+            *listeners,
+            *services,
+            ("durability", ready.durability),
+            ("queue", queue),
+        ]
+    )
 
 
 def tell_service_manager(state: str) -> None:

@@ -110,15 +110,33 @@ class Connection:
     `paces`."""
 
     def __init__(
-        self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
-        tell: Callable[[LinkEvent], None], in_flight: InFlight, clock: Clock, limits: LinkLimits,
-        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
-        welcome: Callable[[PublicKey], Welcome | None] = everybody, paces: Paces | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        stream: Stream,
+        offer: Offer,
+        key: SigningKey,
+        *,
+        dialled: bool,
+        expect: PublicKey | None,
+        tell: Callable[[LinkEvent], None],
+        in_flight: InFlight,
+        clock: Clock,
+        limits: LinkLimits,
+        log_head: Callable[[], LogHead | None],
+        is_busy: Callable[[], bool],
+        welcome: Callable[[PublicKey], Welcome | None] = everybody,
+        paces: Paces | None = None,
+    ) -> None:
         self._stream = stream
         self._session = Session(
-            offer, key, dialler=dialled, peer=stream.peer, expect=expect, limits=limits, welcome=welcome,
-        )  # fmt: skip
+            offer,
+            key,
+            dialler=dialled,
+            peer=stream.peer,
+            expect=expect,
+            limits=limits,
+            welcome=welcome,
+        )
         self._dialled = dialled
         self._tell = tell
         self._in_flight = in_flight

@@ -107,10 +107,19 @@ class Cycle:
     """
 
     def __init__(
-        self, router: Router, store: CycleStore, logbook: CycleLog, in_flight: InFlight, clock: Clock, wall: WallClock,
-        limits: CycleLimits, housekeeping: HousekeepingLimits, inquiries: Inquiries, fates: Fates,
+        self,
+        router: Router,
+        store: CycleStore,
+        logbook: CycleLog,
+        in_flight: InFlight,
+        clock: Clock,
+        wall: WallClock,
+        limits: CycleLimits,
+        housekeeping: HousekeepingLimits,
+        inquiries: Inquiries,
+        fates: Fates,
         free_bytes: Callable[[], int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.router = router
         self.store = store
         self.wall = wall
@@ -132,9 +141,17 @@ class Cycle:
         self._decision = Decision()
         self._began = self.now()
         self._housekeeping = Housekeeping(
-            router, store, logbook, self.link_writers, self.measured, housekeeping, self._began, wall, self._deeds,
+            router,
+            store,
+            logbook,
+            self.link_writers,
+            self.measured,
+            housekeeping,
+            self._began,
+            wall,
+            self._deeds,
             free_bytes,
-        )  # fmt: skip
+        )
         store.keep_history_for(router.directory.service_called(PUBSUB))
         router.begin(self._began)
 

@@ -32,6 +32,8 @@ def make_room(connections_max: int, listeners: int) -> int:
         "limits.connections_max is %d, but this process may have only %d file descriptors open: it counts as "
         "%d for each listener until the next start. Lower it, or raise that limit (LimitNOFILE of the service, "
         "ulimit -Hn)",
-        connections_max, soft, allowed,
-    )  # fmt: skip
+        connections_max,
+        soft,
+        allowed,
+    )
     return allowed

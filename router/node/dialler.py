@@ -60,11 +60,18 @@ class Dialler:
     """
 
     def __init__(
-        self, key: SigningKey, neighbours: Iterable[Neighbour], link: Link, nursery: trio.Nursery,
-        run: Callable[[Stream, PublicKey], Awaitable[Verdict]], waiting: Callable[[bytes], Awaitable[bool]],
-        draw: Callable[[], float], on_loopback: Callable[[], bool], budget: DialBudget,
+        self,
+        key: SigningKey,
+        neighbours: Iterable[Neighbour],
+        link: Link,
+        nursery: trio.Nursery,
+        run: Callable[[Stream, PublicKey], Awaitable[Verdict]],
+        waiting: Callable[[bytes], Awaitable[bool]],
+        draw: Callable[[], float],
+        on_loopback: Callable[[], bool],
+        budget: DialBudget,
         on_failed: OnFailed = lambda neighbour, text, let_in: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._key = key
         self._link = link
         self._nursery = nursery
@@ -220,9 +227,7 @@ class Dialler:
 
     async def _dial_at(self, url: str, neighbour: Neighbour) -> Stream:
         async with self._room:
-            return await transport.dial(
-                url, self._key, PublicKey(neighbour.key), timeout_s=self._link.dial_timeout_s
-            )  # fmt: skip
+            return await transport.dial(url, self._key, PublicKey(neighbour.key), timeout_s=self._link.dial_timeout_s)
 
     async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
         """Dial an advertised neighbour: each address that its names resolve to, if it counts and the budget allows.

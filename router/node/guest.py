@@ -58,8 +58,9 @@ class Guest(Struct):
         self._damaged = frozenset(one.id for one, invitation in waiting if invitation is None)
         return tuple(
             Offer(invitation.id, invitation.inviter, invitation.secret, one.until_s, self.name or None)
-            for one, invitation in waiting if invitation is not None
-        )  # fmt: skip
+            for one, invitation in waiting
+            if invitation is not None
+        )
 
     def inviters(self) -> frozenset[bytes]:
         """Return the keys that have answered an invitation, as last read by `offers`."""
@@ -115,16 +116,25 @@ class Guest(Struct):
         newest = {one.key: one.id for one in sorted(self._known.values(), key=lambda one: one.known_s)}
         return [
             {
-                "id": one.id, "inviter": one.inviter, "outcome": one.outcome, "reason": one.reason or None,
-                "rights": list(one.rights), "told": one.told_s > 0, "group": one.group, "until_s": one.until_s,
+                "id": one.id,
+                "inviter": one.inviter,
+                "outcome": one.outcome,
+                "reason": one.reason or None,
+                "rights": list(one.rights),
+                "told": one.told_s > 0,
+                "group": one.group,
+                "until_s": one.until_s,
                 "cause": (cause := self._cause(one, redeeming, dialled)),
                 "problem": (
-                    one.problem(now_s, cause) if one.outcome == "waiting"
-                    else wrong.get(one.key, "") if newest[one.key] == one.id else ""
+                    one.problem(now_s, cause)
+                    if one.outcome == "waiting"
+                    else wrong.get(one.key, "")
+                    if newest[one.key] == one.id
+                    else ""
                 ),
             }
             for one in self._known.values()
-        ]  # fmt: skip
+        ]
 
     def _cause(self, one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
         if one.id in self._damaged:
@@ -153,9 +163,10 @@ async def _written(write: Callable[[int], Kept]) -> Kept:
 def _told(terms: TermsHeard) -> Told:
     reason = None if terms.reason is None else reason_from(terms.reason)
     return Told(
-        rights=terms.rights, grant_until_s=expiry_s(terms.expiry_min) if terms.expiry_min else 0,
+        rights=terms.rights,
+        grant_until_s=expiry_s(terms.expiry_min) if terms.expiry_min else 0,
         ended="" if reason in (None, Reason.NOT_AUTHORISED) else reason.word,
-    )  # fmt: skip
+    )
 
 
 def _answer(answer: InvitationAnswered) -> Answer:

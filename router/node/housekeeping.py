@@ -53,9 +53,14 @@ class HouseStore(Protocol):
     def path(self) -> Path: ...
     def take_damaged(self) -> list[Damaged]: ...
     def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int,
-        group: bytes | None = None, before: int | None = None,
-    ) -> tuple[list[Owed], bool]: ...  # fmt: skip
+        self,
+        recipient: bytes,
+        position: int,
+        messages: int,
+        size: int,
+        group: bytes | None = None,
+        before: int | None = None,
+    ) -> tuple[list[Owed], bool]: ...
     def due(self, wall_s: int) -> list[Due]: ...
     def message(self, prefix: bytes) -> tuple[Parcel, int] | None: ...
     def reusable_bytes(self) -> int: ...
@@ -93,10 +98,18 @@ class Housekeeping:
     """
 
     def __init__(
-        self, router: Router, store: HouseStore, logbook: Log, link_writers: Mapping[int, LinkWriter],
-        measured: dict[int, Measured], limits: HousekeepingLimits, now: Now, wall: WallClock, deeds: list[Any],
+        self,
+        router: Router,
+        store: HouseStore,
+        logbook: Log,
+        link_writers: Mapping[int, LinkWriter],
+        measured: dict[int, Measured],
+        limits: HousekeepingLimits,
+        now: Now,
+        wall: WallClock,
+        deeds: list[Any],
         free_bytes: Callable[[], int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._router = router
         self._store = store
         self._logbook = logbook
@@ -135,8 +148,11 @@ class Housekeeping:
             recipients = len({one.recipient for one in damaged})
             log.error(
                 "the disk has damaged what the store in %s holds (messages: %d, recipients: %d); they end as dropped, "
-                "store-damaged, and the rest goes on; see to that disk", self._store.path, count, recipients,
-            )  # fmt: skip
+                "store-damaged, and the rest goes on; see to that disk",
+                self._store.path,
+                count,
+                recipients,
+            )
             self._router.lose(damaged, now)
 
     def _clear(self, now: Now) -> None:

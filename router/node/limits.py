@@ -48,25 +48,33 @@ def in_flight_bytes(limits: Limits) -> tuple[int, int]:
 
 def handshake_limits(limits: Limits) -> HandshakeLimits:
     return HandshakeLimits(
-        max_per_prefix=limits.handshakes_max_per_prefix, per_s_per_prefix=limits.handshakes_per_s_per_prefix,
-        per_s=limits.handshakes_per_s, timeout_s=limits.hello_s, spared_s=limits.handshake_spared_s,
-    )  # fmt: skip
+        max_per_prefix=limits.handshakes_max_per_prefix,
+        per_s_per_prefix=limits.handshakes_per_s_per_prefix,
+        per_s=limits.handshakes_per_s,
+        timeout_s=limits.hello_s,
+        spared_s=limits.handshake_spared_s,
+    )
 
 
 def pace_limits(limits: Limits) -> PaceLimits:
     return PaceLimits(
-        messages_per_s=limits.messages_per_s_stranger, all_messages_per_s=limits.messages_per_s_strangers,
+        messages_per_s=limits.messages_per_s_stranger,
+        all_messages_per_s=limits.messages_per_s_strangers,
         all_bytes_per_s=limits.strangers_bytes_per_s,
-    )  # fmt: skip
+    )
 
 
 def store_limits(config: Config) -> StoreLimits:
     store, queues = config.store, config.queues
     return StoreLimits(
-        synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
-        map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
-        history_s=queues.history_s, history_bytes_max=queues.history_bytes_max,
-    )  # fmt: skip
+        synced=store.durability == "synced",
+        map_bytes_initial=store.map_bytes_initial,
+        map_bytes_max=store.map_bytes_max,
+        keep_s=queues.keep_s,
+        keep_bytes_max=queues.keep_bytes_max,
+        history_s=queues.history_s,
+        history_bytes_max=queues.history_bytes_max,
+    )
 
 
 def core_limits(config: Config) -> CoreLimits:
@@ -74,48 +82,71 @@ def core_limits(config: Config) -> CoreLimits:
     limits, queues, link, log = config.limits, config.queues, config.link, config.log
     return CoreLimits(
         acceptance=AcceptanceLimits(
-            ttl_s_max=limits.ttl_s_max, source_messages_per_s=limits.messages_per_s_source,
+            ttl_s_max=limits.ttl_s_max,
+            source_messages_per_s=limits.messages_per_s_source,
         ),
         admission=AdmissionLimits(
             messages_per_s_neighbour=limits.messages_per_s_neighbour,
             messages_per_s_stranger=limits.messages_per_s_stranger,
-            messages_per_s_strangers=limits.messages_per_s_strangers, bad_signatures_max=limits.bad_signatures_max,
+            messages_per_s_strangers=limits.messages_per_s_strangers,
+            bad_signatures_max=limits.bad_signatures_max,
             strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
             bad_signatures_barred_s=limits.bad_signatures_barred_s,
-            strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
-            strangers_spared_s=limits.strangers_spared_s, locals_max=limits.local_services_max,
-            pulls_per_s=limits.pulls_per_s, pulls_routers_per_s=limits.pulls_routers_per_s,
+            strangers_connections_max=strangers_max(limits),
+            strangers_idle_s=limits.strangers_idle_s,
+            strangers_spared_s=limits.strangers_spared_s,
+            locals_max=limits.local_services_max,
+            pulls_per_s=limits.pulls_per_s,
+            pulls_routers_per_s=limits.pulls_routers_per_s,
         ),
         delivery=DeliveryLimits(
-            retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
+            retry_s_min=link.retry_backoff_s_min,
+            retry_s_max=link.retry_backoff_s_max,
         ),
         door=DoorLimits.shares(
-            ids_max=log.refused_ids_per_s, keep_bytes=log.keep_bytes, keep_s=log.keep_s, percent=log.refused_percent,
+            ids_max=log.refused_ids_per_s,
+            keep_bytes=log.keep_bytes,
+            keep_s=log.keep_s,
+            percent=log.refused_percent,
             strangers_percent=log.strangers_percent,
         ),
         index=IndexLimits(
-            entries_max=limits.seen_index_max, lifetime_s_max=limits.lifetime_s_max,
-            strangers_lifetime_s_max=limits.strangers_lifetime_s_max, strangers_percent=limits.strangers_index_percent,
-            apps_percent=limits.apps_index_percent, neighbour_percent=limits.neighbour_index_percent,
+            entries_max=limits.seen_index_max,
+            lifetime_s_max=limits.lifetime_s_max,
+            strangers_lifetime_s_max=limits.strangers_lifetime_s_max,
+            strangers_percent=limits.strangers_index_percent,
+            apps_percent=limits.apps_index_percent,
+            neighbour_percent=limits.neighbour_index_percent,
         ),
         outcomes=OutcomeLimits(named=config.log.outcomes == "names"),
         membership=MembershipLimits(groups_per_client_max=limits.groups_per_client_max, groups_max=limits.groups_max),
         queues=QueueLimits(
-            recipient_messages_max=queues.recipient_messages_max, recipient_bytes_max=queues.recipient_bytes_max,
-            group_messages_max=queues.group_messages_max, group_bytes_max=queues.group_bytes_max,
-            neighbour_messages_max=queues.neighbour_messages_max, neighbour_bytes_max=queues.neighbour_bytes_max,
-            node_messages_max=queues.node_messages_max, node_bytes_max=queues.node_bytes_max,
-            share_percent=queues.share_percent, strangers_percent=queues.strangers_percent,
-            neighbour_node_percent=queues.neighbour_node_percent, met_percent=queues.met_percent,
+            recipient_messages_max=queues.recipient_messages_max,
+            recipient_bytes_max=queues.recipient_bytes_max,
+            group_messages_max=queues.group_messages_max,
+            group_bytes_max=queues.group_bytes_max,
+            neighbour_messages_max=queues.neighbour_messages_max,
+            neighbour_bytes_max=queues.neighbour_bytes_max,
+            node_messages_max=queues.node_messages_max,
+            node_bytes_max=queues.node_bytes_max,
+            share_percent=queues.share_percent,
+            strangers_percent=queues.strangers_percent,
+            neighbour_node_percent=queues.neighbour_node_percent,
+            met_percent=queues.met_percent,
         ),
         routes=RouteLimits(
-            routes_max=limits.routes_max, per_neighbour_max=limits.routes_per_neighbour_max,
-            neighbour_percent=limits.routes_neighbour_percent, hold_s=limits.route_hold_s,
+            routes_max=limits.routes_max,
+            per_neighbour_max=limits.routes_per_neighbour_max,
+            neighbour_percent=limits.routes_neighbour_percent,
+            hold_s=limits.route_hold_s,
         ),
-        seen_recent_max=limits.seen_recent_max, away_s_max=queues.away_s_max, lan_keep_s=queues.lan_keep_s,
-        learned_max=limits.learned_max, guests_max=limits.guests_max,
+        seen_recent_max=limits.seen_recent_max,
+        away_s_max=queues.away_s_max,
+        lan_keep_s=queues.lan_keep_s,
+        learned_max=limits.learned_max,
+        guests_max=limits.guests_max,
         pulls=PullLimits(asked_per_s=limits.pulls_asked_per_s),
-    )  # fmt: skip
+    )
 
 
 def commit_bytes_max(config: Config) -> int:
@@ -129,9 +160,11 @@ def link_limits(config: Config, *, is_known: bool) -> LinkLimits:
     limits = config.limits
     hello_s = limits.hello_s if is_known else limits.strangers_hello_s
     return LinkLimits(
-        hello_s=hello_s, goodbye_s=config.link.goodbye_s, frame_s=limits.frame_s,
+        hello_s=hello_s,
+        goodbye_s=config.link.goodbye_s,
+        frame_s=limits.frame_s,
         link_items_per_s=limits.link_items_per_s,
-    )  # fmt: skip
+    )
 
 
 def cycle_limits(config: Config) -> CycleLimits:
@@ -142,9 +175,10 @@ def cycle_limits(config: Config) -> CycleLimits:
 
 def housekeeping_limits(config: Config) -> HousekeepingLimits:
     return HousekeepingLimits(
-        disk_free_bytes_min=config.store.disk_free_bytes_min, idle_close_s=config.link.idle_close_s,
+        disk_free_bytes_min=config.store.disk_free_bytes_min,
+        idle_close_s=config.link.idle_close_s,
         ping_s=config.link.ping_s,
-    )  # fmt: skip
+    )
 
 
 def clock_limits(config: Config) -> ClockLimits:

@@ -78,9 +78,17 @@ class MessageRouter(TrioActor):
     fatal = True
 
     def __init__(
-        self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dialler: Dials, guest: Guests,
-        file: File, listeners: Listeners, drain_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        cycle: Cycle,
+        store: Store,
+        logbook: Logbook,
+        verifiers: int,
+        dialler: Dials,
+        guest: Guests,
+        file: File,
+        listeners: Listeners,
+        drain_s: float,
+    ) -> None:
         super().__init__()
         self.address = PublicKey(cycle.router.directory.me)
         self.cycle = cycle

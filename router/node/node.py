@@ -192,10 +192,17 @@ class Node:
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
             self._offer = Offer(
-                "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
-                config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
+                "router",
+                recovered.epoch,
+                config.store.durability == "synced",
+                config.limits.window_messages,
+                config.limits.window_bytes,
+                b"",
+                config.limits.frame_bytes_max,
+                (),
+                config.node.name or None,
                 self._public_pubsub(),
-            )  # fmt: skip
+            )
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
@@ -214,36 +221,64 @@ class Node:
         config = self._config
         async with trio.open_nursery() as connections:
             dialler = Dialler(
-                self._key, neighbours(config), config.link, connections,
-                self._serve_dialled, self._waiting, random.random, lambda: self._directory.is_on_loopback,
-                DialBudget(DialLimits(), router.door.dials), self._not_connected,
-            )  # fmt: skip
+                self._key,
+                neighbours(config),
+                config.link,
+                connections,
+                self._serve_dialled,
+                self._waiting,
+                random.random,
+                lambda: self._directory.is_on_loopback,
+                DialBudget(DialLimits(), router.door.dials),
+                self._not_connected,
+            )
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
             inquiries.residents, inquiries.on_report = self._residents.facts, self._residents.hear_report
             inquiries.hurry = dialler.hurry
             inquiries.invited = lambda router: self._guest.rows(router.redeeming, dialler.problems)
             cycle = Cycle(
-                router, store, self._logbook, self._in_flight, self._clock, self._wall, cycle_limits(config),
-                housekeeping_limits(config), inquiries,
+                router,
+                store,
+                self._logbook,
+                self._in_flight,
+                self._clock,
+                self._wall,
+                cycle_limits(config),
+                housekeeping_limits(config),
+                inquiries,
                 Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
                 lambda: shutil.disk_usage(store.path).free,
-            )  # fmt: skip
+            )
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)
             self._message_router = MessageRouter.launch(
-                cycle, store, self._logbook, verifiers(config), dialler, self._guest, file, self._asked,
+                cycle,
+                store,
+                self._logbook,
+                verifiers(config),
+                dialler,
+                self._guest,
+                file,
+                self._asked,
                 cycle_limits(config).drain_s,
-            )  # fmt: skip
+            )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             node = router.queues.node
             on_ready(
-                Ready(self._key.public, config.node.role, tuple(self._listeners), config.store.durability,
-                      node.messages, node.bytes, self._residents.at_start())
-            )  # fmt: skip
+                Ready(
+                    self._key.public,
+                    config.node.role,
+                    tuple(self._listeners),
+                    config.store.durability,
+                    node.messages,
+                    node.bytes,
+                    self._residents.at_start(),
+                )
+            )
             await self._stopping.wait()
             drained = trio.Event()
             self._message_router.actor_ref.tell(Drain(drained))
@@ -279,12 +314,16 @@ class Node:
 
     def _facts(self) -> dict[str, Any]:
         return {
-            "address": self._key.public.hex(), "role": self._config.node.role, "name": self._config.node.name,
+            "address": self._key.public.hex(),
+            "role": self._config.node.role,
+            "name": self._config.node.name,
             "uptime_s": round(time.monotonic() - self._began_s, 3),
             "listeners": [*self._listeners, *self._asked.urls.values()],
-            "durability": self._config.store.durability, "home": str(self._home.path), "pid": os.getpid(),
+            "durability": self._config.store.durability,
+            "home": str(self._home.path),
+            "pid": os.getpid(),
             "verifiers": verifiers(self._config),
-        }  # fmt: skip
+        }
 
     def reload(self) -> str:
         """Read the neighbours of `router.toml` and the invitations again; return its problems, "" if there are none."""
@@ -301,9 +340,10 @@ class Node:
     async def _listen(self, nursery: trio.Nursery, url: str) -> str:
         serve = transport.load(transport.scheme_of(url)).listen
         return str(
-            await nursery.start(_listening, serve, url, self._key, self._serve_accepted,
-                                self._config.limits, self._is_known)
-        )  # fmt: skip
+            await nursery.start(
+                _listening, serve, url, self._key, self._serve_accepted, self._config.limits, self._is_known
+            )
+        )
 
     async def _serve_accepted(self, stream: Stream) -> None:
         """Serve an accepted connection; count one with an unknown key, because their number is limited, whether they
@@ -332,11 +372,21 @@ class Node:
         judge = partial(welcome, self._directory, config, stream.owner)
         offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
         connection = Connection(
-            next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
-            tell=self._message_router.hear, in_flight=self._in_flight, clock=self._clock,
+            next(self._numbers),
+            stream,
+            offer,
+            self._key,
+            dialled=expect is not None,
+            expect=expect,
+            tell=self._message_router.hear,
+            in_flight=self._in_flight,
+            clock=self._clock,
             limits=link_limits(config, is_known=is_known),
-            log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
-        )  # fmt: skip
+            log_head=self._log_head,
+            is_busy=self._is_busy,
+            welcome=judge,
+            paces=self._paces,
+        )
         if not is_known and self._unknown > unknown_max(config.limits):
             found = judge(stream.peer) if stream.peer is not None else None
             is_stranger = found is not None and not found.refused
@@ -361,9 +411,14 @@ class Node:
 
 
 async def _listening(
-    serve: Callable[..., Awaitable[None]], url: str, key: SigningKey, handler: Callable[[Stream], Awaitable[None]],
-    limits: Limits, is_known: Callable[[PublicKey], bool], task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
-) -> None:  # fmt: skip
+    serve: Callable[..., Awaitable[None]],
+    url: str,
+    key: SigningKey,
+    handler: Callable[[Stream], Awaitable[None]],
+    limits: Limits,
+    is_known: Callable[[PublicKey], bool],
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
     def refused(where: str, text: str) -> None:
         log.info("%s: %s", where, text)
 

@@ -131,12 +131,16 @@ class Residents:
     def _row(one: Resident, is_running: bool) -> dict[str, Any]:
         remark = one.remark(is_running)
         return {
-            "name": one.instance.name, "module": one.instance.module, "run": one.run, "starts": one.starts,
-            "address": one.key.public.hex(), "state": "running" if is_running else "away",
+            "name": one.instance.name,
+            "module": one.instance.module,
+            "run": one.run,
+            "starts": one.starts,
+            "address": one.key.public.hex(),
+            "state": "running" if is_running else "away",
             "problem": remark.text if remark else "",
             "last_lines": remark.last_lines if remark else (),
             "problem_age_s": round(time.monotonic() - remark.at_s, 1) if remark else None,
-        }  # fmt: skip
+        }
 
     def hear_report(self, name: str, kind: str, text: str) -> bool:
         """Handle a report of a service in a process of its own; return whether there is such a service."""
@@ -184,10 +188,20 @@ class Residents:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
         settings = one.plugin.settings_of(options)
         place = Place(
-            one.instance.name, url, one.key, self._home, settings, options, guests, one.has_warning, Attempts(most),
-            frozenset(one.plugin.events), leave_free_bytes(self._config), is_inside=True,
+            one.instance.name,
+            url,
+            one.key,
+            self._home,
+            settings,
+            options,
+            guests,
+            one.has_warning,
+            Attempts(most),
+            frozenset(one.plugin.events),
+            leave_free_bytes(self._config),
+            is_inside=True,
             on_open=one.opened.set,
-        )  # fmt: skip
+        )
         one.starts += 1
         supervise(one.plugin, place, back_off(self._config), partial(self._has_problem, one))
 

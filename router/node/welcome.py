@@ -37,6 +37,8 @@ def offer_to(stream: Stream, offer: Offer, config: Config, judge: Callable[[Publ
     if found is None or found.frame_bytes_max is None:
         return offer
     return replace(
-        offer, frame_bytes_max=found.frame_bytes_max, window_messages=limits.strangers_window_messages,
+        offer,
+        frame_bytes_max=found.frame_bytes_max,
+        window_messages=limits.strangers_window_messages,
         window_bytes=limits.strangers_window_bytes,
-    )  # fmt: skip
+    )

@@ -65,9 +65,14 @@ class AppLink:
         self.problems: list[str] = []
         self.outbox = outbox
         self.inbox = Inbox(
-            offer.window_messages, offer.window_bytes, durable=offer.durable, known=lambda _: (),
-            problem=self.problems.append, wake_loops=_nothing, wake_link=_nothing,
-        )  # fmt: skip
+            offer.window_messages,
+            offer.window_bytes,
+            durable=offer.durable,
+            known=lambda _: (),
+            problem=self.problems.append,
+            wake_loops=_nothing,
+            wake_link=_nothing,
+        )
         self.joins = Joins(key, time.time, _nothing, self.problems.append)
         self.moved = trio.lowlevel.ParkingLot()
         """Where a task waits for the next settlement."""

@@ -22,9 +22,15 @@ class NodeProcess(Process):
     that runs in place of `router`."""
 
     def __init__(
-        self, name: str, home: Home, stderr: Path, settings: Mapping[str, object], *flags: str,
-        served_by: Sequence[str] = (), tie: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        home: Home,
+        stderr: Path,
+        settings: Mapping[str, object],
+        *flags: str,
+        served_by: Sequence[str] = (),
+        tie: int | None = None,
+    ) -> None:
         super().__init__(name, (), stderr, tie)
         self.home = home
         self.settings = dict(settings)

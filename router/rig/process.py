@@ -119,9 +119,13 @@ class Process:
             command[at:at] = ["router.rig.with_parent", str(self._tie)]
         with self.stderr.open("ab") as stderr:
             self._process = await trio.lowlevel.open_process(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True,
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
                 pass_fds=ties,
-            )  # fmt: skip
+            )
 
     async def start(self, *more: str) -> str:
         """Start the process and wait until it is ready."""

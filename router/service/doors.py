@@ -53,9 +53,12 @@ class Doors:
     connects to the router as a guest."""
 
     def __init__(
-        self, came: Callable[[Came], Awaitable[None]], hear: Callable[..., None],
-        dial: Callable[[], Awaitable[Stream]], home: Path,
-    ) -> None:  # fmt: skip
+        self,
+        came: Callable[[Came], Awaitable[None]],
+        hear: Callable[..., None],
+        dial: Callable[[], Awaitable[Stream]],
+        home: Path,
+    ) -> None:
         self._came = came
         self._changed: Callable[[Interfaces], None] = hear
         self._multicast: dict[str, MulticastDoor] = {}

@@ -127,9 +127,11 @@ class Service(TrioActor):
         self._close()
 
     def on_failure(
-        self, exception_type: type[BaseException] | None, exception_value: BaseException | None,
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Count a failure outside of `on_message`, as in a task of `nursery`, against the message being handled."""
         self._close()
         if self._in_hand is not None and not isinstance(exception_value, StateError):
@@ -146,9 +148,13 @@ class Service(TrioActor):
     async def _serve(self) -> None:
         place = self.place
         async with connect(
-            url=place.url, key=place.key, home=place.home, when_down="queue", outcomes=self.hears_outcomes,
+            url=place.url,
+            key=place.key,
+            home=place.home,
+            when_down="queue",
+            outcomes=self.hears_outcomes,
             on_problem=lambda said: log.warning("%s: %s", self, said),
-        ) as self.node:  # fmt: skip
+        ) as self.node:
             if place.state_path.exists():
                 self.state  # noqa: B018  # what was handled before does not come again
             await self.live()

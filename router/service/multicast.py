@@ -129,8 +129,13 @@ class MulticastDoor:
     `changed` gets the present interfaces."""
 
     def __init__(
-        self, name: str, url: str, heard: Heard, admits: Admits, changed: Callable[[Interfaces], None],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        url: str,
+        heard: Heard,
+        admits: Admits,
+        changed: Callable[[Interfaces], None],
+    ) -> None:
         self._name = name
         self._groups = Groups(url)
         self._heard = heard

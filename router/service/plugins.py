@@ -82,9 +82,7 @@ class Plugin(Struct, frozen=True):
                 found = [Problem((*at, key), text) for key, text in more(*arguments)]
         return found
 
-    def warnings(
-        self, options: Mapping[str, Any], name: str, *, is_public: bool, has_neighbours: bool
-    ) -> list[str]:  # fmt: skip
+    def warnings(self, options: Mapping[str, Any], name: str, *, is_public: bool, has_neighbours: bool) -> list[str]:
         """Return warnings about settings that are valid but probably not intended. `is_public`: whether
         `node.services_public` names it; `has_neighbours`: whether the node has some, who may send to it in any case.
         Each sentence ends with a remedy after a semicolon."""

@@ -73,24 +73,40 @@ def supervise(
 ) -> pykka.ActorRef[Supervisor]:
     """Run the service under a supervisor, inside an actor system; `on_problem` as there."""
     return Supervisor.start(
-        lambda: begin(found, place), random.random, pauses, lambda: place.attempts.ended, on_problem,
+        lambda: begin(found, place),
+        random.random,
+        pauses,
+        lambda: place.attempts.ended,
+        on_problem,
         f"the service {place.name}",
-    )  # fmt: skip
+    )
 
 
 async def run(
-    service: type[Service] | Plugin, name: str, home: Home, options: Mapping[str, Any] | None = None,
+    service: type[Service] | Plugin,
+    name: str,
+    home: Home,
+    options: Mapping[str, Any] | None = None,
     config: Config = DEFAULTS,
-) -> None:  # fmt: skip
+) -> None:
     """Run the service in this process, signed on to the node of `home`, until cancelled. `config`: the node's."""
     reports = Reports(home, name)
     settings = service.settings_of(options or {}) if isinstance(service, Plugin) else NoSettings()
     url, attempts = f"unix://{home.socket_path}", Attempts(config.node.service_attempts_max)
     events = frozenset(service.events) if isinstance(service, Plugin) else frozenset[str]()
     place = Place(
-        name, url, key_of(home, name), home, settings, options or {}, guests_url(home), reports.warning, attempts,
-        events, leave_free_bytes(config),
-    )  # fmt: skip
+        name,
+        url,
+        key_of(home, name),
+        home,
+        settings,
+        options or {},
+        guests_url(home),
+        reports.warning,
+        attempts,
+        events,
+        leave_free_bytes(config),
+    )
     async with actor_system():
         supervise(service, place, back_off(config), reports.problem)
         async with trio.open_nursery() as nursery:

@@ -49,11 +49,13 @@ def pull_of(run: Sequence[c.PullFrom]) -> tuple[str, dict[str, Any]]:
     """Return the word and argument of the request for these messages of one group from one router."""
     known = [one.minutes <= MINUTES_MAX for one in run]
     return "pull", {
-        "router": run[0].router.hex(), "group": run[0].group.hex(), "ids": [one.id.hex() for one in run],
+        "router": run[0].router.hex(),
+        "group": run[0].group.hex(),
+        "ids": [one.id.hex() for one in run],
         "expiries": [one.expiry_min * is_known for one, is_known in zip(run, known, strict=True)],
         "minutes": [min(one.minutes, MINUTES_MAX) for one in run],
         "history": [one.is_history for one in run],
-    }  # fmt: skip
+    }
 
 
 def heard(inquiry: admin.Inquiry) -> c.Heard | None:

@@ -39,7 +39,7 @@ from router.settings.config_text import (
     parse,
     text_of,
     with_setting,
-)  # fmt: skip
+)
 from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_S, KIB, MIB, span
 
 FILE_NAME = "router.toml"
@@ -294,9 +294,12 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
 
 
 def sample(
-    role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY, advertise: tuple[str, ...] = (),
+    role: Role = "edge",
+    listen: tuple[str, ...] = (),
+    residents: Residents = NOBODY,
+    advertise: tuple[str, ...] = (),
     name: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """Return the text of `router.toml` for a new home: the given settings, and all others as comments with their
     defaults."""
     given = {"node.name": name, "node.listen": listen, "node.advertise": advertise}

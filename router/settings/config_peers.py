@@ -28,9 +28,9 @@ Grant = Literal["join", "store", "relay", "why"]
 URL_FORM = "tls://HOST:PORT or unix:PATH"
 Url = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*:[^\s\x00-\x1f\x7f]+$", extra={"form": URL_FORM})]
 Name = Annotated[str, Meta(pattern=rf"^(?:{NAME_PATTERN})?\Z", extra={"form": NAME_FORM})]
-Until = Annotated[str, Meta(
-    pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z)?\Z", extra={"form": "a time like 2026-12-31T18:00Z"}
-)]  # fmt: skip
+Until = Annotated[
+    str, Meta(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z)?\Z", extra={"form": "a time like 2026-12-31T18:00Z"})
+]
 Address = Annotated[PublicKey, Meta(description="The public key, as hex or as addr1… text.")]
 
 

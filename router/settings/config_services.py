@@ -38,10 +38,13 @@ class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     name: Annotated[InstanceName, about("Its name on this node, which its key, its state and its settings carry.")]
     module: ServiceSpec
-    run: Annotated[Run, about(
-        'Where it runs: "inside" the node\'s process, "apart" in a process that the node starts, restarts and ends, or '
-        '"by-hand" in a process that you start. "default" is where the service itself says, else inside.'
-    )] = "default"  # fmt: skip
+    run: Annotated[
+        Run,
+        about(
+            'Where it runs: "inside" the node\'s process, "apart" in a process that the node starts, restarts and '
+            'ends, or "by-hand" in a process that you start. "default" is where the service itself says, else inside.'
+        ),
+    ] = "default"
 
 
 ServiceEntry = ServiceSpec | Instance

@@ -102,9 +102,13 @@ class Home:
         return usual if _fits(usual) else _recorded(self.path / "socket") or self._short_socket_path()
 
     def create(
-        self, role: config.Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY,
-        advertise: tuple[str, ...] = (), name: str = "",
-    ) -> bool:  # fmt: skip
+        self,
+        role: config.Role = "edge",
+        listen: tuple[str, ...] = (),
+        residents: Residents = NOBODY,
+        advertise: tuple[str, ...] = (),
+        name: str = "",
+    ) -> bool:
         """Make all that is missing, with a commented `router.toml`; return whether that file is new.
 
         `residents`: the services that it names."""

@@ -142,9 +142,12 @@ def keep(home: Home, invitation: Invitation) -> Received:
     One that was answered before is asked again, because the answer may differ now. One that waits stays as it is,
     unless its link is damaged. At most `RECEIVED_MAX` are kept."""
     wanted = Received(
-        id=invitation.id.hex(), inviter=invitation.inviter.hex(), until_s=expiry_s(invitation.expiry_min),
-        rights=invitation.rights, link=invitation.text(),
-    )  # fmt: skip
+        id=invitation.id.hex(),
+        inviter=invitation.inviter.hex(),
+        until_s=expiry_s(invitation.expiry_min),
+        rights=invitation.rights,
+        link=invitation.text(),
+    )
     try:
         return _kept_as(wanted, Path(home) / DIRECTORY)
     except OSError as error:
@@ -199,10 +202,17 @@ def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | No
         if not answer.reason and invitation is not None and invitation.group is not None:
             group, fault = _kept(home, invitation.group)
         new = replace(
-            one, link="", outcome="refused" if answer.reason else "joined", reason=answer.reason,
-            sentence=answer.sentence or fault, rights=answer.rights, group=group, grant_until_s=answer.grant_until_s,
-            answered_s=now_s, had=answer.had,
-        )  # fmt: skip
+            one,
+            link="",
+            outcome="refused" if answer.reason else "joined",
+            reason=answer.reason,
+            sentence=answer.sentence or fault,
+            rights=answer.rights,
+            group=group,
+            grant_until_s=answer.grant_until_s,
+            answered_s=now_s,
+            had=answer.had,
+        )
         _write(directory, new)
     return new
 
@@ -216,9 +226,7 @@ def told(home: Home, inviter: bytes, said: Told, now_s: int) -> bool:
         for one in received(home):
             if one.key != inviter or one.outcome == "waiting":
                 continue
-            new = replace(
-                one, rights=said.rights, grant_until_s=said.grant_until_s, ended=said.ended, told_s=now_s
-            )  # fmt: skip
+            new = replace(one, rights=said.rights, grant_until_s=said.grant_until_s, ended=said.ended, told_s=now_s)
             lost |= one.tells_rights and bool(one.rights) and not said.rights
             if replace(new, told_s=one.told_s) != one or not one.answered_s <= one.told_s > now_s - TOLD_AGAIN_S:
                 _write(directory, new)

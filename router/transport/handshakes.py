@@ -288,6 +288,10 @@ class Places:
         self._said_s = now
         most = max(crowd, key=lambda one: one.count)
         log.warning(
-            CROWD, sum(len(one.waiting) for one in crowd), sum(one.under_way for one in crowd), len(crowd), most.name,
+            CROWD,
+            sum(len(one.waiting) for one in crowd),
+            sum(one.under_way for one in crowd),
+            len(crowd),
+            most.name,
             most.count,
-        )  # fmt: skip
+        )

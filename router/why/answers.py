@@ -21,9 +21,14 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
     """Return the answer about one message; `reports`: those of the routers that took custody, by key in hex."""
     if whole is None:
         answer: dict[str, Any] = {
-            "message": trace.identity.hex(), "kind": None, "accepted_at": None, "states": {}, "copies": {},
-            "recipients": [], "recipients_omitted": 0,
-        }  # fmt: skip
+            "message": trace.identity.hex(),
+            "kind": None,
+            "accepted_at": None,
+            "states": {},
+            "copies": {},
+            "recipients": [],
+            "recipients_omitted": 0,
+        }
     else:
         answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
     left_out = [CUT] if trace.is_cut else []
@@ -35,11 +40,16 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
     left_out += [*_not_searched(found), *not_believed(later(found.spoilt, since))]
     by = ("store" if trace.is_by_store else "log") if trace.accepted else None
     return {
-        **answer, "acceptance": by, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
-        "turned_away_times": len(trace.turned), "noted": noted_json(trace),
+        **answer,
+        "acceptance": by,
+        "text": key_text("msg", trace.identity),
+        "turned_away": turned_json(trace),
+        "turned_away_times": len(trace.turned),
+        "noted": noted_json(trace),
         "missing_events": [list(hole) for hole in trace.holes[:100]],
-        "complete": not left_out, "incomplete": "; ".join(left_out) or None,
-    }  # fmt: skip
+        "complete": not left_out,
+        "incomplete": "; ".join(left_out) or None,
+    }
 
 
 def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:

@@ -109,10 +109,16 @@ def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[
     """Return the answer with the fields of services' events, and of their answers, as people read them; those without a
     value are left out."""
     noted = [
-        {**one, "fields": {name: _shown(value, shown.get(one["fields"].get("service"), {}).get(name))
-                           for name, value in _of_handover(one["fields"]).items() if value != ""}}
+        {
+            **one,
+            "fields": {
+                name: _shown(value, shown.get(one["fields"].get("service"), {}).get(name))
+                for name, value in _of_handover(one["fields"]).items()
+                if value != ""
+            },
+        }
         for one in answer.get("noted", ())
-    ]  # fmt: skip
+    ]
     services = {
         name: {key: _shown(value, shown.get(name, {}).get(key)) for key, value in held.items() if value is not None}
         for name, held in answer.get("services", {}).items()

@@ -231,7 +231,8 @@ class Fates:
         if queue is not None:
             retry_at = queue.retry_at or queue.held.retry_at(trace.stream)
         return Prospect(
-            name=router.directory.name_of(key), is_owed=view.store.owes(key, first, index),
+            name=router.directory.name_of(key),
+            is_owed=view.store.owes(key, first, index),
             is_connected=link is not None,
             in_flight=any(
                 one.parcel is not None and one.parcel.first == first and one.start <= index < one.stop
@@ -240,8 +241,9 @@ class Fates:
             retry_s=max(0.0, retry_at - now.mono_s) if retry_at else None,
             ahead=queue.total.messages if queue is not None else 0,
             is_dialled=neighbour is not None and bool(neighbour.urls) and not neighbour.blocked,
-            is_blocked=router.directory.is_blocked(key), problem=self._problems().get(key, ""),
-        )  # fmt: skip
+            is_blocked=router.directory.is_blocked(key),
+            problem=self._problems().get(key, ""),
+        )
 
     # -- asking further --------------------------------------------------------------------------------------
 

@@ -72,6 +72,12 @@ def _of(home: Home, name: str, written_ns: int) -> Iterator[tuple[bytes, Line]]:
 def _line(event: dict[str, Any], name: str, key: str, written_ns: int) -> Line:
     reason = event.get("reason")
     return Line(
-        VERSION, event["event"], n=1, t=written_ns, signer=key, ids=event["message"],
-        reason=None if reason is None else reason_word(reason), fields={"service": name, **event.get("fields", {})},
-    )  # fmt: skip
+        VERSION,
+        event["event"],
+        n=1,
+        t=written_ns,
+        signer=key,
+        ids=event["message"],
+        reason=None if reason is None else reason_word(reason),
+        fields={"service": name, **event.get("fields", {})},
+    )

@@ -23,13 +23,21 @@ MESSAGES, MESSAGES_MIN = 1_000_000, 10_000
 
 @click.command(cls=Command)
 @click.option(
-    "--only", "names", multiple=True, type=click.Choice(list(SCENARIOS)), metavar="ROW",
+    "--only",
+    "names",
+    multiple=True,
+    type=click.Choice(list(SCENARIOS)),
+    metavar="ROW",
     help=f"Measure only this ({', '.join(SCENARIOS)}). Repeatable.",
-)  # fmt: skip
+)
 @click.option(
-    "--messages", type=click.IntRange(MESSAGES_MIN), default=MESSAGES, show_default=True, metavar="N",
+    "--messages",
+    type=click.IntRange(MESSAGES_MIN),
+    default=MESSAGES,
+    show_default=True,
+    metavar="N",
     help="Messages of a large pool; the goals are meant for the default.",
-)  # fmt: skip
+)
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -59,6 +67,7 @@ def bench(names: tuple[str, ...], messages: int, report: Path | None, as_json: b
 def _lines(found: list[Goal]) -> list[str]:
     return [
         "Ratios are of CPU time in one process, both sides in turns, the fastest round of several of each; several "
-        "processes and latencies are measured by the clock.", "",
+        "processes and latencies are measured by the clock.",
+        "",
         *table(found, DIGITS),
-    ]  # fmt: skip
+    ]

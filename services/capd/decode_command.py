@@ -24,13 +24,19 @@ from services.capd.core.view import view_of
 @click.command(cls=Command)
 @click.argument("messages", nargs=-1, metavar="[HEX…]")
 @click.option(
-    "--at", type=click.IntRange(0, UINT32_MAX), metavar="UNIX",
+    "--at",
+    type=click.IntRange(0, UINT32_MAX),
+    metavar="UNIX",
     help="When their priority is looked at, in Unix seconds. Default: now.",
-)  # fmt: skip
+)
 @click.option(
-    "--dat", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    "--dat",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
     help="A msgpool.dat of a Nexa node, or of `router capd export`; - is standard input.",
-)  # fmt: skip
+)
 @json_option
 def decode(messages: tuple[str, ...], at: int | None, files: tuple[Path, ...], as_json: bool) -> None:
     """Print what stands in messages, a JSON object a line, whether with --json or not.

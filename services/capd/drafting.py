@@ -74,16 +74,20 @@ def wish_options(command: Function) -> Function:
         ),
         click.option("--rescindable", is_flag=True, help="Make a secret with which the message can be rescinded."),
         click.option(
-            "--expires", type=click.IntRange(1, NEVER - 1), metavar="S",
+            "--expires",
+            type=click.IntRange(1, NEVER - 1),
+            metavar="S",
             help="After S seconds it is served no more. Default: never, only its priority is used up after 600 s.",
         ),
         click.option("--local", is_flag=True, help="Only for this node's pool: the least work that it takes."),
         click.option(
-            "--relay-s", type=click.IntRange(1), metavar="S",
+            "--relay-s",
+            type=click.IntRange(1),
+            metavar="S",
             help=f"Let nodes pass it on for S seconds, less than 600. Default: {RELAY_S}.",
         ),
         click.option("--hex", "hex_text", metavar="HEX", help="The data in hex, instead of DATA."),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 

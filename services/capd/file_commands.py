@@ -126,11 +126,14 @@ def _say_handed_in(counts: Counter[str], turned_away: Counter[Reason], as_json: 
         say_json({**counts, **{reason.word: count for reason, count in turned_away.items()}})
         return
     ended = [f"{counts[one.value]} {one.value}" for one in Standing if counts[one.value]]
-    facts([
-        ("handed in", str(counts["handed_in"])), ("new", str(counts["new"])),
-        ("known", ", ".join((str(counts["known"]), *ended))),
-        *((reason.word, f"{count}: {reason.clause}") for reason, count in turned_away.items()),
-    ])  # fmt: skip
+    facts(
+        [
+            ("handed in", str(counts["handed_in"])),
+            ("new", str(counts["new"])),
+            ("known", ", ".join((str(counts["known"]), *ended))),
+            *((reason.word, f"{count}: {reason.clause}") for reason, count in turned_away.items()),
+        ]
+    )
 
 
 def _say(found: dict[str, int], as_json: bool) -> None:

@@ -25,22 +25,31 @@ def peers(name: str, as_json: bool) -> None:
         return
     rows = [
         (
-            one["target"] or one["address"], one["direction"], one["agent"] if one["open"] else "(greeting)",
-            span_text(one["seconds"]), f"{one['line']}", f"{one['points']:g}", str(one.get("taken", 0)),
-            str(one.get("sent", 0)), str(one.get("turned_away", 0)),
+            one["target"] or one["address"],
+            one["direction"],
+            one["agent"] if one["open"] else "(greeting)",
+            span_text(one["seconds"]),
+            f"{one['line']}",
+            f"{one['points']:g}",
+            str(one.get("taken", 0)),
+            str(one.get("sent", 0)),
+            str(one.get("turned_away", 0)),
         )
         for one in found["neighbours"]
-    ]  # fmt: skip
+    ]
     heads = ("ADDRESS", "DIRECTION", "AGENT", "SINCE", "LINE", "POINTS", "BROUGHT", "GOT", "TURNED AWAY")
     columns(heads, rows, "no neighbours are connected")
     pools = [
         (
-            short(one["address"]), "yes" if one["present"] else "no",
-            "-" if one["heard"] is None else span_text(one["heard"]), str(one.get("taken", 0)),
-            str(one.get("sent", 0)), str(one.get("turned_away", 0)),
+            short(one["address"]),
+            "yes" if one["present"] else "no",
+            "-" if one["heard"] is None else span_text(one["heard"]),
+            str(one.get("taken", 0)),
+            str(one.get("sent", 0)),
+            str(one.get("turned_away", 0)),
         )
         for one in found["pools"]
-    ]  # fmt: skip
+    ]
     if pools:
         say("")
         columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT", "GOT", "TURNED AWAY"), pools, "")

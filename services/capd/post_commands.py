@@ -128,9 +128,13 @@ def _unended(own_id: bytes) -> str:
 
 def _wish(data: bytes, wishes: dict[str, Any], keep: int | None) -> Wish:
     return wish_of(
-        data, wishes["relay_s"], wishes["expires"], wishes["processes"],
-        local=wishes["local"], rescindable=wishes["rescindable"] or keep is not None,
-    )  # fmt: skip
+        data,
+        wishes["relay_s"],
+        wishes["expires"],
+        wishes["processes"],
+        local=wishes["local"],
+        rescindable=wishes["rescindable"] or keep is not None,
+    )
 
 
 async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) -> None:
@@ -180,10 +184,14 @@ def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
         say_json(shown)
         return
     until_s = shown["relay_until"]
-    facts([
-        ("id", shown["id"]), ("priority", f"{shown['priority']:.4g}"),
-        ("relay_until", None if until_s is None else time_text(until_s)), ("secret", shown["secret"]),
-    ])  # fmt: skip
+    facts(
+        [
+            ("id", shown["id"]),
+            ("priority", f"{shown['priority']:.4g}"),
+            ("relay_until", None if until_s is None else time_text(until_s)),
+            ("secret", shown["secret"]),
+        ]
+    )
 
 
 async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]:

@@ -34,16 +34,22 @@ def info(name: str, as_json: bool) -> None:
     if as_json:
         say_json(
             {
-                "size": found.size, "count": found.count, "relayPriority": number(found.relay),
-                "minPriority": number(found.least), "maxPriority": number(found.highest),
+                "size": found.size,
+                "count": found.count,
+                "relayPriority": number(found.relay),
+                "minPriority": number(found.least),
+                "maxPriority": number(found.highest),
             }
-        )  # fmt: skip
+        )
         return
-    facts([
-        ("messages", f"{found.count}, which count for {size_text(found.size)}"),
-        ("passes on", f"from a priority of {found.relay:.4g}"), ("takes", f"from a priority of {found.least:.4g}"),
-        ("highest", f"{found.highest:.4g}"),
-    ])  # fmt: skip
+    facts(
+        [
+            ("messages", f"{found.count}, which count for {size_text(found.size)}"),
+            ("passes on", f"from a priority of {found.relay:.4g}"),
+            ("takes", f"from a priority of {found.least:.4g}"),
+            ("highest", f"{found.highest:.4g}"),
+        ]
+    )
 
 
 @click.command(cls=Command)
@@ -71,9 +77,15 @@ def get(id: str, name: str, as_json: bool) -> None:
 @name_option
 @json_option
 def query(
-    prefix: str | None, value: str | None, mask: str | None, ids: bool, start: int, limit: int | None, name: str,
+    prefix: str | None,
+    value: str | None,
+    mask: str | None,
+    ids: bool,
+    start: int,
+    limit: int | None,
+    name: str,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Print the messages whose first bytes match, one a line, in the order in which the pool took them.
 
     A byte beyond the end of short data matches only where the mask is 0.
@@ -86,21 +98,36 @@ def query(
 @click.option("--ids", is_flag=True, help="Print ids only.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 @click.option(
-    "--timeout", type=Seconds(0, min_open=True), metavar="S",
+    "--timeout",
+    type=Seconds(0, min_open=True),
+    metavar="S",
     help="End after S seconds, with exit code 5 if fewer than --count have come.",
-)  # fmt: skip
+)
 @click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key NAME: what matches waits while away.")
 @click.option(
-    "--life", type=click.IntRange(1, m.LIFE_S_MAX), default=LIFE_S, show_default=True, metavar="S",
+    "--life",
+    type=click.IntRange(1, m.LIFE_S_MAX),
+    default=LIFE_S,
+    show_default=True,
+    metavar="S",
     help="For so long the pool keeps the query.",
-)  # fmt: skip
+)
 @click.option("--forget", is_flag=True, help="End this query of NAME instead.")
 @name_option
 @json_option
 def watch(
-    prefix: str | None, value: str | None, mask: str | None, ids: bool, count: int | None, timeout: float | None,
-    as_name: str | None, life: int, forget: bool, name: str, as_json: bool,
-) -> None:  # fmt: skip
+    prefix: str | None,
+    value: str | None,
+    mask: str | None,
+    ids: bool,
+    count: int | None,
+    timeout: float | None,
+    as_name: str | None,
+    life: int,
+    forget: bool,
+    name: str,
+    as_json: bool,
+) -> None:
     """Print messages that come from now on and match, one a line.
 
     With --as the query stays when this command ends, and the messages wait for NAME like any that are sent to it;
@@ -152,9 +179,15 @@ async def _forget(name: str, as_name: str, pattern: Pattern) -> None:
 
 
 async def _watch(
-    name: str, as_name: str | None, pattern: Pattern, life_s: int, count: int | None, timeout_s: float | None,
-    ids: bool, as_json: bool,
-) -> int:  # fmt: skip
+    name: str,
+    as_name: str | None,
+    pattern: Pattern,
+    life_s: int,
+    count: int | None,
+    timeout_s: float | None,
+    ids: bool,
+    as_json: bool,
+) -> int:
     """Print what comes until there were `count` or the time is over, and return how many.
 
     All that comes was found by a query of this key: what is settled unprinted would never be seen."""

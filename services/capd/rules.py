@@ -51,15 +51,23 @@ class CapdPool:
         self._answers = PoolAnswers(self._holdings, self._turned_away)
         peers = [parse_key(one, "addr") for one in settings.peers]
         self._pools = Pools(
-            [one for one in peers if one != setup.key], self._holdings, self._answers, self._turned_away,
+            [one for one in peers if one != setup.key],
+            self._holdings,
+            self._answers,
+            self._turned_away,
             Profile(settings.profile),
-        )  # fmt: skip
+        )
         self._listen = settings.listen
         network = Network(settings.network, settings.connect)
         self._neighbours = Neighbours(
-            network, self._holdings, self._answers, self._turned_away, Profile(settings.profile),
-            setup.chance, self.limits,
-        )  # fmt: skip
+            network,
+            self._holdings,
+            self._answers,
+            self._turned_away,
+            Profile(settings.profile),
+            setup.chance,
+            self.limits,
+        )
 
     def doors(self) -> dict[str, str]:
         return {DOOR: f"tcp://{self._listen}" if self._listen else ""}

@@ -64,10 +64,15 @@ def _show(found: Any, as_json: bool) -> None:
     if found["mode"] in _MODES:
         say(_MODES[found["mode"]])
     rows = [
-        (one["interface"], " ".join(one["addresses"][:1]), "yes" if one["allowed"] else "no",
-         str(one["heard"]) if one["allowed"] else "-", one["network"] or "not known yet")
+        (
+            one["interface"],
+            " ".join(one["addresses"][:1]),
+            "yes" if one["allowed"] else "no",
+            str(one["heard"]) if one["allowed"] else "-",
+            one["network"] or "not known yet",
+        )
         for one in found["networks"]
-    ]  # fmt: skip
+    ]
     columns(_HEADS, rows, "this machine is in no local network")
     if found["problem"]:
         note(found["problem"])

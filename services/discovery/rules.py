@@ -36,12 +36,17 @@ class Discovery:
         settings: Settings = setup.settings
         self.known = Known()
         self.lan, common, dial_backs = (
-            OnLan(setup, self.known), InCommon(setup, self.known), DialBacks(setup, self.known),
-        )  # fmt: skip
+            OnLan(setup, self.known),
+            InCommon(setup, self.known),
+            DialBacks(setup, self.known),
+        )
         self.parts: tuple[Part, ...] = self.lan, common, dial_backs
         self.readers: dict[type[Message], Reader] = {
-            Meet: common, Met: common, DialMe: dial_backs, Dialled: dial_backs,
-        }  # fmt: skip
+            Meet: common,
+            Met: common,
+            DialMe: dial_backs,
+            Dialled: dial_backs,
+        }
         if settings.sampling:
             limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))
             exchanges = Exchanges(setup, self.known, read_seeds(settings.seeds), limits)

@@ -23,9 +23,13 @@ DIGITS = 3
 
 @click.command(cls=Command)
 @click.option(
-    "--only", "names", multiple=True, type=click.Choice(list(SCENARIOS)), metavar="NAME",
+    "--only",
+    "names",
+    multiple=True,
+    type=click.Choice(list(SCENARIOS)),
+    metavar="NAME",
     help=f"Measure only this ({', '.join(SCENARIOS)}). Repeatable.",
-)  # fmt: skip
+)
 @click.option("--messages", type=click.IntRange(16, 3200), default=3200, show_default=True, help="Messages of a run.")
 @click.option("--live", type=click.IntRange(16), default=45_000, show_default=True, help="Live messages for memory.")
 @click.option(
@@ -59,6 +63,7 @@ def _lines(found: list[Goal], messages: int) -> list[str]:
     return [
         f"Ratios are of CPU time: bare PyNaCl verification of both signatures of a message, by what a node takes for "
         f"it in all its processes, synced and with its log, while a consumer reads; the middle of three runs of "
-        f"{messages:,} messages of 1,150 bytes.", "",
+        f"{messages:,} messages of 1,150 bytes.",
+        "",
         *table(found, DIGITS),
-    ]  # fmt: skip
+    ]

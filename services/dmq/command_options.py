@@ -62,45 +62,63 @@ class _RevisionType(click.Choice[str]):
 
 def network_option(command: Function) -> Function:
     return click.option(
-        "--network", type=_NetworkType(), default="mainnet", show_default=True, metavar="NAME|MAGIC",
+        "--network",
+        type=_NetworkType(),
+        default="mainnet",
+        show_default=True,
+        metavar="NAME|MAGIC",
         help=f"{', '.join(MAGICS)}, or the magic of the network's DMQ nodes.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def home_network_option(command: Function) -> Function:
     return click.option(
-        "--network", type=_NetworkType(), metavar="NAME|MAGIC",
+        "--network",
+        type=_NetworkType(),
+        metavar="NAME|MAGIC",
         help=f"{', '.join(MAGICS)}, or the magic of the network's DMQ nodes. Default: that of this home's node, if it "
         "has one, else mainnet.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def revision_option(command: Function) -> Function:
     return click.option(
-        "--revision", type=_RevisionType(), default=next(iter(REVISIONS)), show_default=True,
+        "--revision",
+        type=_RevisionType(),
+        default=next(iter(REVISIONS)),
+        show_default=True,
         help="Which revision of CIP-137 the messages and the node are of.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def socket_option(command: Function) -> Function:
     return click.option(
-        "--socket", type=click.Path(path_type=Path), required=True, envvar="DMQ_NODE_SOCKET_PATH", metavar="PATH",
+        "--socket",
+        type=click.Path(path_type=Path),
+        required=True,
+        envvar="DMQ_NODE_SOCKET_PATH",
+        metavar="PATH",
         help="The node's socket for clients. Default: DMQ_NODE_SOCKET_PATH, as for mithril's signer.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def home_socket_option(command: Function) -> Function:
     return click.option(
-        "--socket", type=click.Path(path_type=Path), envvar="DMQ_NODE_SOCKET_PATH", metavar="PATH",
+        "--socket",
+        type=click.Path(path_type=Path),
+        envvar="DMQ_NODE_SOCKET_PATH",
+        metavar="PATH",
         help="The node's socket for clients. Default: DMQ_NODE_SOCKET_PATH, else that of this home's node.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def genesis_option(command: Function) -> Function:
     return click.option(
-        "--genesis", type=click.Path(path_type=Path), metavar="FILE",
+        "--genesis",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
         help="The network's Shelley genesis, for KES periods by the clock. Default: that of --network.",
-    )(command)  # fmt: skip
+    )(command)
 
 
 def chain_of(network: Terms, genesis: Path | None) -> ChainTime:

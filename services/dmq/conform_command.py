@@ -85,10 +85,20 @@ SCHEME = "unix://"
 @genesis_option
 @json_option
 def conform(
-    url: str | None, as_node: Path | None, connections: int, keys: Path | None, kes_period: int | None,
-    timeout: float, silence: float, only: tuple[str, ...], name: str | None, revision: Revision,
-    network: Terms | None, genesis: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    url: str | None,
+    as_node: Path | None,
+    connections: int,
+    keys: Path | None,
+    kes_period: int | None,
+    timeout: float,
+    silence: float,
+    only: tuple[str, ...],
+    name: str | None,
+    revision: Revision,
+    network: Terms | None,
+    genesis: Path | None,
+    as_json: bool,
+) -> None:
     """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
 
     A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys

@@ -66,10 +66,14 @@ async def play(base: Path, script: Script, kills: int, as_json: bool, *, tied: b
 
 def _show(played: Played, checks: list[Check], as_json: bool) -> None:
     if as_json:
-        say_json({
-            "checks": [one._asdict() for one in checks], "kills": played.kills, "seconds": round(played.seconds, 1),
-            "ok": all(one.holds for one in checks),
-        })  # fmt: skip
+        say_json(
+            {
+                "checks": [one._asdict() for one in checks],
+                "kills": played.kills,
+                "seconds": round(played.seconds, 1),
+                "ok": all(one.holds for one in checks),
+            }
+        )
         return
     say(f"the node and the first aggregator were killed {counted(played.kills, 'time')}; {played.seconds:.1f} s")
     for one in checks:

@@ -50,9 +50,14 @@ _MARKS = {True: "ok", False: "WRONG", None: "-"}
 @genesis_option
 @json_option
 def doctor(
-    socket: Path | None, stake: Path | None, name: str | None, revision: Revision, network: Terms | None,
-    genesis: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    socket: Path | None,
+    stake: Path | None,
+    name: str | None,
+    revision: Revision,
+    network: Terms | None,
+    genesis: Path | None,
+    as_json: bool,
+) -> None:
     """Check a node: settings, clock, socket, network, genesis, stake, certificates, consumers.
 
     It may be any DMQ node; of one that does not run in this home, its settings, clock and consumers are not checked.
@@ -66,10 +71,21 @@ def doctor(
         socket = node.socket()
     asked = trio.run(_asked, socket, network.magic, revision)
     facts = Facts(
-        str(socket), _mode(socket), asked.silence, asked.refusal, asked.messages, status, _clock(),
-        None if stake is None else read_file(stake, STAKE_BYTES_MAX), 0.0 if stake is None else stake.stat().st_mtime,
-        name_of(network.magic), node.away, node.start, asked.fullness, node.problems,
-    )  # fmt: skip
+        str(socket),
+        _mode(socket),
+        asked.silence,
+        asked.refusal,
+        asked.messages,
+        status,
+        _clock(),
+        None if stake is None else read_file(stake, STAKE_BYTES_MAX),
+        0.0 if stake is None else stake.stat().st_mtime,
+        name_of(network.magic),
+        node.away,
+        node.start,
+        asked.fullness,
+        node.problems,
+    )
     found = findings(facts, revision, chain_of(network, genesis), time.time())
     if as_json:
         say_json([one._asdict() for one in found])

@@ -41,11 +41,15 @@ def status(name: str | None, as_json: bool) -> None:
         return
     mempool, stake = found["mempool"], found["stake"]
     rejected = ", ".join(f"{count} {word}" for word, count in found["rejected"].items()) or "none"
-    facts([
-        ("mempool", f"{counted(mempool['messages'], 'message')}, {size_text(mempool['bytes'])}"),
-        ("accepted", str(found["accepted"])), ("rejected", rejected), ("stake", _stake(stake)),
-        *about_clients(found["clients"]),
-    ])  # fmt: skip
+    facts(
+        [
+            ("mempool", f"{counted(mempool['messages'], 'message')}, {size_text(mempool['bytes'])}"),
+            ("accepted", str(found["accepted"])),
+            ("rejected", rejected),
+            ("stake", _stake(stake)),
+            *about_clients(found["clients"]),
+        ]
+    )
     rows = [
         (one["name"], "yes" if one["connected"] else "no", str(one["lag"]), str(one["set_aside"]))
         for one in found["consumers"]

@@ -49,9 +49,12 @@ class DmqNode:
         paces = settings.rate == "pace"
         topic = Topic(pause_s=0 if paces else settings.pause_s, chain=terms.chain or MAINNET)
         limits = MempoolLimits(
-            settings.messages_max, settings.bytes_max, settings.pool_messages_max, settings.pool_bytes_max,
+            settings.messages_max,
+            settings.bytes_max,
+            settings.pool_messages_max,
+            settings.pool_bytes_max,
             pause_s=settings.pause_s if paces else 0,
-        )  # fmt: skip
+        )
         self._name = setup.name
         self._magic, self._encoding = terms.magic, revision.encoding
         self._urls = {LOCAL: settings.local_socket}

@@ -34,9 +34,12 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
     help="The socket of signers and aggregators; PATH?mode=660&group=NAME lets others use it.",
 )
 @click.option(
-    "--consumer", "consumers", multiple=True, metavar="NAME=PATH",
+    "--consumer",
+    "consumers",
+    multiple=True,
+    metavar="NAME=PATH",
     help="A durable consumer with a socket of its own, as --local-socket: it goes on where it stopped. Repeatable.",
-)  # fmt: skip
+)
 @click.option("--stake", metavar="FILE|COMMAND", help="Stake by pool: cardano-cli's file, or a command that prints it.")
 @click.option("--genesis", metavar="FILE", help="The network's Shelley genesis.")
 @click.option(
@@ -53,9 +56,16 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 @click.option("--min-sig-delay", metavar="TIME", help="As dmq-node's: a pool's pause, as 0.01s; not on mainnet.")
 @json_option
 def serve(
-    network: str | None, local_socket: str | None, consumers: tuple[str, ...], stake: str | None, genesis: str | None,
-    metrics: str | None, configuration_file: str | None, as_json: bool, **flags: str | None,
-) -> None:  # fmt: skip
+    network: str | None,
+    local_socket: str | None,
+    consumers: tuple[str, ...],
+    stake: str | None,
+    genesis: str | None,
+    metrics: str | None,
+    configuration_file: str | None,
+    as_json: bool,
+    **flags: str | None,
+) -> None:
     """Run a DMQ node in the foreground, for the signers and aggregators of this machine.
 
     It runs in the home, as a service of a node that needs no neighbours; settings in the home's configuration hold
@@ -107,8 +117,9 @@ def _check_agree(network: str, typed: dict[str, str]) -> None:
     """Raise `Failure` if the flags name two networks."""
     magic = _magic_of(network)
     for flag, what, expected in (
-        (MAGIC, "magic", magic), (CARDANO_MAGIC, "Cardano magic", CARDANO_MAGICS.get(name_of(magic)))
-    ):  # fmt: skip
+        (MAGIC, "magic", magic),
+        (CARDANO_MAGIC, "Cardano magic", CARDANO_MAGICS.get(name_of(magic))),
+    ):
         if typed.get(flag, "").isdecimal() and expected is not None and int(typed[flag]) != expected:
             said = f"--network {network} has the {what} {expected}, and {flag} names {typed[flag]}"
             raise Failure(Exit.USAGE, f"{said}; leave one of them out")

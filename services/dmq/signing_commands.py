@@ -91,9 +91,16 @@ def keygen(
 @json_option
 @click.pass_context
 def sign(
-    ctx: click.Context, body: str, keys: Path, ttl: int, kes_period: int | None, revision: Revision, network: Terms,
-    genesis: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    body: str,
+    keys: Path,
+    ttl: int,
+    kes_period: int | None,
+    revision: Revision,
+    network: Terms,
+    genesis: Path | None,
+    as_json: bool,
+) -> None:
     """Sign a message and print it in hex. - takes the body from standard input, as it is."""
     now = time.time()
     period = chain_of(network, genesis).kes_period_at(now) if kes_period is None else kes_period

@@ -46,9 +46,15 @@ from services.dmq.core.verdict import ACCEPT, Judge, Verdict
 @genesis_option
 @json_option
 def verify(
-    messages: tuple[str, ...], revision: Revision, at: float | None, pools: Path | None,
-    max_kes_evolutions: int | None, network: Terms, genesis: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    messages: tuple[str, ...],
+    revision: Revision,
+    at: float | None,
+    pools: Path | None,
+    max_kes_evolutions: int | None,
+    network: Terms,
+    genesis: Path | None,
+    as_json: bool,
+) -> None:
     """Show a node's verdict on messages.
 
     A line each: id, revision, verdict, reason, pool, sentence. A file holds one message as bytes, or one a line in hex.

@@ -90,8 +90,11 @@ def audit(
         tables.forget()
     evidence = given.named(evidence)
     run = {
-        "files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
-    }  # fmt: skip
+        "files": len(facts),
+        "bytes": size,
+        "seconds": round(monotonic() - began, 3),
+        "spark": spark.version,
+    }
     found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **reached})
     if writer:
         write_ledger(spark, evidence, found, writer)
@@ -104,9 +107,15 @@ def _reached(messages: DataFrame) -> dict[str, Any]:
 
 
 def _read(
-    spark: SparkSession, given: Given, facts: Sequence[FileFacts], span: Span, writer: Writer | None, verify: Verify,
-    content: Content, report: Report,
-) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
+    spark: SparkSession,
+    given: Given,
+    facts: Sequence[FileFacts],
+    span: Span,
+    writer: Writer | None,
+    verify: Verify,
+    content: Content,
+    report: Report,
+) -> tuple[Tables, Rows, Evidence]:
     """Return the tables of the logs, the tally of their lines, and the evidence including the lines about logs.
 
     If signed files turn out to be invalid, read the others once more.
@@ -139,9 +148,15 @@ def _read(
 
 
 def _tables(
-    spark: SparkSession, events: DataFrame, numbers: DataFrame, evidence: Evidence, span: Span, size: int, *,
+    spark: SparkSession,
+    events: DataFrame,
+    numbers: DataFrame,
+    evidence: Evidence,
+    span: Span,
+    size: int,
+    *,
     is_published: bool,
-) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
+) -> tuple[Tables, Rows, Evidence]:
     partitions = partitions_for(size)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     kept = Kept()
@@ -175,13 +190,19 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
     ]
     run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]
     tables: dict[str, tuple[list[Any], str]] = {
-        "log_coverage": (coverage, "router string, segments long, first_seq long, last_seq long, whole boolean,"
-                         " pruned_to long, problems array<string>"),
+        "log_coverage": (
+            coverage,
+            "router string, segments long, first_seq long, last_seq long, whole boolean,"
+            " pruned_to long, problems array<string>",
+        ),
         "data_quality": (quality, "`check` string, router string, count long"),
-        "quarantine": (quarantine, "path string, router string, status string, first_seq long, last_seq long,"
-                       " lines long, problems array<string>"),
+        "quarantine": (
+            quarantine,
+            "path string, router string, status string, first_seq long, last_seq long,"
+            " lines long, problems array<string>",
+        ),
         "audit_run": (run, "engine string, as_of string, verdict string, run string"),
-    }  # fmt: skip
+    }
     for name, (values, schema) in tables.items():
         writer.write(name, spark.createDataFrame(values, schema).coalesce(1))
     writer.text(spark, "summary.json", json.dumps(found))

@@ -32,10 +32,11 @@ def overdue(tables: Tables, due: Rows) -> Rows:
     pending = tables.units.where("pending > 0").join(ends, "router", "inner")
     late = pending.where(f"due_ns <= least(end_ns, {now}L) - {OVERDUE_NS}L")
     sums = late.groupBy("router").agg(
-        F.sum("pending").alias("count"), F.count_distinct("recipient").alias("recipients"),
+        F.sum("pending").alias("count"),
+        F.count_distinct("recipient").alias("recipients"),
         F.max("is_doubted").alias("is_doubted"),
         F.min(F.struct("due_ns", "seq", "recipient", "parcel")).alias("first"),
-    )  # fmt: skip
+    )
     return rows(named(sums, tables.routers).select("router", "count", "recipients", "is_doubted", "first.*"))
 
 
@@ -50,9 +51,10 @@ def early(tables: Tables) -> Rows:
     messages = early_of(found.where("array_contains(recipients, recipient)"))
     first = F.struct("seq", "arrival", "recipient", F.col("t").alias("expired_t"), "due_ns")
     sums = messages.groupBy("router").agg(
-        F.count("*").alias("count"), F.count(F.expr("CASE WHEN seq > config_seq THEN 1 END")).alias("sure"),
+        F.count("*").alias("count"),
+        F.count(F.expr("CASE WHEN seq > config_seq THEN 1 END")).alias("sure"),
         F.min(first).alias("first"),
-    )  # fmt: skip
+    )
     return rows(named(sums, tables.routers).select("router", "count", "sure", "first.*"))
 
 
@@ -101,18 +103,24 @@ def unsent(tables: Tables, words: Rows) -> Rows:
     handed = tables.handover.where("custody = 'followed'").select(
         "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
     )
-    followed = messages.join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought").agg(
-        F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns")
-    )  # fmt: skip
+    followed = (
+        messages.join(handed, ["id", "router", "brought"], "inner")
+        .groupBy("router", "brought")
+        .agg(F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns"))
+    )
     logs = tables.routers.select(
         F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns"
     )
     stepped = sorted({row["router"] for row in words if row["event"] == "clock_step"})
     logs = logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
-    known = missing.join(followed, ["router", "brought"], "inner").join(F.broadcast(logs), "brought", "inner").where(
-        """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
+    known = (
+        missing.join(followed, ["router", "brought"], "inner")
+        .join(F.broadcast(logs), "brought", "inner")
+        .where(
+            """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
         AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
-    )  # fmt: skip
+        )
+    )
     sums = known.groupBy("router", "brought", "kind").agg(
         F.count("*").alias("count"), F.min(F.struct("seq", "i", "id")).alias("first")
     )
@@ -123,12 +131,15 @@ def unsent(tables: Tables, words: Rows) -> Rows:
     carriers = _carriers(tables)
     return [
         {
-            "router": names[row["router"]], "peer": names[row["brought"]], "kind": row["kind"], "count": row["count"],
+            "router": names[row["router"]],
+            "peer": names[row["brought"]],
+            "kind": row["kind"],
+            "count": row["count"],
             "carriers": carriers.get((row["brought"], names[row["router"]]), 0),
             "first": {**row["first"], "id": row["first"]["id"].hex()},
         }
         for row in found
-    ]  # fmt: skip
+    ]
 
 
 def _carriers(tables: Tables) -> dict[tuple[int, str], int]:

@@ -28,9 +28,13 @@ def write_events(spark: SparkSession, events: DataFrame, span: Span, writer: Wri
 
 
 def write_raw(
-    spark: SparkSession, files: Iterable[File], facts: Iterable[FileFacts], uris: Mapping[str, str], span: Span,
+    spark: SparkSession,
+    files: Iterable[File],
+    facts: Iterable[FileFacts],
+    uris: Mapping[str, str],
+    span: Span,
     writer: Writer,
-) -> None:  # fmt: skip
+) -> None:
     """Write bronze: every unprocessed line, header and footer too, of every file that Spark can read, but of copies
     only one."""
     digests = {one.path: one.digest for one in facts}

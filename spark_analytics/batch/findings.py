@@ -76,24 +76,35 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
     is_future = F.col("t") > span.as_of_ns
     at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
     is_line = "event = 'accepted' AND accepted.n > 0"
-    lines = table.withColumns({
-        "at_door": at_door, "low": F.expr(f"CASE WHEN {is_line} THEN parcel END"),
-        "high": F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n END"),
-        "begins": F.expr("CASE WHEN seal IS NOT NULL THEN seq END"), "takes": F.expr(NUMBERS),
-    })  # fmt: skip
+    lines = table.withColumns(
+        {
+            "at_door": at_door,
+            "low": F.expr(f"CASE WHEN {is_line} THEN parcel END"),
+            "high": F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n END"),
+            "begins": F.expr("CASE WHEN seal IS NOT NULL THEN seq END"),
+            "takes": F.expr(NUMBERS),
+        }
+    )
     return lines.groupBy("router", "event", "reason", "at_door", *more).agg(
-        F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+        F.count("*").alias("lines"),
+        F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
         F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
-        F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
+        F.count(F.when(is_future, 1)).alias("future"),
+        F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
         F.count("more_ranges").alias("more"),
-        F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
-        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
-        F.min("low").alias("low"), F.max("high").alias("high"), F.sum(F.expr("high - low")).alias("given"),
+        F.min("seq").alias("first_seq"),
+        F.min_by("t", "seq").alias("first_t"),
+        F.max("seq").alias("last_seq"),
+        F.max_by("t", "seq").alias("last_t"),
+        F.min("low").alias("low"),
+        F.max("high").alias("high"),
+        F.sum(F.expr("high - low")).alias("given"),
         side_by_side("low", "high").alias("marks"),
         F.sum(F.expr("CASE WHEN seal IS NOT NULL THEN takes END")).alias("numbers"),
-        side_by_side("begins", "begins + takes").alias("number_marks"), F.sum("seal").alias("sealed_lines"),
+        side_by_side("begins", "begins + takes").alias("number_marks"),
+        F.sum("seal").alias("sealed_lines"),
         F.sum(F.expr("seal * coalesce(count, 0L)")).alias("sealed_count"),
-    )  # fmt: skip
+    )
 
 
 def from_tally(words: Rows) -> dict[str, Rows]:
@@ -142,18 +153,20 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
     found = []
     for router in sorted({row["router"] for row in words}):
         own = units.get(router) or dict.fromkeys((*SUMS, "strays"), 0)
-        found.append({
-            "router": router,
-            "accepted": sum(row["n"] for row in lines if row["router"] == router),
-            "copies": sum(row["copies"] for row in lines if row["router"] == router),
-            **{name: own[name] for name in ("owed", *STATES, "deliveries")},
-            "duplicates": own["deliveries"] - own["delivered"] + repeats.get(router, 0),
-            "forwards": own["forwards"],
-            "redelivered": own["forwards"] - own["forwarded"],
-            "deferred": own["deferred"],
-            "contradictions": own["contradictions"],
-            "strays": own["strays"] + outside.get(router, {"outside": 0})["outside"],
-        })  # fmt: skip
+        found.append(
+            {
+                "router": router,
+                "accepted": sum(row["n"] for row in lines if row["router"] == router),
+                "copies": sum(row["copies"] for row in lines if row["router"] == router),
+                **{name: own[name] for name in ("owed", *STATES, "deliveries")},
+                "duplicates": own["deliveries"] - own["delivered"] + repeats.get(router, 0),
+                "forwards": own["forwards"],
+                "redelivered": own["forwards"] - own["forwarded"],
+                "deferred": own["deferred"],
+                "contradictions": own["contradictions"],
+                "strays": own["strays"] + outside.get(router, {"outside": 0})["outside"],
+            }
+        )
     return found
 
 
@@ -287,10 +300,16 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     for row, key in zip(lost, keys, strict=True):
         line = by_parcel[key[:2]]
         first = next(i for i in range(line["n"]) if not ended.get((*key, i >> 5), 0) >> (i & 31) & 1)
-        found.append({
-            "router": numbers[key[0]], "parcel": key[1], "recipient": key[2], "signer": line["signer"],
-            "count": row["unaccounted"], "id": line["ids"][32 * first : 32 * first + 32].hex(),
-        })  # fmt: skip
+        found.append(
+            {
+                "router": numbers[key[0]],
+                "parcel": key[1],
+                "recipient": key[2],
+                "signer": line["signer"],
+                "count": row["unaccounted"],
+                "id": line["ids"][32 * first : 32 * first + 32].hex(),
+            }
+        )
     return found
 
 

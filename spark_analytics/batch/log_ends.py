@@ -43,10 +43,13 @@ def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
     ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("ttl_s")
     by_kind = kept.select("*", F.expr(at).alias("at"), ttl_s, *columns)
     last = by_kind.groupBy("router", "event", "at", *heads).agg(
-        F.max("seq").alias("seq"), F.max_by("t", "seq").alias("t"), F.max_by("other.fields", "seq").alias("fields"),
-        F.max_by("other.missing", "seq").alias("missing"), F.min("ttl_s").alias("ttl_s"),
+        F.max("seq").alias("seq"),
+        F.max_by("t", "seq").alias("t"),
+        F.max_by("other.fields", "seq").alias("fields"),
+        F.max_by("other.missing", "seq").alias("missing"),
+        F.min("ttl_s").alias("ttl_s"),
         F.min(F.when(F.col("ttl_s").isNotNull(), F.col("seq"))).alias("config_seq"),
-    )  # fmt: skip
+    )
     by_link = Window.partitionBy("router", "at")
     sides = {
         side: F.max(F.when(F.col("event") == f"link_{side}", F.col("seq"))).over(by_link) for side in ("up", "down")

@@ -64,9 +64,11 @@ def _looked_for(laid: DataFrame, seals: Iterable[Seal], numbers: Mapping[str, in
     by_number = {numbers[seal.path]: seal for seal in seals}
     lines = laid.where(F.col("seal").isin([*by_number])).withColumn("takes", F.expr(NUMBERS))
     sums = lines.groupBy("seal", "event").agg(
-        F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
-        F.coalesce(F.sum("takes"), F.lit(0)).alias("numbers"), side_by_side("seq", "seq + takes").alias("marks"),
-    )  # fmt: skip
+        F.count("*").alias("lines"),
+        F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+        F.coalesce(F.sum("takes"), F.lit(0)).alias("numbers"),
+        side_by_side("seq", "seq + takes").alias("marks"),
+    )
     found: dict[int, list[Summed]] = defaultdict(list)
     for row in sums.collect():
         found[row.seal].append(Summed(row.event, row.lines, row["count"], row.numbers, row.marks or 0))

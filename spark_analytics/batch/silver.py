@@ -94,8 +94,9 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
     }
     return kept.where(F.expr("seq >= a AND seq <= b") | is_unlike).select(
         *(F.when(is_unlike, said.get(name)).otherwise(column).alias(name) for name, column in columns.items()),
-        "number", "file",
-    )  # fmt: skip
+        "number",
+        "file",
+    )
 
 
 def sealed(events: DataFrame, seals: Seals) -> DataFrame:
@@ -130,25 +131,40 @@ def compact(events: DataFrame) -> DataFrame:
         {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
     signer = F.coalesce("source", "group", "signer").alias("signer")
     accepted = F.struct(
-        "n", F.unhex("ids").alias("ids"),
-        due_ns.alias("due_ns"), F.expr("array_max(ttls)").alias("ttl_s"),
-        F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
-        "peer", F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
-    )  # fmt: skip
+        "n",
+        F.unhex("ids").alias("ids"),
+        due_ns.alias("due_ns"),
+        F.expr("array_max(ttls)").alias("ttl_s"),
+        F.array_distinct("recipients").alias("recipients"),
+        "kind",
+        signer,
+        "destination",
+        "peer",
+        F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
+    )
     seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
     other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
     return events.select(
         F.col("number").alias("router"),
         F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"),
-        "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "recipient",
-        F.expr("get(get(ranges, 0), 0)").alias("range_first"), F.expr("get(get(ranges, 0), 1)").alias("range_count"),
+        "event",
+        "seq",
+        "t",
+        "mono",
+        F.xxhash64("boot").alias("boot"),
+        "recipient",
+        F.expr("get(get(ranges, 0), 0)").alias("range_first"),
+        F.expr("get(get(ranges, 0), 1)").alias("range_count"),
         more.alias("more_ranges"),
         F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"),
-        "count", "link", "depth",
+        "count",
+        "link",
+        "depth",
         F.when(is_accepted, accepted).alias("accepted"),
-        F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"), seal.alias("seal"),
-    )  # fmt: skip
+        F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"),
+        seal.alias("seal"),
+    )
 
 
 def laid_out(rows: DataFrame, partitions: int) -> DataFrame:

@@ -48,10 +48,17 @@ def pruned_open(
             continue
         ttl_s, end_ns = ttls_s.get(log.router), ends.get(log.router)
         is_over = end_ns is None or (ttl_s is not None and max_t + ttl_s * 10**9 + GRACE_NS <= end_ns)
-        found.append({
-            "router": log.router, "accepted": accepted, "ended": ended, "strays": strays.get(log.router, 0),
-            "open": rest, "pruned_to": log.pruned_to, "is_over": is_over,
-        })  # fmt: skip
+        found.append(
+            {
+                "router": log.router,
+                "accepted": accepted,
+                "ended": ended,
+                "strays": strays.get(log.router, 0),
+                "open": rest,
+                "pruned_to": log.pruned_to,
+                "is_over": is_over,
+            }
+        )
     return found
 
 

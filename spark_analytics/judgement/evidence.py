@@ -145,10 +145,13 @@ def judge(
     logs = (Log(router, 0, 0, 0, False, 0, ()) for router in sorted(by_router))
     evidence = Evidence(
         tuple(sorted(found, key=lambda file: (file.path, file.router or ""))),
-        (), tuple(sorted(set(problems))), tuple(logs), (),
+        (),
+        tuple(sorted(set(problems))),
+        tuple(logs),
+        (),
         tuple(sorted(seals, key=lambda seal: (seal.router, seal.first_seq, seal.last_seq, seal.path))),
         frozenset(reading.authentic),
-    )  # fmt: skip
+    )
     return _told(evidence, holes, {}, {})
 
 

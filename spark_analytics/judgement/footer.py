@@ -52,9 +52,19 @@ class Footer:
     def signed_bytes(self) -> bytes:
         """Return the bytes that the router signs. Raise `ValueError` for an event name that is not UTF-8 text."""
         said = (
-            VERSION, self.router, self.first_seq, self.last_seq, self.n, self.segments, self.lines, self.counts,
-            self.min_t, self.max_t, self.predecessor, self.sha256,
-        )  # fmt: skip
+            VERSION,
+            self.router,
+            self.first_seq,
+            self.last_seq,
+            self.n,
+            self.segments,
+            self.lines,
+            self.counts,
+            self.min_t,
+            self.max_t,
+            self.predecessor,
+            self.sha256,
+        )
         return SEAL_LABEL + _encode(said)
 
     def is_authentic(self, verify: Verify) -> bool:
@@ -107,9 +117,19 @@ def read_footer(row: Mapping[str, Any]) -> Footer:
     if not isinstance(signature, str) or not _HEX64.fullmatch(signature):
         raise ValueError("a footer without a signature of 128 hex digits")
     return Footer(
-        row["router"], row["first_seq"], row["last_seq"], row["n"], row["segments"], row["lines"], counts, min_t, max_t,
-        row.get("predecessor"), row["sha256"], signature,
-    )  # fmt: skip
+        row["router"],
+        row["first_seq"],
+        row["last_seq"],
+        row["n"],
+        row["segments"],
+        row["lines"],
+        counts,
+        min_t,
+        max_t,
+        row.get("predecessor"),
+        row["sha256"],
+        signature,
+    )
 
 
 def is_natural(value: object) -> bool:

@@ -57,12 +57,24 @@ def _kinds(
     """Return the expression of each kind of value. `digit`: the expression of one digit of a key."""
     key = f'"{digit}{{64}}"'
     return {
-        "key": key, "boot": f'"{digit}{{32}}"', "digest": f'"{HEX}{{64}}"', "signature": f'"{HEX}{{128}}"',
-        "ids": f'"(?:{HEX}{{64}})++"', "number": number, "positive": positive, "short": short, "time": time,
-        "shorts": _list(short), "keys": _list(key), "ranges": _list(rf"\[{number},{short}\]"), "word": _WORD,
-        "fields": _map(f"(?:{_TEXT}|{_INTEGER}|true|false)"), "counts": _map(_NUMBER), "schema": f'"{SCHEMA}"',
+        "key": key,
+        "boot": f'"{digit}{{32}}"',
+        "digest": f'"{HEX}{{64}}"',
+        "signature": f'"{HEX}{{128}}"',
+        "ids": f'"(?:{HEX}{{64}})++"',
+        "number": number,
+        "positive": positive,
+        "short": short,
+        "time": time,
+        "shorts": _list(short),
+        "keys": _list(key),
+        "ranges": _list(rf"\[{number},{short}\]"),
+        "word": _WORD,
+        "fields": _map(f"(?:{_TEXT}|{_INTEGER}|true|false)"),
+        "counts": _map(_NUMBER),
+        "schema": f'"{SCHEMA}"',
         "kind": '"(?:unicast|multicast|copy)"',
-    }  # fmt: skip
+    }
 
 
 # -- the table: which columns the line of an event has, in which order, and of which kind; ? those that may lack ----

@@ -124,10 +124,19 @@ class Reading:
             return
         if (named := named_seq(fact.path)) not in (None, footer.first_seq):
             self._say(fact.path, 1, f"the file's name says {named}, its header {footer.first_seq}: renamed or copied")
-        self.files.append(Seen(
-            fact.path, "good", footer.router, footer.first_seq, footer.last_seq, footer.lines, footer.predecessor,
-            footer.sha256, (_seal(footer, fact.path, True),),
-        ))  # fmt: skip
+        self.files.append(
+            Seen(
+                fact.path,
+                "good",
+                footer.router,
+                footer.first_seq,
+                footer.last_seq,
+                footer.lines,
+                footer.predecessor,
+                footer.sha256,
+                (_seal(footer, fact.path, True),),
+            )
+        )
 
     def _is_doubted(self, fact: FileFacts) -> bool:
         return fact.is_odd or fact.path in self._doubted
@@ -143,8 +152,10 @@ class Reading:
         except ValueError:
             return None
         same = (header.router, header.first_seq, header.predecessor) == (
-            footer.router, footer.first_seq, footer.predecessor,
-        )  # fmt: skip
+            footer.router,
+            footer.first_seq,
+            footer.predecessor,
+        )
         whole = same and footer.segments == 1 and footer.sha256 == fact.digest and fact.last.endswith(b"\n")
         return footer if whole and self._is_authentic(footer, fact.last) else None
 
@@ -172,9 +183,18 @@ class Reading:
             return
         header, last = found.header, max(found.last_seq, found.header.first_seq - 1)
         digest = f"{fact.digest} {sha256(fact.last).hexdigest()}"
-        self.files.append(Seen(
-            fact.path, "tail", header.router, header.first_seq, last, found.lines, header.predecessor, digest,
-        ))  # fmt: skip
+        self.files.append(
+            Seen(
+                fact.path,
+                "tail",
+                header.router,
+                header.first_seq,
+                last,
+                found.lines,
+                header.predecessor,
+                digest,
+            )
+        )
 
     def _take_bad(self, path: str, found: Lines, footer: Footer | None = None) -> None:
         seqs = [seq for seq in (named_seq(path), found.first_seq, found.last_seq) if seq]
@@ -255,9 +275,18 @@ class Reading:
 
 def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
     return Seal(
-        footer.router, footer.first_seq, footer.last_seq, footer.predecessor, footer.sha256, footer.segments, is_kept,
-        path, footer.lines, tuple(sorted(footer.counts.items())), footer.max_t,
-    )  # fmt: skip
+        footer.router,
+        footer.first_seq,
+        footer.last_seq,
+        footer.predecessor,
+        footer.sha256,
+        footer.segments,
+        is_kept,
+        path,
+        footer.lines,
+        tuple(sorted(footer.counts.items())),
+        footer.max_t,
+    )
 
 
 def _foreign(fact: FileFacts) -> tuple[Seen, str] | None:

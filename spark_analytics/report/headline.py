@@ -60,9 +60,11 @@ def _ends(summary: Row) -> str:
     ended = sum(whole(summary, name) for name in ("expired", "refused", "dropped", "evicted"))
     arrived = whole(summary, "delivered") + whole(summary, "acked")
     counts = (
-        (arrived, "arrived"), (whole(summary, "unconfirmed"), "were sent to neighbours that do not confirm"),
-        (ended, "ended undelivered for a stated reason"), (whole(summary, "pending"), "may still arrive"),
-    )  # fmt: skip
+        (arrived, "arrived"),
+        (whole(summary, "unconfirmed"), "were sent to neighbours that do not confirm"),
+        (ended, "ended undelivered for a stated reason"),
+        (whole(summary, "pending"), "may still arrive"),
+    )
     ends = [(count, what) for count, what in counts if count]
     if not ends:
         return "The summary names no outcome of any delivery"

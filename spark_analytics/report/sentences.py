@@ -200,9 +200,10 @@ def _clocks(summary: Row) -> Iterator[Finding]:
             text = f"are apart: the latter is at least {seconds:,} s {'ahead' if ahead else 'behind'}"
         said.add((row["router"], row["recipient"]))
         yield say(
-            "warning", f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
+            "warning",
+            f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
             "Keep both set by NTP; expiry and the order of events across the two depend on it.",
-        )  # fmt: skip
+        )
 
 
 def _disputed(summary: Row) -> Iterator[Finding]:
@@ -211,8 +212,14 @@ def _disputed(summary: Row) -> Iterator[Finding]:
         if row["reason"] == "clock-doubted":
             counts[row["router"]] += row["count"]
     for router, count in sorted(counts.items()):
-        steps = next((f"; its log tells of it: `clock_step`, {many(row['lines'], 'time')}" for row in summary["events"]
-                      if (row["router"], row["event"]) == (router, "clock_step")), "")  # fmt: skip
+        steps = next(
+            (
+                f"; its log tells of it: `clock_step`, {many(row['lines'], 'time')}"
+                for row in summary["events"]
+                if (row["router"], row["event"]) == (router, "clock_step")
+            ),
+            "",
+        )
         yield say(
             "warning",
             f"At the router {router} {many(count, 'message')} had to be sent again because clocks disagree "

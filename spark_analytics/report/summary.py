@@ -238,15 +238,17 @@ def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_
     said = []
     for key, rows in windows.items():
         limit, due_ns = limits.get(key[0]), due.get(key)
-        said.append({
-            "router": key[0],
-            "recipient": key[1],
-            "open": rows[-1]["open"],
-            "limit": limit,
-            "full_in_s": None if limit is None else _full_in_s(rows, limit, last_window, step),
-            "oldest_due_s": None if due_ns is None else max(0, due_ns - as_of_ns) // 10**9,
-            "windows": rows,
-        })  # fmt: skip
+        said.append(
+            {
+                "router": key[0],
+                "recipient": key[1],
+                "open": rows[-1]["open"],
+                "limit": limit,
+                "full_in_s": None if limit is None else _full_in_s(rows, limit, last_window, step),
+                "oldest_due_s": None if due_ns is None else max(0, due_ns - as_of_ns) // 10**9,
+                "windows": rows,
+            }
+        )
     return sorted(said, key=lambda one: (-max(row["open"] for row in one["windows"]), one["router"], one["recipient"]))
 
 

@@ -81,10 +81,11 @@ class News(NamedTuple):
 def news(accepted_id: DataFrame) -> News:
     is_new = F.col("new") > 0
     by_id = accepted_id.groupBy("id").agg(
-        (F.max("new") > 0).alias("is_new"), (F.max("old") > 0).alias("is_old"),
+        (F.max("new") > 0).alias("is_new"),
+        (F.max("old") > 0).alias("is_old"),
         F.sum(F.when(is_new, F.col("new") - (F.col("old") == 0).cast("long")).otherwise(0)).alias("again"),
         F.sum(F.when(is_new & (F.col("new_t") < F.col("old_t")), 1).otherwise(0)).alias("early"),
-    )  # fmt: skip
+    )
     sums = by_id.agg(F.count(F.when(F.col("is_new") & ~F.col("is_old"), 1)), F.sum("again"), F.sum("early"))
     [row] = sums.collect()
     return News(row[0], row[1] or 0, row[2] or 0)
@@ -118,10 +119,11 @@ def followed(handover: DataFrame) -> DataFrame:
     """Sum the final rows of `handover`: those followed whose parcel is closed."""
     final = handover.where("custody = 'followed' AND NOT is_open")
     return final.groupBy("router", "taker").agg(
-        F.count("*").alias("acked"), F.count("*").alias("followed"),
+        F.count("*").alias("acked"),
+        F.count("*").alias("followed"),
         F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
         F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
-    )  # fmt: skip
+    )
 
 
 def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> DataFrame:
@@ -133,8 +135,9 @@ def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> D
     both = before.select(*columns).unionByName(custody.custody(handover, routers))
     return both.groupBy("router", "recipient").agg(
         *(F.sum(name).alias(name) for name in columns[2:6]),
-        F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"),
-    )  # fmt: skip
+        F.max("lower_ns").alias("lower_ns"),
+        F.min("upper_ns").alias("upper_ns"),
+    )
 
 
 def none_handed(spark: SparkSession) -> DataFrame:

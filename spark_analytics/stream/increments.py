@@ -123,9 +123,17 @@ class _Batch:
                 past[name] = past[name].unionByName(more)
         given: dict[str, DataFrame] = {}
         self.tables = tables = Running(
-            self.rows, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff(),
-            past, given,
-        )  # fmt: skip
+            self.rows,
+            self.configs,
+            self.routers,
+            self.span,
+            self.has_more,
+            self.partitions,
+            True,
+            CutOff(),
+            past,
+            given,
+        )
         added = self._changes(given)
         written = self._ids(given, added)
         for name, table in tables.closed().items():
@@ -141,17 +149,28 @@ class _Batch:
         if self._has_new(ROUTE_EVENTS):
             gold["route_change"] = self.route_changes
         state = replace(
-            self.base, as_of_ns=self.span.as_of_ns, has_more=self.has_more, takers=self.takers,
+            self.base,
+            as_of_ns=self.span.as_of_ns,
+            has_more=self.has_more,
+            takers=self.takers,
             rows=sum(row["lines"] for row in self.tallied),
             messages=self.base.messages + self.news.messages,
             accepted_again=self.base.accepted_again + self.news.accepted_again,
             is_ahead=any(row["future"] for row in self.words),
             routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
-        )  # fmt: skip
+        )
         return Increment(
-            self.base, tables, self.words, self.evidence, state, self.new, added, written, gold,
+            self.base,
+            tables,
+            self.words,
+            self.evidence,
+            state,
+            self.new,
+            added,
+            written,
+            gold,
             self._has_new(TURNED_EVENTS) or any(row["event"].endswith(NOTED) for row in self.new["words"]),
-        )  # fmt: skip
+        )
 
     def past(self, table: str) -> DataFrame:
         return self.store.read(self.base, table)
@@ -205,10 +224,11 @@ class _Batch:
         given = [(handovers.number_of(router), found) for router, found in starts.items()]
         files = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
         lines = self.laid.join(files, "router", "left").select(
-            "*", F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
+            "*",
+            F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
             F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
             F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
-        )  # fmt: skip
+        )
         return rows(named(tally(lines, self.span, *MORE), self.numbers))
 
     def _compare_with_footers(self, found: Rows) -> None:
@@ -247,9 +267,10 @@ class _Batch:
         is_line = F.col("event") == "accepted"
         is_new_line = F.col("is_new") & F.expr("event = 'accepted' AND accepted.n > 0")
         parcels = self.rows.groupBy(*PARCEL).agg(
-            F.max(is_line).alias("has_line"), F.max("is_new").alias("is_new"),
+            F.max(is_line).alias("has_line"),
+            F.max("is_new").alias("is_new"),
             F.count(F.when(is_new_line, 1)).alias("lines"),
-        )  # fmt: skip
+        )
         self.strays = cut_off(parcels.where("lines > 1 OR (is_new AND NOT has_line)"))
         found = self.strays.agg(F.max("lines"), F.count("*"), F.min("parcel"), F.max("parcel"))
         [(lines, self.strays_count, self.strays_low, self.strays_high)] = found.collect()
@@ -279,9 +300,7 @@ class _Batch:
 
     def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
         def tables(found: DataFrame) -> Tables:
-            return Tables(
-                found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff()
-            )  # fmt: skip
+            return Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
 
         before, after = tables(old), tables(old.unionByName(late))
         less = before.unit_windows.withColumns({name: -F.col(name) for name in (*delivery.SUMS, "strays")})
@@ -289,10 +308,12 @@ class _Batch:
         ranges = pieces.outward(late, self.has_more)
         found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span))
         return {
-            "units": cut_off(added_up("units", units)), "waits": cut_off(hop_latency.waits(found)),
-            "ended": cut_off(queue_minute.ended(found)), "closed": late,
+            "units": cut_off(added_up("units", units)),
+            "waits": cut_off(hop_latency.waits(found)),
+            "ended": cut_off(queue_minute.ended(found)),
+            "closed": late,
             "delivery": delivery.delivery(after.units, after.accepted, self.routers),
-        }  # fmt: skip
+        }
 
     def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
         """Return the new rows of changes and abuse; `given` gets the whole tables."""

@@ -235,8 +235,10 @@ class Store:
 
 def _side_by_side(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Put rows of several tables into one table, each in its own table's column."""
-    found = [rows.select(F.struct(*names_of(table)).cast(f"struct<{ADDED[table]}>").alias(table))
-             for table, rows in tables.items()]  # fmt: skip
+    found = [
+        rows.select(F.struct(*names_of(table)).cast(f"struct<{ADDED[table]}>").alias(table))
+        for table, rows in tables.items()
+    ]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
 
 

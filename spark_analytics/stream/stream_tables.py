@@ -91,8 +91,11 @@ class Running(Tables):
     def closed(self) -> dict[str, DataFrame]:
         """Return the final rows of the summed tables."""
         tables = {
-            "units": self.unit_windows_now, "waits": self.waits_now, "ended": self.ended_now, "lines": self.lines_now,
-        }  # fmt: skip
+            "units": self.unit_windows_now,
+            "waits": self.waits_now,
+            "ended": self.ended_now,
+            "lines": self.lines_now,
+        }
         found = {name: table.where("NOT is_open").drop("is_open") for name, table in tables.items()}
         # A closed parcel has nothing unknown, so no hole matters to it.
         found["units"] = added_up("units", found["units"].withColumn("hole_first", F.lit(None).cast("bigint")))

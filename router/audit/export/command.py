@@ -31,9 +31,12 @@ PROBLEMS_MAX = 20
     help="The directory to write to, new or empty.",
 )
 @click.option(
-    "--secret", required=True, metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+    "--secret",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
     help="The secret that new names are made from; created if missing. Exports of one secret can be audited together.",
-)  # fmt: skip
+)
 @click.option("--whose", metavar="KEY", help="Only print the new name of this key or message.")
 @json_option
 def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose: str | None, as_json: bool) -> None:

@@ -193,9 +193,18 @@ class Writer:
         if file.status == "foreign":
             first = Line(VERSION, "segment", router=router, schema=LEFT_OUT, first_seq=file.first_seq)
             last = Line(
-                VERSION, "seal", n=n, router=router, first_seq=file.first_seq, last_seq=file.last_seq, segments=1,
-                lines=1, counts={}, sha256="0" * 64, signature="0" * 128,
-            )  # fmt: skip
+                VERSION,
+                "seal",
+                n=n,
+                router=router,
+                first_seq=file.first_seq,
+                last_seq=file.last_seq,
+                segments=1,
+                lines=1,
+                counts={},
+                sha256="0" * 64,
+                signature="0" * 128,
+            )
             name = file_name(file.first_seq)
         else:
             first, last = Line(VERSION, LEFT_OUT), Line(VERSION, LEFT_OUT, file.first_seq, n, router=router)

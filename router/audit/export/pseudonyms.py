@@ -59,13 +59,19 @@ class Pseudonyms:
         Raise `ValueError` if a column for keys or ids holds anything else.
         """
         return replace(
-            row, router=self._optional(row.router), source=self._optional(row.source), group=self._optional(row.group),
-            signer=self._optional(row.signer), destination=self._optional(row.destination),
-            peer=self._optional(row.peer), recipient=self._optional(row.recipient),
+            row,
+            router=self._optional(row.router),
+            source=self._optional(row.source),
+            group=self._optional(row.group),
+            signer=self._optional(row.signer),
+            destination=self._optional(row.destination),
+            peer=self._optional(row.peer),
+            recipient=self._optional(row.recipient),
             recipients=None if row.recipients is None else [self.key(one) for one in row.recipients],
-            ids=None if row.ids is None else self._ids(row.ids), boot=None if row.boot is None else self.boot(row.boot),
+            ids=None if row.ids is None else self._ids(row.ids),
+            boot=None if row.boot is None else self.boot(row.boot),
             fields=None if row.fields is None else self._fields(row.fields),
-        )  # fmt: skip
+        )
 
     def _ids(self, ids: str) -> str:
         return "".join(self.id(ids[at : at + 64]) for at in range(0, len(ids), 64))

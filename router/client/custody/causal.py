@@ -130,9 +130,17 @@ class CausalOrder(Generic[T]):
         return late
 
     def add(
-        self, id: MessageId, sender: PublicKey, seq: int, unknown: Iterable[MessageId], item: T,
-        *, size: int, now_s: float, life_s: float,
-    ) -> list[MessageId]:  # fmt: skip
+        self,
+        id: MessageId,
+        sender: PublicKey,
+        seq: int,
+        unknown: Iterable[MessageId],
+        item: T,
+        *,
+        size: int,
+        now_s: float,
+        life_s: float,
+    ) -> list[MessageId]:
         """Let a message wait, and return the causes that have not come. `unknown`: its causes that have not been given;
         `life_s`: the longest that it may wait, because it expires or its causes are before this app's time."""
         assert id not in self._waiting

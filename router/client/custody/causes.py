@@ -134,10 +134,12 @@ class Causes:
     until_min)` when it is in custody."""
 
     def __init__(
-        self, recent: int = RECENT, kept: Iterable[Until] = (),
+        self,
+        recent: int = RECENT,
+        kept: Iterable[Until] = (),
         on_published: Callable[[MessageId], None] | None = None,
         on_kept: Callable[[MessageId, int], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.recent = RecentIds(recent)
         self.heads = Heads(kept)
         self._on_published = on_published

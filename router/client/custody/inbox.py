@@ -140,9 +140,10 @@ class Inbox:
         self._sizes.append((self.received, spans[-1][2] - spans[0][0]))
         self._forget_settled()
         holes = [
-            at for at, (_, start, end) in enumerate(spans)
+            at
+            for at, (_, start, end) in enumerate(spans)
             if data[start + 1] == UNICAST and self._is_of_router(data, start, end)
-        ]  # fmt: skip
+        ]
         runs, kept = _without(holes, first_k, spans) if holes else ([(first_k, self.received)], spans)
         for hole in holes:
             self._prefix.add(first_k + hole, first_k + hole)

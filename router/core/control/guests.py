@@ -88,12 +88,19 @@ class Guests:
     word of the reason; unknown secrets count as refused messages instead."""
 
     def __init__(
-        self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
+        self,
+        directory: Directory,
+        book: Book,
+        links: Links,
+        pending: Pending,
+        door: DoorLog,
+        most: int,
         rewrite: Callable[[Callable[[], Sequence[Row]], Now], None],
         configured: Callable[[Iterable[Neighbour], Now, Iterable[PublicKey]], None],
-        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed | Terms, Now], object],
+        met: Callable[[Iterable[bytes], Now], None],
+        say: Callable[[Link, Answer | Redeemed | Terms, Now], object],
         close: Callable[[Link, Reason, str, str, Now], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._directory = directory
         self._invitations = book.invitations
         self._links = links
@@ -118,8 +125,11 @@ class Guests:
     def order(self, link: Link, inquiry: Inquiry, now: Now) -> None:
         """Carry out an order of the operator, and answer it once that is committed."""
         orders: dict[str, Callable[[str, Now], Any]] = {
-            INVITE: self._invite, INVITES: self._list, UNINVITE: self._revoke, EXPEL: self._expel,
-        }  # fmt: skip
+            INVITE: self._invite,
+            INVITES: self._list,
+            UNINVITE: self._revoke,
+            EXPEL: self._expel,
+        }
         try:
             answer = orders[inquiry.ask](inquiry.argument, now)
         except ValueError as error:  # also msgspec's: what was asked for does not fit
@@ -195,11 +205,13 @@ class Guests:
         if link.standing is Standing.LOCAL or link.owner:
             return Reason.NOT_AUTHORISED, "an app of this node needs no invitation"
         found = self._invitations.redeem(
-            said.secret, key, said.name or "", now.judged_s, None if self._has_room(key) else INVITE_NO_ROOM,
-            lambda one: has_all(
-                key, one.rights, one.grant_until_s, self._directory, self._invitations, now.judged_s
-            ),
-        )  # fmt: skip
+            said.secret,
+            key,
+            said.name or "",
+            now.judged_s,
+            None if self._has_room(key) else INVITE_NO_ROOM,
+            lambda one: has_all(key, one.rights, one.grant_until_s, self._directory, self._invitations, now.judged_s),
+        )
         if found.invitation is None:
             return self._unknown(link, said, now)
         one, row = found.invitation, found.row
@@ -371,11 +383,16 @@ def _minute(at_s: int) -> int:
 def _row(one: Invitation, now_s: int) -> dict[str, Any]:
     over = one.over(now_s)
     return {
-        "id": one.id.hex(), "name": one.name, "grants": sorted(one.rights), "uses": one.uses, "used": len(one.guests),
+        "id": one.id.hex(),
+        "name": one.name,
+        "grants": sorted(one.rights),
+        "uses": one.uses,
+        "used": len(one.guests),
         "guests": [
             {"address": key.hex(), "name": guest.name, "written": guest.state in (WRITTEN, LEFT)}
             for key, guest in one.guests.items()
         ],
-        "expires_s": one.until_s, "until_s": one.grant_until_s,
+        "expires_s": one.until_s,
+        "until_s": one.grant_until_s,
         "state": "open" if over is None else over.word.removeprefix("invite:"),
-    }  # fmt: skip
+    }

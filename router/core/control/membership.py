@@ -75,14 +75,21 @@ class Membership:
     """
 
     def __init__(
-        self, key: SigningKey, directory: Directory, groups: Groups, links: Links, pending: Pending, door: DoorLog,
-        limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
+        self,
+        key: SigningKey,
+        directory: Directory,
+        groups: Groups,
+        links: Links,
+        pending: Pending,
+        door: DoorLog,
+        limits: MembershipLimits,
+        left: Callable[[bytes, bytes | None], None],
         service_says: Callable[[Link, Inquiry, Now], tuple[Reason, str] | None],
         advertised: Callable[[Advertised, Now], tuple[Reason, str] | None],
         orders: Callable[[Link, Inquiry, Now], None],
         redeems: Callable[[Link, bytes, Now], tuple[Reason, str] | None],
         pulls: Callable[[Link, bytes, bytes, Now, bool], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._key = key
         self._directory = directory
         self._groups = groups
@@ -224,9 +231,12 @@ class Membership:
             self.say(link, control, now)
 
     def say(
-        self, link: Link, control: Control | Answer | Inquiry | Wanted | Hinted | Redemption, now: Now,
+        self,
+        link: Link,
+        control: Control | Answer | Inquiry | Wanted | Hinted | Redemption,
+        now: Now,
         to: PublicKey | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
         If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped and this
@@ -266,9 +276,11 @@ class Membership:
             return False
         wanted = self._groups.is_wanted(group)
         subscription = Subscription(
-            group, link.key, local or node_local or self._directory.is_lan(link.key, group),
+            group,
+            link.key,
+            local or node_local or self._directory.is_lan(link.key, group),
             link.durable or link.standing is not Standing.LOCAL,
-        )  # fmt: skip
+        )
         if self._groups.add(subscription):
             self._pending.changes.members[group, link.key] = subscription
             self._log("join", link.key, group, now, subscription)
@@ -313,9 +325,14 @@ class Membership:
         return bool(groups)
 
     def _log(
-        self, event: str, subscriber: bytes, group: bytes, now: Now, subscription: Subscription | None = None,
+        self,
+        event: str,
+        subscriber: bytes,
+        group: bytes,
+        now: Now,
+        subscription: Subscription | None = None,
         **more: bytes | str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Log a join or leave, or only count it in the door log while its budget is not ample.
 
         A leave by this node's own decision is always logged, unless it is a stranger's."""

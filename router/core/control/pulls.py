@@ -73,9 +73,17 @@ class Pulls:
     """Decides which PULLs are sent and answered; `say(link, control, now)` sends and returns whether there was room."""
 
     def __init__(
-        self, directory: Directory, links: Links, groups: Groups, seen: Seen, pending: Pending, door: DoorLog,
-        as_history: AsHistory, limits: PullLimits, say: Callable[[Link, Pull | Carried | Answer, Now], bool],
-    ) -> None:  # fmt: skip
+        self,
+        directory: Directory,
+        links: Links,
+        groups: Groups,
+        seen: Seen,
+        pending: Pending,
+        door: DoorLog,
+        as_history: AsHistory,
+        limits: PullLimits,
+        say: Callable[[Link, Pull | Carried | Answer, Now], bool],
+    ) -> None:
         self._directory = directory
         self._links = links
         self._groups = groups
@@ -119,13 +127,13 @@ class Pulls:
     def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:
         """Return the ids to look up on disk, with each minute of expiry that was named, or 0."""
         return [
-            (minute, id) for minutes, id in asked.messages if id not in self._seen
+            (minute, id)
+            for minutes, id in asked.messages
+            if id not in self._seen
             for minute in (minutes if minutes.start else (0,))
-        ]  # fmt: skip
+        ]
 
-    def asked(
-        self, asked: PullFrom, on_disk: Collection[bytes], now: Now, queues: Queued
-    ) -> None:  # fmt: skip
+    def asked(self, asked: PullFrom, on_disk: Collection[bytes], now: Now, queues: Queued) -> None:
         """Ask the named router for the messages that this router does not know, and answer for each what was done.
 
         An app is told which messages are in its queue, so it need not guess whether a known message will come to it as

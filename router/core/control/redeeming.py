@@ -55,9 +55,12 @@ class Redeeming:
     link's neighbour has answered, and may be told everything."""
 
     def __init__(
-        self, links: Links, pending: Pending, say: Callable[[Link, Redeem | AskTerms, Now], object],
+        self,
+        links: Links,
+        pending: Pending,
+        say: Callable[[Link, Redeem | AskTerms, Now], object],
         admitted: Callable[[Link, Now], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._links = links
         self._pending = pending
         self._say = say
@@ -161,9 +164,15 @@ class Redeeming:
         one.again_s = now.mono_s + AGAIN_S
 
     def _answered(
-        self, one: _Open, reason: Reason | None, rights: tuple[str, ...], expiry_min: int, now: Now,
-        number: int | None = None, had: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        one: _Open,
+        reason: Reason | None,
+        rights: tuple[str, ...],
+        expiry_min: int,
+        now: Now,
+        number: int | None = None,
+        had: bool = False,
+    ) -> None:
         offer = one.offer
         del self._open[offer.id]
         said = ("because", reason.word) if reason is not None else ("rights", ",".join(rights))

@@ -35,11 +35,21 @@ class Revocation:
     """
 
     def __init__(
-        self, directory: Directory, links: Links, groups: Groups, queues: Queues, routes: Routes,
-        membership: Membership, delivery: Delivery, pending: Pending, admission: Admission,
-        gone: Callable[[bytes, Now], None], queue_ends: Callable[[bytes, bytes | None], None],
-        terms_changed: Callable[[Link, Now], None], limits: tuple[tuple[str, int], ...],
-    ) -> None:  # fmt: skip
+        self,
+        directory: Directory,
+        links: Links,
+        groups: Groups,
+        queues: Queues,
+        routes: Routes,
+        membership: Membership,
+        delivery: Delivery,
+        pending: Pending,
+        admission: Admission,
+        gone: Callable[[bytes, Now], None],
+        queue_ends: Callable[[bytes, bytes | None], None],
+        terms_changed: Callable[[Link, Now], None],
+        limits: tuple[tuple[str, int], ...],
+    ) -> None:
         self._directory = directory
         self._links = links
         self._groups = groups
@@ -91,10 +101,14 @@ class Revocation:
 
     def _log(self, key: bytes, new: Neighbour | None, lost: frozenset[str], now: Now) -> None:
         fields: tuple[tuple[str, str | int | bytes | bool], ...] = (
-            *self._limits, ("peer", key), ("grants", ",".join(sorted(self._grants(new)))),
-            ("revoked", ",".join(sorted(lost))), ("uplink", new is not None and new.uplink),
-            ("blocked", new is not None and new.blocked), ("removed", new is None),
-        )  # fmt: skip
+            *self._limits,
+            ("peer", key),
+            ("grants", ",".join(sorted(self._grants(new)))),
+            ("revoked", ",".join(sorted(lost))),
+            ("uplink", new is not None and new.uplink),
+            ("blocked", new is not None and new.blocked),
+            ("removed", new is None),
+        )
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
 
     def met(self, keys: Iterable[bytes], now: Now) -> None:

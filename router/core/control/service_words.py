@@ -105,11 +105,19 @@ class ServiceWords:
     changes of agreements; `say` sends the answer."""
 
     def __init__(
-        self, directory: Directory, book: Book, links: Links, pulls: Pulls, catch_ups: CatchUps, pending: Pending,
+        self,
+        directory: Directory,
+        book: Book,
+        links: Links,
+        pulls: Pulls,
+        catch_ups: CatchUps,
+        pending: Pending,
         change: Callable[[Callable[[], None], Now], None],
-        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], object],
-        own: OwnAdvertisement, published: PublishedIds,
-    ) -> None:  # fmt: skip
+        met: Callable[[Iterable[bytes], Now], None],
+        say: Callable[[Link, Answer, Now], object],
+        own: OwnAdvertisement,
+        published: PublishedIds,
+    ) -> None:
         self._directory = directory
         self._book = book
         self._links = links
@@ -130,10 +138,17 @@ class ServiceWords:
         if link.key not in self._directory.services:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
-            LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, NOTE: self._note,
-            ANSWER: self._answer, ADVERTISE: self._advertise, LISTEN: self._listen, DIAL: self._dial,
-            CAUGHT_UP: self._catch_ups.caught_up, IDS_ONLY: self._published.asked,
-        }  # fmt: skip
+            LEARN: self._learn,
+            GRANT: self._grant,
+            AGREE: self._agree,
+            NOTE: self._note,
+            ANSWER: self._answer,
+            ADVERTISE: self._advertise,
+            LISTEN: self._listen,
+            DIAL: self._dial,
+            CAUGHT_UP: self._catch_ups.caught_up,
+            IDS_ONLY: self._published.asked,
+        }
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)
         except (msgspec.ValidationError, msgspec.DecodeError, InvalidKey) as error:

@@ -27,9 +27,14 @@ class Upstream:
     """Repeats each JOIN until it is acknowledged on the present link. `say(link, control, now)` sends."""
 
     def __init__(
-        self, directory: Directory, groups: Groups, hints: Hints, links: Links, pending: Pending,
+        self,
+        directory: Directory,
+        groups: Groups,
+        hints: Hints,
+        links: Links,
+        pending: Pending,
         say: Callable[[Link, Join | Leave | Hinted, Now], object],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._directory = directory
         self._groups = groups
         self._hints = hints

@@ -29,9 +29,13 @@ class WantedGroups:
     The pub/sub service gets the hints with each SUB (R-C28). `say(link, wanted, now)` sends."""
 
     def __init__(
-        self, directory: Directory, groups: Groups, hints: Hints, links: Links,
+        self,
+        directory: Directory,
+        groups: Groups,
+        hints: Hints,
+        links: Links,
         say: Callable[[Link, Wanted | Hinted, Now], object],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._directory = directory
         self._groups = groups
         self._hints = hints
@@ -74,9 +78,10 @@ class WantedGroups:
         """Keep the groups that the service must still let go of; all wanted groups are told again."""
         if self.is_service(link.key):
             self._open = {
-                place: (False, 0) if place[0] == link.key else one for place, one in self._open.items()
+                place: (False, 0) if place[0] == link.key else one
+                for place, one in self._open.items()
                 if place[0] != link.key or not one[0]
-            }  # fmt: skip
+            }
 
     def acknowledged(self, service: bytes, group: bytes, wanted: bool) -> bool:
         """Handle SUB_ACK (`wanted`) or UNSUB_ACK of a service; return whether it was awaited."""

@@ -42,8 +42,11 @@ class Witness:
         self._written_s = {key: at for key, at in self._written_s.items() if key in self._directory.neighbours}
         self._written_s[link.key] = now.mono_s
         fields: tuple[tuple[str, ev.Plain], ...] = (
-            ("peer", link.key), ("rtt_ns", rtt_ns), ("offset_ns", offset_ns), ("uncertainty_ns", (rtt_ns + 1) // 2),
-        )  # fmt: skip
+            ("peer", link.key),
+            ("rtt_ns", rtt_ns),
+            ("offset_ns", offset_ns),
+            ("uncertainty_ns", (rtt_ns + 1) // 2),
+        )
         if head is not None:
             fields += (("head_seq", head.seq), ("head_digest", head.digest))
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "link", fields))

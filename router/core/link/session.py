@@ -117,10 +117,16 @@ class Session:
     """
 
     def __init__(
-        self, offer: Offer, key: SigningKey, *, dialler: bool, peer: PublicKey | None = None,
-        expect: PublicKey | None = None, limits: LinkLimits = LIMITS,
+        self,
+        offer: Offer,
+        key: SigningKey,
+        *,
+        dialler: bool,
+        peer: PublicKey | None = None,
+        expect: PublicKey | None = None,
+        limits: LinkLimits = LIMITS,
         welcome: Callable[[PublicKey], Welcome | None] = everybody,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._key = key
         self._dialler = dialler
         self._is_router = offer.role == "router"
@@ -142,10 +148,19 @@ class Session:
         self._settled = self._refused = 0  # counts of our messages, by the peer
         self._said_goodbye = False
         ours = link_items.Hello(
-            versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable, nonce=offer.nonce,
-            frame_bytes_max=offer.frame_bytes_max, window_messages=offer.window_messages, features=offer.features,
-            window_bytes=offer.window_bytes, key=None if peer else key.public, name=offer.name, pubsub=offer.pubsub,
-        )  # fmt: skip
+            versions=(VERSION,),
+            role=offer.role,
+            epoch=offer.epoch,
+            durable=offer.durable,
+            nonce=offer.nonce,
+            frame_bytes_max=offer.frame_bytes_max,
+            window_messages=offer.window_messages,
+            features=offer.features,
+            window_bytes=offer.window_bytes,
+            key=None if peer else key.public,
+            name=offer.name,
+            pubsub=offer.pubsub,
+        )
         self._our_hello = link_items.encode_item(ours)
         self._their_hello = b""
         self._output: list[bytes] = [frame(self._our_hello)]

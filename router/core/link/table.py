@@ -38,16 +38,20 @@ _LAST_WORDS = {link_items.Settled: St.CLOSING, link_items.Refused: St.CLOSING}
 def _table(after_hello: St) -> Table:
     return {
         St.HELLO: Row(
-            Agency.RESPONDER, {link_items.Hello: after_hello, link_items.Goodbye: St.CLOSING},
-            timeout_s=10.0, bytes_max=link_items.HELLO_BYTES_MAX,
+            Agency.RESPONDER,
+            {link_items.Hello: after_hello, link_items.Goodbye: St.CLOSING},
+            timeout_s=10.0,
+            bytes_max=link_items.HELLO_BYTES_MAX,
         ),
         St.PROOF: Row(
-            Agency.RESPONDER, {link_items.Proof: St.OPEN, link_items.Goodbye: St.CLOSING},
-            timeout_s=10.0, bytes_max=link_items.ITEM_BYTES_MAX,
+            Agency.RESPONDER,
+            {link_items.Proof: St.OPEN, link_items.Goodbye: St.CLOSING},
+            timeout_s=10.0,
+            bytes_max=link_items.ITEM_BYTES_MAX,
         ),
         St.OPEN: Row(Agency.RESPONDER, _TALK, bytes_max=FRAME_BYTES_MAX),
         St.CLOSING: Row(Agency.RESPONDER, _LAST_WORDS, timeout_s=5.0, bytes_max=link_items.ITEM_BYTES_MAX),
-    }  # fmt: skip
+    }
 
 
 # These tables rule what the peer may send to us; what we may send is checked by the same table at the other end.
@@ -70,7 +74,12 @@ class LinkLimits(Struct, frozen=True):
 @cache
 def in_force(is_proven: bool, limits: LinkLimits, frame_bytes_max: float) -> Table:
     """Return the table of a link for the frame length this end announced, with the limits of its configuration."""
-    return with_limits(PROVEN if is_proven else PROVING, {
-        St.HELLO: {"timeout_s": limits.hello_s}, St.PROOF: {"timeout_s": limits.hello_s},
-        St.OPEN: {"bytes_max": frame_bytes_max}, St.CLOSING: {"timeout_s": limits.goodbye_s},
-    })  # fmt: skip
+    return with_limits(
+        PROVEN if is_proven else PROVING,
+        {
+            St.HELLO: {"timeout_s": limits.hello_s},
+            St.PROOF: {"timeout_s": limits.hello_s},
+            St.OPEN: {"bytes_max": frame_bytes_max},
+            St.CLOSING: {"timeout_s": limits.goodbye_s},
+        },
+    )

@@ -145,29 +145,63 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
             return _accepted(event, seq, router, boot)
         case Outward():
             return Line(
-                VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
-                recipient=event.recipient.hex(), link=event.link, count=stands_for(event),
-                ranges=event.ranges, parcel=event.parcel,
+                VERSION,
+                event.event,
+                seq,
+                1,
+                min(event.at_ns, TIME_MAX),
+                event.mono_ns,
+                router,
+                boot,
+                recipient=event.recipient.hex(),
+                link=event.link,
+                count=stands_for(event),
+                ranges=event.ranges,
+                parcel=event.parcel,
                 reason=None if event.reason is None else reason_word(event.reason),
-                attempt=event.attempt, depth=event.depth, duration_ns=event.duration_ns,
-            )  # fmt: skip
+                attempt=event.attempt,
+                depth=event.depth,
+                duration_ns=event.duration_ns,
+            )
         case Turned():
             return Line(
-                VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
-                peer=_hex(event.neighbour), link=event.link, count=event.count, ids=event.ids.hex() or None,
-                reason=reason_word(event.reason), signer=_hex(event.signer),
-                duration_ns=event.duration_ns or None, bytes=event.size or None,
-            )  # fmt: skip
+                VERSION,
+                event.event,
+                seq,
+                1,
+                min(event.at_ns, TIME_MAX),
+                event.mono_ns,
+                router,
+                boot,
+                peer=_hex(event.neighbour),
+                link=event.link,
+                count=event.count,
+                ids=event.ids.hex() or None,
+                reason=reason_word(event.reason),
+                signer=_hex(event.signer),
+                duration_ns=event.duration_ns or None,
+                bytes=event.size or None,
+            )
     fields = {
         str(storable(name)): value.hex() if isinstance(value, bytes) else storable(value)
         for name, value in event.fields
     }
     if isinstance(event, Noted):
         return Line(
-            VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
-            signer=event.service.hex(), count=stands_for(event), ids=event.ids.hex() or None,
-            reason=None if event.reason is None else reason_word(event.reason), fields=fields,
-        )  # fmt: skip
+            VERSION,
+            event.event,
+            seq,
+            1,
+            min(event.at_ns, TIME_MAX),
+            event.mono_ns,
+            router,
+            boot,
+            signer=event.service.hex(),
+            count=stands_for(event),
+            ids=event.ids.hex() or None,
+            reason=None if event.reason is None else reason_word(event.reason),
+            fields=fields,
+        )
     count = stands_for(event)
     return Line(
         VERSION,
@@ -187,12 +221,28 @@ def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
     count = len(event.ids) // 32
     source, group = (None, event.signer.hex()) if event.kind else (event.signer.hex(), None)
     return Line(
-        VERSION, "accepted", seq, count, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
-        kind=KINDS[event.kind], source=source, group=group, destination=_hex(event.destination),
-        peer=_hex(event.neighbour), link=event.link, first=event.first, count=count, ids=event.ids.hex(),
-        sizes=_numbers(event.sizes, count), ttls=_numbers(event.ttls, count),
-        expiries=_numbers(event.expiries, count), recipients=[one.hex() for one in event.recipients],
-    )  # fmt: skip
+        VERSION,
+        "accepted",
+        seq,
+        count,
+        min(event.at_ns, TIME_MAX),
+        event.mono_ns,
+        router,
+        boot,
+        kind=KINDS[event.kind],
+        source=source,
+        group=group,
+        destination=_hex(event.destination),
+        peer=_hex(event.neighbour),
+        link=event.link,
+        first=event.first,
+        count=count,
+        ids=event.ids.hex(),
+        sizes=_numbers(event.sizes, count),
+        ttls=_numbers(event.ttls, count),
+        expiries=_numbers(event.expiries, count),
+        recipients=[one.hex() for one in event.recipients],
+    )
 
 
 def _numbers(column: bytes, count: int) -> tuple[int, ...]:
@@ -209,6 +259,14 @@ def gap(first_seq: int, following: Line) -> Line:
     """Return the `log_gap` line for missing sequence numbers, from `first_seq` up to the `following` line."""
     missing = following.seq - first_seq
     return Line(
-        VERSION, "log_gap", first_seq, missing, following.t, following.mono, following.router, following.boot,
-        count=1, fields={"missing": missing},
-    )  # fmt: skip
+        VERSION,
+        "log_gap",
+        first_seq,
+        missing,
+        following.t,
+        following.mono,
+        following.router,
+        following.boot,
+        count=1,
+        fields={"missing": missing},
+    )

@@ -27,9 +27,14 @@ def file_name(first_seq: int) -> str:
 def header(first: Line, predecessor: str | None) -> Line:
     """Return the header before the line `first`; `predecessor`: the previous segment's digest, None without one."""
     return Line(
-        VERSION, "segment", router=first.router, boot=first.boot, schema=SCHEMA, first_seq=first.seq,
+        VERSION,
+        "segment",
+        router=first.router,
+        boot=first.boot,
+        schema=SCHEMA,
+        first_seq=first.seq,
         predecessor=predecessor,
-    )  # fmt: skip
+    )
 
 
 class Tally:
@@ -57,18 +62,38 @@ class Tally:
     def footer(self, router: str | None, predecessor: str | None) -> Line:
         """Return the footer without its signature."""
         return Line(
-            VERSION, "seal", n=self.next_seq - self.first_seq, router=router, first_seq=self.first_seq,
-            last_seq=self.next_seq - 1, segments=1, lines=self.lines, counts=self.counts, min_t=self.min_t,
-            max_t=self.max_t, predecessor=predecessor, sha256=self.digest.hexdigest(),
-        )  # fmt: skip
+            VERSION,
+            "seal",
+            n=self.next_seq - self.first_seq,
+            router=router,
+            first_seq=self.first_seq,
+            last_seq=self.next_seq - 1,
+            segments=1,
+            lines=self.lines,
+            counts=self.counts,
+            min_t=self.min_t,
+            max_t=self.max_t,
+            predecessor=predecessor,
+            sha256=self.digest.hexdigest(),
+        )
 
 
 def signed_bytes(footer: Line) -> bytes:
     """Return the bytes that the router signs: a label and the footer's values as deterministic CBOR (R-B7)."""
     said = (
-        footer.v, footer.router, footer.first_seq, footer.last_seq, footer.n, footer.segments, footer.lines,
-        footer.counts, footer.min_t, footer.max_t, footer.predecessor, footer.sha256,
-    )  # fmt: skip
+        footer.v,
+        footer.router,
+        footer.first_seq,
+        footer.last_seq,
+        footer.n,
+        footer.segments,
+        footer.lines,
+        footer.counts,
+        footer.min_t,
+        footer.max_t,
+        footer.predecessor,
+        footer.sha256,
+    )
     return SEAL_LABEL + encode(said)
 
 
@@ -106,7 +131,13 @@ def _joined(one: Line, two: Line) -> Line:
     for event, count in (two.counts or {}).items():
         counts[event] = counts.get(event, 0) + count
     return replace(
-        two, first_seq=one.first_seq, predecessor=one.predecessor, counts=counts,
-        n=one.n + two.n, lines=one.lines + two.lines, segments=one.segments + two.segments,
-        min_t=min(one.min_t, two.min_t), max_t=max(one.max_t, two.max_t),
-    )  # fmt: skip
+        two,
+        first_seq=one.first_seq,
+        predecessor=one.predecessor,
+        counts=counts,
+        n=one.n + two.n,
+        lines=one.lines + two.lines,
+        segments=one.segments + two.segments,
+        min_t=min(one.min_t, two.min_t),
+        max_t=max(one.max_t, two.max_t),
+    )

@@ -67,9 +67,7 @@ class Agreements:
     def shared(self, router: bytes) -> Shared:
         """Return all groups agreed on with a router."""
         theirs = self._by_router.get(router, {}).values()
-        return Shared(
-            frozenset(group for one in theirs for group in one.groups), self.lan.get(router, frozenset())
-        )  # fmt: skip
+        return Shared(frozenset(group for one in theirs for group in one.groups), self.lan.get(router, frozenset()))
 
     def news(self) -> list[tuple[bytes, Shared]]:
         """Return the routers whose shared groups have changed since the last call, with these groups."""
@@ -93,9 +91,11 @@ class Agreements:
     def lapse(self, now_s: int, is_away: Callable[[bytes], bool]) -> list[bytes]:
         """End the agreements that have lapsed, except with LAN neighbours that are away; return their routers."""
         lapsed = [
-            (router, by) for router, theirs in self._by_router.items()
-            for by, one in theirs.items() if one.until_s <= now_s and not (one.lan and is_away(router))
-        ]  # fmt: skip
+            (router, by)
+            for router, theirs in self._by_router.items()
+            for by, one in theirs.items()
+            if one.until_s <= now_s and not (one.lan and is_away(router))
+        ]
         for router, by in lapsed:
             self._set(by, router, None)
         return [router for router, _ in lapsed]

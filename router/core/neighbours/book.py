@@ -156,9 +156,8 @@ class Book:
     def signed_on(self, key: bytes, now_s: int) -> list[Row]:
         """Take one use of each of a key's limited grants when it signs on."""
         return [
-            self.grant(replace(one, left=one.left - 1), now_s)
-            for one in self._grants_of(key) if one.left is not None
-        ]  # fmt: skip
+            self.grant(replace(one, left=one.left - 1), now_s) for one in self._grants_of(key) if one.left is not None
+        ]
 
     def signed_off(self, key: bytes, now_s: int) -> list[Row]:
         """End a key's grants without a use left when it signs off."""
@@ -169,9 +168,10 @@ class Book:
         learned = [one for one in self.learned.values() if one.until_s <= now_s]
         granted = [one for one in self.granted.values() if one.until_s <= now_s]
         return [
-            *(self.learn(one, now_s) for one in learned), *(self.grant(one, now_s) for one in granted),
+            *(self.learn(one, now_s) for one in learned),
+            *(self.grant(one, now_s) for one in granted),
             *self.invitations.ended(now_s),
-        ]  # fmt: skip
+        ]
 
     def ends_s(self) -> Iterator[int]:
         """Yield the Unix second at which each entry with an end ends."""
@@ -204,29 +204,46 @@ class Book:
             elif not known.blocked:
                 learned = known.learned not in (CONFIG, INVITED)
                 found[key] = replace(
-                    known, grants=known.grants | more.grants,
+                    known,
+                    grants=known.grants | more.grants,
                     urls=(known.urls or more.urls) if learned else known.urls,
                     name=known.name or (more.name if learned else ""),
                     doubted=known.doubted if known.urls or not learned else more.doubted,
                     until_s=max(known.until_s, more.until_s) if learned else known.until_s,
-                )  # fmt: skip
+                )
         return found
 
     def _entries(self, on_loopback: bool) -> Iterator[tuple[bytes, Neighbour]]:
         for key, guest, of in self.invitations.owed():
             yield key, Neighbour(key, guest.name, of.rights, learned=INVITED, until_s=of.grant_until_s)
         for one in self.learned.values():
-            yield one.key, Neighbour(
-                one.key, one.name, urls=one.urls, learned=one.how or self._names[one.by], until_s=one.until_s,
-                doubted=one.how == HINT, by=one.by,
-            )  # fmt: skip
+            yield (
+                one.key,
+                Neighbour(
+                    one.key,
+                    one.name,
+                    urls=one.urls,
+                    learned=one.how or self._names[one.by],
+                    until_s=one.until_s,
+                    doubted=one.how == HINT,
+                    by=one.by,
+                ),
+            )
         for said in self.advertisements:
             urls = said.urls(on_loopback=on_loopback)
             yield said.router, Neighbour(said.router, urls=urls, learned=SAMPLED, until_s=said.until_s, doubted=True)
         for granted in self.granted.values():
-            yield granted.key, Neighbour(
-                granted.key, "", granted.rights, learned=self._names[granted.by], until_s=granted.until_s, by=granted.by
-            )  # fmt: skip
+            yield (
+                granted.key,
+                Neighbour(
+                    granted.key,
+                    "",
+                    granted.rights,
+                    learned=self._names[granted.by],
+                    until_s=granted.until_s,
+                    by=granted.by,
+                ),
+            )
 
 
 def _deleted(one: Entry) -> Row:

@@ -116,9 +116,14 @@ class Invitations:
         return self._put(one)
 
     def redeem(
-        self, secret: bytes, key: PublicKey, name: str, now_s: int, full: Reason | None = None,
+        self,
+        secret: bytes,
+        key: PublicKey,
+        name: str,
+        now_s: int,
+        full: Reason | None = None,
         has_all: Callable[[Invitation], bool] = lambda one: False,
-    ) -> Redeemed:  # fmt: skip
+    ) -> Redeemed:
         """Let in the key that holds the secret, or return why not. `full`: why there is no room for a new guest;
         `has_all`: whether the key has an invitation's rights already, so that it takes no use."""
         one = self._all.get(digest(secret))

@@ -62,9 +62,14 @@ class OwnAdvertisement:
         rev, row = self._book.next_revision(now.wall_ns // 1_000_000)
         try:
             made = make_advertisement(
-                self._key, addresses, services=self._services(), groups=groups, rev=rev, ttl_s=wish.ttl_s,
+                self._key,
+                addresses,
+                services=self._services(),
+                groups=groups,
+                rev=rev,
+                ttl_s=wish.ttl_s,
                 expiry_min=expiry_min(now.wall_s + wish.life_s),
-            )  # fmt: skip
+            )
         except ValueError as error:
             raise CannotAdvertise(f"it does not fit an advertisement: {error}") from None
         return made, (row,)

@@ -79,12 +79,25 @@ class Acceptance:
     """
 
     def __init__(
-        self, links: Links, queues: Queues, plans: Plans, routes: Routes, seen: Seen, index: Index, delivery: Delivery,
-        outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
+        self,
+        links: Links,
+        queues: Queues,
+        plans: Plans,
+        routes: Routes,
+        seen: Seen,
+        index: Index,
+        delivery: Delivery,
+        outcomes: Outcomes,
+        pending: Pending,
+        door: DoorLog,
+        limits: AcceptanceLimits,
         for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
-        overhear: Callable[[Link, Row, bytes, Now], None], uplinks: Callable[[], tuple[bytes, ...]],
-        is_met: Callable[[bytes], bool], as_history: AsHistory, published: Published,
-    ) -> None:  # fmt: skip
+        overhear: Callable[[Link, Row, bytes, Now], None],
+        uplinks: Callable[[], tuple[bytes, ...]],
+        is_met: Callable[[bytes], bool],
+        as_history: AsHistory,
+        published: Published,
+    ) -> None:
         self._links = links
         self._queues = queues
         self._plans = plans
@@ -318,9 +331,15 @@ class Acceptance:
         limits, is_copy = self._limits, is_source_routed(link, run.first)
         waits_little = is_copy and any(map(self._is_met, recipients))
         parcel = run.parcel(
-            self.next_arrival, link.charged, None if link.standing is Standing.LOCAL else link.key, recipients,
-            now.wall_s, limits.copy_s_max if waits_little else limits.ttl_s_max, stored=stored, indexed=not is_copy,
-        )  # fmt: skip
+            self.next_arrival,
+            link.charged,
+            None if link.standing is Standing.LOCAL else link.key,
+            recipients,
+            now.wall_s,
+            limits.copy_s_max if waits_little else limits.ttl_s_max,
+            stored=stored,
+            indexed=not is_copy,
+        )
         self.next_arrival += parcel.count
         return parcel
 
@@ -337,11 +356,21 @@ class Acceptance:
         named = parcel.recipients + tuple(recipient for recipient, _ in left_out)
         pending.changes.events.append(
             ev.Accepted(
-                now.wall_ns, now.mono_ns, parcel.first, ev.COPY if parcel.is_copy else parcel.kind, parcel.signer,
+                now.wall_ns,
+                now.mono_ns,
+                parcel.first,
+                ev.COPY if parcel.is_copy else parcel.kind,
+                parcel.signer,
                 parcel.destination,
-                link.key, link.id, named, parcel.ids, words(sizes), words(parcel.ttls), words(parcel.expiries),
+                link.key,
+                link.id,
+                named,
+                parcel.ids,
+                words(sizes),
+                words(parcel.ttls),
+                words(parcel.expiries),
             )
-        )  # fmt: skip
+        )
         whole = ((parcel.first, parcel.count),)
         for recipient, reason in left_out:
             pending.changes.events.append(

@@ -54,9 +54,14 @@ class Admission:
     """Admits and closes links; owns the list of barred keys. `down(number, now, …)` takes a link down."""
 
     def __init__(
-        self, directory: Directory, links: Links, groups: Groups, pending: Pending, limits: AdmissionLimits,
+        self,
+        directory: Directory,
+        links: Links,
+        groups: Groups,
+        pending: Pending,
+        limits: AdmissionLimits,
         down: Callable[..., None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._directory = directory
         self._links = links
         self._groups = groups
@@ -97,13 +102,24 @@ class Admission:
             self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
             self._down(earlier.id, now, replaced=True)
         link = Link(
-            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
-            durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
+            number,
+            key,
+            standing,
+            Outgoing(hello.window_messages, hello.window_bytes),
+            owner=owner,
+            app=app,
+            durable=hello.durable if app else True,
+            asks_outcomes=app and "outcome" in hello.features,
             takes_outcome_runs="outcome-runs" in hello.features,
-            dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
-            frame_bytes_max=hello.frame_bytes_max, pulls=_a_second(self._limits.pulls_per_s),
-            pulls_as_router=_a_second(self._limits.pulls_routers_per_s), pubsub=None if app else hello.pubsub,
-        )  # fmt: skip
+            dialled=dialled,
+            place=place,
+            since_s=now.mono_s,
+            active_s=now.mono_s,
+            frame_bytes_max=hello.frame_bytes_max,
+            pulls=_a_second(self._limits.pulls_per_s),
+            pulls_as_router=_a_second(self._limits.pulls_routers_per_s),
+            pubsub=None if app else hello.pubsub,
+        )
         link.admit(standing, self._directory)
         self.measure(link)
         self._links.add(link)
@@ -136,9 +152,7 @@ class Admission:
             forgeries = limits.bad_signatures_max
         link.forgeries = Allowance(max(forgeries, 1) / MINUTE_S, forgeries)
 
-    def _lets_in(
-        self, number: int, key: bytes, place: str, standing: Standing, now: Now, *, dialled: bool
-    ) -> bool:  # fmt: skip
+    def _lets_in(self, number: int, key: bytes, place: str, standing: Standing, now: Now, *, dialled: bool) -> bool:
         """Whether a key may connect now. If all places of strangers are taken, the one silent for longest is closed.
 
         Connections that we dialled need no such place."""

@@ -48,9 +48,10 @@ class Away:
         """Remove and return the keys that have been away for longer than the limit."""
         most, of_lan, lan_groups = self._s_max, self._lan_keep_s, self._directory.lan_groups
         lapsed = [
-            key for key, since_s in self._since.items()
+            key
+            for key, since_s in self._since.items()
             if now.judged_s - since_s > (of_lan if lan_groups(key) else most)
-        ]  # fmt: skip
+        ]
         for key in lapsed:
             self.came(key)
         return lapsed

@@ -33,9 +33,16 @@ class Delivery:
     """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half."""
 
     def __init__(
-        self, links: Links, queues: Queues, pending: Pending, door: DoorLog, limits: DeliveryLimits, purges: Purges,
-        outcomes: Outcomes, gave_up: Callable[[Parcel, int, str, Reason, Now], None],
-    ) -> None:  # fmt: skip
+        self,
+        links: Links,
+        queues: Queues,
+        pending: Pending,
+        door: DoorLog,
+        limits: DeliveryLimits,
+        purges: Purges,
+        outcomes: Outcomes,
+        gave_up: Callable[[Parcel, int, str, Reason, Now], None],
+    ) -> None:
         self._links = links
         self._queues = queues
         self._pending = pending
@@ -299,9 +306,17 @@ class Delivery:
             self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))
 
     def finish(
-        self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,
-        link: int = 0, duration_ns: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        recipient: bytes,
+        parcel: Parcel,
+        start: int,
+        stop: int,
+        state: str,
+        reason: Reason | None,
+        now: Now,
+        link: int = 0,
+        duration_ns: int = 0,
+    ) -> None:
         """End messages start..stop-1 of a parcel for one recipient: free their room, log it, pass on the outcome."""
         if not parcel.stored:
             return
@@ -391,9 +406,16 @@ class Delivery:
             self._queues.forget_if_empty(recipient)
 
     def _outward(
-        self, state: str, recipient: bytes, link: int, parcel: int, ranges: tuple[tuple[int, int], ...],
-        reason: Reason | None, now: Now, duration_ns: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        state: str,
+        recipient: bytes,
+        link: int,
+        parcel: int,
+        ranges: tuple[tuple[int, int], ...],
+        reason: Reason | None,
+        now: Now,
+        duration_ns: int = 0,
+    ) -> None:
         queue = self._queues.by_recipient.get(recipient)
         depth = queue.total.messages if queue is not None else 0
         self._pending.changes.events.append(

@@ -113,9 +113,11 @@ class DoorLog:
         known = Purse(limits.known_bytes_max, limits.keep_s)
         unknown = dict.fromkeys(UNKNOWN, Purse(limits.strangers_bytes_max, limits.keep_s))
         self._purses = {
-            Standing.LOCAL: Purse(limits.apps_bytes_max, limits.keep_s), Standing.CLIENT: known, Standing.PEER: known,
+            Standing.LOCAL: Purse(limits.apps_bytes_max, limits.keep_s),
+            Standing.CLIENT: known,
+            Standing.PEER: known,
             **unknown,
-        }  # fmt: skip
+        }
         few = max(1, limits.ids_max // STRANGERS_PART) if limits.ids_max else 0
         self._ids_max = dict.fromkeys(Standing, limits.ids_max) | dict.fromkeys(UNKNOWN, few)
         self._apart_max = dict.fromkeys(Standing, APART_MAX) | dict.fromkeys(UNKNOWN, STRANGERS_APART_MAX)
@@ -287,6 +289,15 @@ def _ids(one: Sum) -> Iterator[bytes]:
 def _turned(which: Which, one: Sum, now: Now) -> ev.Turned:
     took_ns = max(0, now.mono_ns - one.since.mono_ns)
     return ev.Turned(
-        now.wall_ns, now.mono_ns, which.event, which.neighbour, one.link, which.reason, bytes(one.ids), one.count, None,
-        one.size, took_ns,
-    )  # fmt: skip
+        now.wall_ns,
+        now.mono_ns,
+        which.event,
+        which.neighbour,
+        one.link,
+        which.reason,
+        bytes(one.ids),
+        one.count,
+        None,
+        one.size,
+        took_ns,
+    )

@@ -38,9 +38,12 @@ class Examination:
     """
 
     def __init__(
-        self, plans: Plans, seen: Seen, index: Index,
+        self,
+        plans: Plans,
+        seen: Seen,
+        index: Index,
         judge: Callable[[Link, Row, bytes], tuple[Reason, str] | None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._plans = plans
         self._seen = seen
         self._index = index

@@ -153,10 +153,12 @@ class QueueLimits(Struct, frozen=True):
     def told(self) -> tuple[tuple[str, int], ...]:
         """Return the limits as logged: of a recipient's queue, of one group, source or neighbour in it, of the node."""
         return (
-            ("queue_messages_max", self.recipient_messages_max), ("queue_bytes_max", self.recipient_bytes_max),
-            ("group_percent", self.share_percent), ("node_messages_max", self.node_messages_max),
+            ("queue_messages_max", self.recipient_messages_max),
+            ("queue_bytes_max", self.recipient_bytes_max),
+            ("group_percent", self.share_percent),
+            ("node_messages_max", self.node_messages_max),
             ("node_bytes_max", self.node_bytes_max),
-        )  # fmt: skip
+        )
 
 
 class RouteLimits(Struct, frozen=True):

@@ -71,9 +71,17 @@ class ParcelDraft:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def parcel(
-        self, arrival: int, neighbour: bytes, via: bytes | None, recipients: tuple[bytes, ...], wall_s: int,
-        ttl_s_max: int, *, stored: bool, indexed: bool,
-    ) -> Parcel:  # fmt: skip
+        self,
+        arrival: int,
+        neighbour: bytes,
+        via: bytes | None,
+        recipients: tuple[bytes, ...],
+        wall_s: int,
+        ttl_s_max: int,
+        *,
+        stored: bool,
+        indexed: bool,
+    ) -> Parcel:
         """Return the parcel of all messages, accepted at Unix second `wall_s` and numbered from `arrival` on."""
         rows, head = self.rows(), self.first.head
         _, ids, heads, frames_at, _, ends, _ = zip(*rows, strict=True)
@@ -84,11 +92,23 @@ class ParcelDraft:
             ttls, expiries = array(U32, [one.ttl_s for one in heads]), array(U32, [one.expiry_min for one in heads])
             deadlines = array(U32, [deadline_s(wall_s, one.ttl_s, one.expiry_min, ttl_s_max) for one in heads])
         return Parcel(
-            first=arrival, kind=head.kind, signer=head.signer, destination=head.destination, neighbour=neighbour,
-            via=via, recipients=recipients, at_s=wall_s, blob=self.blob(),
-            ends=array(U32, accumulate(map(sub, ends, frames_at))), ids=b"".join(ids), ttls=ttls, expiries=expiries,
-            deadlines=deadlines, stored=stored, indexed=indexed,
-        )  # fmt: skip
+            first=arrival,
+            kind=head.kind,
+            signer=head.signer,
+            destination=head.destination,
+            neighbour=neighbour,
+            via=via,
+            recipients=recipients,
+            at_s=wall_s,
+            blob=self.blob(),
+            ends=array(U32, accumulate(map(sub, ends, frames_at))),
+            ids=b"".join(ids),
+            ttls=ttls,
+            expiries=expiries,
+            deadlines=deadlines,
+            stored=stored,
+            indexed=indexed,
+        )
 
     def cut(self, messages: int, size: int) -> tuple[ParcelDraft, ParcelDraft]:
         """Split off the first rows within `messages` and `size` bytes, at least one; return them and the rest."""

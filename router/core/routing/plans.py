@@ -43,9 +43,14 @@ class Routing:
     """
 
     def __init__(
-        self, directory: Directory, groups: Groups, routes: Routes, connected: Callable[[bytes], Standing | None],
-        advertised_by: Callable[[bytes], bytes | None], is_app: Callable[[bytes], bool],
-    ) -> None:  # fmt: skip
+        self,
+        directory: Directory,
+        groups: Groups,
+        routes: Routes,
+        connected: Callable[[bytes], Standing | None],
+        advertised_by: Callable[[bytes], bytes | None],
+        is_app: Callable[[bytes], bool],
+    ) -> None:
         self._directory = directory
         self._groups = groups
         self._routes = routes
@@ -54,9 +59,15 @@ class Routing:
         self._is_app = is_app
 
     def plan(
-        self, kind: int, signer: bytes, destination: bytes | None, via: bytes | None,
-        neighbour: bytes, standing: Standing, now_s: int,
-    ) -> Plan:  # fmt: skip
+        self,
+        kind: int,
+        signer: bytes,
+        destination: bytes | None,
+        via: bytes | None,
+        neighbour: bytes,
+        standing: Standing,
+        now_s: int,
+    ) -> Plan:
         """Return the plan for a message that `neighbour` brought."""
         if self._directory.is_shut_out(neighbour, standing):
             return Reason.NOT_AUTHORISED
@@ -146,10 +157,13 @@ class Routing:
         if published_here and standing is not Standing.LOCAL and self._is_service_to_join(group):
             return NOT_SHARED  # in a moment: other nodes would never hear of it otherwise
         recipients = [
-            one for one in self._groups.members(group)                 # 3, 8
-            if one != neighbour and one not in uplinks and self._waits_for(one, group)
-            and (published_here or not directory.is_lan(one, group))   # R-C25
-        ]  # fmt: skip
+            one
+            for one in self._groups.members(group)  # 3, 8
+            if one != neighbour
+            and one not in uplinks
+            and self._waits_for(one, group)
+            and (published_here or not directory.is_lan(one, group))  # R-C25
+        ]
         if published_here and not self._is_kept_here(group, neighbour):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         if published_here and len(recipients) > 1 and self._is_told(group, neighbour):
@@ -162,10 +176,13 @@ class Routing:
         """Return the subscribers that get nothing of a multicast because they are away and have no right `store`."""
         directory = self._directory
         return tuple(
-            one for one in self._groups.members(group)
-            if one != neighbour and one not in directory.uplinks
-            and directory.may_join(one, None) and not self._waits_for(one, group)
-        )  # fmt: skip
+            one
+            for one in self._groups.members(group)
+            if one != neighbour
+            and one not in directory.uplinks
+            and directory.may_join(one, None)
+            and not self._waits_for(one, group)
+        )
 
     def _is_service_to_join(self, group: bytes) -> bool:
         """Whether the pub/sub service is connected, and about to join a group that has just become wanted (R-C27)."""

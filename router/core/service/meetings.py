@@ -344,6 +344,4 @@ class Meetings:
     def _lapse(self, partner: Partner, now_s: float) -> None:
         """Forget groups in common that are not wanted any more or whose time is over."""
         wanted = self._wanted
-        partner.found = {
-            group: one for group, one in partner.found.items() if group in wanted and one.until_s > now_s
-        }  # fmt: skip
+        partner.found = {group: one for group, one in partner.found.items() if group in wanted and one.until_s > now_s}

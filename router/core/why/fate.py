@@ -151,9 +151,17 @@ def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns:
             copies = _recipients(line, trace, prospect_of, now_ns, ttl_s_max)
             recipients += [replace(one, is_copy=True) for one in copies]
     return Fate(
-        trace.identity.hex(), row.kind or "", row.source or row.group or "", row.destination, row.peer,
-        row.router or "", row.t, len(own), _until_s(row, _index_in(row, trace), ttl_s_max), tuple(recipients),
-    )  # fmt: skip
+        trace.identity.hex(),
+        row.kind or "",
+        row.source or row.group or "",
+        row.destination,
+        row.peer,
+        row.router or "",
+        row.t,
+        len(own),
+        _until_s(row, _index_in(row, trace), ttl_s_max),
+        tuple(recipients),
+    )
 
 
 def _index_in(row: Line, trace: Trace) -> int:
@@ -179,10 +187,12 @@ def _recipients(
     return [
         _marked(
             _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, doubt, now_ns),
-            trace, row.seq, lines,
+            trace,
+            row.seq,
+            lines,
         )
         for one, lines in by_recipient.items()
-    ]  # fmt: skip
+    ]
 
 
 def covers(line: Line, arrival: int) -> bool:

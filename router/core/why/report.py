@@ -46,22 +46,38 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
             break
         told.append(row)
     return {
-        "message": found.message, "kind": found.kind, **named, "source": found.signer,
-        "accepted_at": time_text(found.accepted_ns), "accepted_ns": found.accepted_ns, "router": found.router,
-        "brought_by": found.brought_by, "accepted_times": found.times,
-        "expires_at": time_text(found.until_s * SECOND_NS), "states": states, "copies": copies, "recipients": told,
+        "message": found.message,
+        "kind": found.kind,
+        **named,
+        "source": found.signer,
+        "accepted_at": time_text(found.accepted_ns),
+        "accepted_ns": found.accepted_ns,
+        "router": found.router,
+        "brought_by": found.brought_by,
+        "accepted_times": found.times,
+        "expires_at": time_text(found.until_s * SECOND_NS),
+        "states": states,
+        "copies": copies,
+        "recipients": told,
         "recipients_omitted": len(found.recipients) - len(told),
-    }  # fmt: skip
+    }
 
 
 def recipient_json(one: Recipient) -> dict[str, Any]:
     copy = {"copy": True} if one.is_copy else {}
     until = {} if one.until_s is None else {"until": time_text(one.until_s * SECOND_NS)}
     return {
-        "recipient": one.recipient, "state": one.state, "reason": one.reason, "attempts": one.attempts,
-        "attempts_complete": not one.is_partial, **copy, **until, "next": one.next,
-        "hops": [hop_json(hop) for hop in one.hops], "hops_omitted": one.hops_omitted,
-    }  # fmt: skip
+        "recipient": one.recipient,
+        "state": one.state,
+        "reason": one.reason,
+        "attempts": one.attempts,
+        "attempts_complete": not one.is_partial,
+        **copy,
+        **until,
+        "next": one.next,
+        "hops": [hop_json(hop) for hop in one.hops],
+        "hops_omitted": one.hops_omitted,
+    }
 
 
 def hop_json(hop: Hop) -> dict[str, Any]:
@@ -84,12 +100,16 @@ def noted_json(trace: Trace) -> list[dict[str, Any]]:
     """Return the events that services of this node noted about the message; the newest `HOPS_MAX`."""
     return [
         {
-            "event": line.event, "reason": line.reason, "by": line.signer, "time": time_text(line.t), "t": line.t,
+            "event": line.event,
+            "reason": line.reason,
+            "by": line.signer,
+            "time": time_text(line.t),
+            "t": line.t,
             "fields": fields,
         }
         for line in trace.noted
         for fields in _fields_of(line, trace.identity.hex())
-    ][-HOPS_MAX:]  # fmt: skip
+    ][-HOPS_MAX:]
 
 
 def _fields_of(line: Line, identity: str) -> Iterator[dict[str, Any]]:

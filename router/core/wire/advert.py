@@ -85,14 +85,25 @@ class Advertisement:
 
 
 def make_advertisement(
-    key: SigningKey, addresses: Iterable[TransportAddress], *, services: Mapping[str, PublicKey] | None = None,
-    groups: Iterable[PublicKey] = (), rev: int, ttl_s: int = TTL_S, expiry_min: int,
-) -> Advertisement:  # fmt: skip
+    key: SigningKey,
+    addresses: Iterable[TransportAddress],
+    *,
+    services: Mapping[str, PublicKey] | None = None,
+    groups: Iterable[PublicKey] = (),
+    rev: int,
+    ttl_s: int = TTL_S,
+    expiry_min: int,
+) -> Advertisement:
     """Return the advertisement of the router with that key, signed; raise ValueError if others would refuse it."""
     fields: dict[str, Any] = {
-        "id": key.public, "addr": encoded_addresses(addresses), "rev": rev, "ttl": ttl_s, "exp": expiry_min,
-        "svcs": {SERVICES[name]: one for name, one in (services or {}).items()}, "grps": list(groups),
-    }  # fmt: skip
+        "id": key.public,
+        "addr": encoded_addresses(addresses),
+        "rev": rev,
+        "ttl": ttl_s,
+        "exp": expiry_min,
+        "svcs": {SERVICES[name]: one for name, one in (services or {}).items()},
+        "grps": list(groups),
+    }
     return decode_advertisement(_HEAD + encode(fields | {"sig": key.sign(_signed(fields))}))
 
 

@@ -70,14 +70,23 @@ def invitation_id(secret: bytes) -> bytes:
 
 
 def make_invitation(
-    key: SigningKey, addresses: Iterable[TransportAddress], secret: bytes, *, expiry_min: int,
-    rights: Collection[str], name: str | None = None, group: GroupLink | None = None,
-) -> Invitation:  # fmt: skip
+    key: SigningKey,
+    addresses: Iterable[TransportAddress],
+    secret: bytes,
+    *,
+    expiry_min: int,
+    rights: Collection[str],
+    name: str | None = None,
+    group: GroupLink | None = None,
+) -> Invitation:
     """Return the invitation of the router with that key, signed. `secret` is 16 random bytes."""
     fields: dict[str, Any] = {
-        "id": key.public, "at": encoded_addresses(addresses), "inv": secret, "exp": expiry_min,
+        "id": key.public,
+        "at": encoded_addresses(addresses),
+        "inv": secret,
+        "exp": expiry_min,
         "gr": rights_number(rights),
-    }  # fmt: skip
+    }
     if name := clean(name or "", NAME_BYTES_MAX).strip():
         fields["name"] = name
     if group is not None:

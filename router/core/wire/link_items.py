@@ -241,10 +241,16 @@ def proof_bytes(side: str, dialler_hello: bytes, listener_hello: bytes) -> bytes
 
 def _encode_hello(hello: Hello) -> bytes:
     fields: dict[str, Any] = {
-        "v": list(hello.versions), "role": hello.role, "epoch": hello.epoch, "dur": hello.durable,
-        "frame": hello.frame_bytes_max, "msgs": hello.window_messages, "bytes": hello.window_bytes,
-        "feat": list(hello.features), "nonce": hello.nonce,
-    }  # fmt: skip
+        "v": list(hello.versions),
+        "role": hello.role,
+        "epoch": hello.epoch,
+        "dur": hello.durable,
+        "frame": hello.frame_bytes_max,
+        "msgs": hello.window_messages,
+        "bytes": hello.window_bytes,
+        "feat": list(hello.features),
+        "nonce": hello.nonce,
+    }
     if hello.key is not None:
         fields["key"] = hello.key
     if hello.name is not None:

@@ -28,15 +28,27 @@ _UINT = rb"([\x00-\x17]|\x18[\x18-\xff]|\x19(?!\x00)..|\x1a(?!\x00\x00)....)"
 _BODY_HEAD = rb"([\x40-\x57]|\x58[\x18-\xff]|\x59(?!\x00)..|\x5a(?!\x00\x00)....)"
 _KEY = rb"\x58\x20(.{32})"
 _UNICAST = re.compile(
-    rb"([\x84\x85])\x00\xa4\x63dst" + _KEY + rb"\x63exp" + _UINT
-    + rb"\x63src" + _KEY + rb"\x63ttl" + _UINT + _BODY_HEAD,
+    rb"([\x84\x85])\x00\xa4\x63dst"
+    + _KEY
+    + rb"\x63exp"
+    + _UINT
+    + rb"\x63src"
+    + _KEY
+    + rb"\x63ttl"
+    + _UINT
+    + _BODY_HEAD,
     re.DOTALL,
-)  # fmt: skip
+)
 _MULTICAST = re.compile(
-    rb"([\x84\x85])\x01\xa4\x62sn([\x80-\x90])((?:\x58\x20.{32}){0,16})\x63exp" + _UINT
-    + rb"\x63grp" + _KEY + rb"\x63ttl" + _UINT + _BODY_HEAD,
+    rb"([\x84\x85])\x01\xa4\x62sn([\x80-\x90])((?:\x58\x20.{32}){0,16})\x63exp"
+    + _UINT
+    + rb"\x63grp"
+    + _KEY
+    + rb"\x63ttl"
+    + _UINT
+    + _BODY_HEAD,
     re.DOTALL,
-)  # fmt: skip
+)
 _LONG_BODY = struct.Struct(">BH").pack  # the head of a body of 256 bytes or more
 _SIGNATURE_HEAD = b"\x58\x40"
 _VIA_HEAD = b"\x58\x20"
@@ -198,9 +210,18 @@ def seal_unicast(source: SigningKey, destination: PublicKey, body: bytes, *, ttl
     """Return the wire form of a unicast signed by its source."""
     _check_uint32(ttl_s=ttl_s, expiry_min=expiry_min)
     header = (
-        b"\xa4" + _text("dst") + _VIA_HEAD + destination + _text("exp") + head(expiry_min, 0)
-        + _text("src") + _VIA_HEAD + source.public + _text("ttl") + head(ttl_s, 0)
-    )  # fmt: skip
+        b"\xa4"
+        + _text("dst")
+        + _VIA_HEAD
+        + destination
+        + _text("exp")
+        + head(expiry_min, 0)
+        + _text("src")
+        + _VIA_HEAD
+        + source.public
+        + _text("ttl")
+        + head(ttl_s, 0)
+    )
     return _signed(UNICAST, header, body, source)
 
 
@@ -216,9 +237,18 @@ def seal_multicast(
         raise ValueError(f"seen takes at most {SEEN_MAX} distinct ids")
     ids = b"".join(_VIA_HEAD + one for one in seen)
     header = (
-        b"\xa4" + _text("sn") + head(len(seen), 4) + ids + _text("exp") + head(expiry_min, 0)
-        + _text("grp") + _VIA_HEAD + group.public + _text("ttl") + head(ttl_s, 0)
-    )  # fmt: skip
+        b"\xa4"
+        + _text("sn")
+        + head(len(seen), 4)
+        + ids
+        + _text("exp")
+        + head(expiry_min, 0)
+        + _text("grp")
+        + _VIA_HEAD
+        + group.public
+        + _text("ttl")
+        + head(ttl_s, 0)
+    )
     return _signed(MULTICAST, header, body, group)
 
 

@@ -151,9 +151,17 @@ class Search:
         if trace is not None:
             trace = replace(trace, spoilt=spoilt, is_by_store=is_by_store)
         return Found(
-            trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind, missing, spoilt,
+            trace,
+            candidates,
+            *since,
+            log.pruned_seq,
+            len(self._unsearched),
+            unread,
+            log.is_behind,
+            missing,
+            spoilt,
             self._unnamed(),
-        )  # fmt: skip
+        )
 
     def _unnamed(self) -> Unnamed:
         counted = [one for one in self._counted.values() if one]

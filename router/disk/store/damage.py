@@ -43,8 +43,6 @@ class Damage:
         self._note(recipient, parcel.first, row, lost, sum(parcel.size(*run) for run in lost), parcel)
         return unbroken(index for index in wanted if index not in wrong)
 
-    def _note(
-        self, recipient: bytes, first: int, row: QueueRow, runs: Runs, size: int, parcel: Parcel | None
-    ) -> None:  # fmt: skip
+    def _note(self, recipient: bytes, first: int, row: QueueRow, runs: Runs, size: int, parcel: Parcel | None) -> None:
         one = Damaged(recipient, first, tuple(runs), size, row.signer_tag, row.neighbour_tag, parcel)
         self._found.setdefault((recipient, first), one)

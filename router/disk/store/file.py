@@ -45,9 +45,14 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = lmdb.open(
-            str(path), map_size=_map_bytes(path, limits), max_dbs=len(names), lock=False, sync=limits.synced,
-            metasync=limits.synced, mode=0o600,
-        )  # fmt: skip
+            str(path),
+            map_size=_map_bytes(path, limits),
+            max_dbs=len(names),
+            lock=False,
+            sync=limits.synced,
+            metasync=limits.synced,
+            mode=0o600,
+        )
         _make_readable(environment, path)
         return environment, {name: environment.open_db(name.encode()) for name in names}
     except (lmdb.Error, OSError) as error:

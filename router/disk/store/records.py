@@ -104,8 +104,21 @@ def _line(parcel: Parcel, router: bytes) -> Line:
     signer, destination = parcel.signer.hex(), parcel.destination
     source, group = (None, signer) if parcel.kind else (signer, None)
     return Line(
-        VERSION, "accepted", 0, parcel.count, parcel.at_s * SECOND_NS, router=router.hex(), kind=KINDS[parcel.kind],
-        source=source, group=group, destination=None if destination is None else destination.hex(),
-        peer=parcel.neighbour.hex(), first=parcel.first, count=parcel.count, ids=parcel.ids.hex(),
-        ttls=list(parcel.ttls), expiries=list(parcel.expiries), recipients=[one.hex() for one in parcel.recipients],
-    )  # fmt: skip
+        VERSION,
+        "accepted",
+        0,
+        parcel.count,
+        parcel.at_s * SECOND_NS,
+        router=router.hex(),
+        kind=KINDS[parcel.kind],
+        source=source,
+        group=group,
+        destination=None if destination is None else destination.hex(),
+        peer=parcel.neighbour.hex(),
+        first=parcel.first,
+        count=parcel.count,
+        ids=parcel.ids.hex(),
+        ttls=list(parcel.ttls),
+        expiries=list(parcel.expiries),
+        recipients=[one.hex() for one in parcel.recipients],
+    )

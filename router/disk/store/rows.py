@@ -84,11 +84,23 @@ def totals(raw: bytes) -> tuple[int, int, bytes, bytes]:
 def encode_parcel(parcel: Parcel) -> bytes:
     row = cbor2.dumps(
         [
-            VERSION, parcel.kind, parcel.signer, parcel.destination, parcel.neighbour, parcel.via, parcel.at_s,
-            list(parcel.recipients), parcel.ids, words(parcel.ends), words(parcel.ttls), words(parcel.expiries),
-            words(parcel.deadlines), *((True,) if parcel.is_copy else ()), bytes(WORD.size),
+            VERSION,
+            parcel.kind,
+            parcel.signer,
+            parcel.destination,
+            parcel.neighbour,
+            parcel.via,
+            parcel.at_s,
+            list(parcel.recipients),
+            parcel.ids,
+            words(parcel.ends),
+            words(parcel.ttls),
+            words(parcel.expiries),
+            words(parcel.deadlines),
+            *((True,) if parcel.is_copy else ()),
+            bytes(WORD.size),
         ]
-    )[: -WORD.size]  # fmt: skip
+    )[: -WORD.size]
     return row + _checksum(parcel.first, row)
 
 
@@ -99,10 +111,22 @@ def decode_parcel(first: int, row: bytes, blob: bytes) -> Parcel | None:
     _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns, _ = cbor2.loads(row)
     ends, ttls, expiries, deadlines = map(column_of, columns[:4])
     return Parcel(
-        first=first, kind=kind, signer=signer, destination=destination, neighbour=neighbour, via=via,
-        recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
-        deadlines=deadlines, indexed=len(columns) == 4,
-    )  # fmt: skip
+        first=first,
+        kind=kind,
+        signer=signer,
+        destination=destination,
+        neighbour=neighbour,
+        via=via,
+        recipients=tuple(recipients),
+        at_s=at_s,
+        blob=blob,
+        ends=ends,
+        ids=ids,
+        ttls=ttls,
+        expiries=expiries,
+        deadlines=deadlines,
+        indexed=len(columns) == 4,
+    )
 
 
 class Listed(NamedTuple):
@@ -177,9 +201,10 @@ def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Ho
 
 
 def _add_up(
-    alike: Mapping[tuple[bytes, bytes, bytes | None], int], sums: dict[tuple[bytes, bytes, bytes], list[int]],
+    alike: Mapping[tuple[bytes, bytes, bytes | None], int],
+    sums: dict[tuple[bytes, bytes, bytes], list[int]],
     parts: dict[tuple[bytes, int], list[int]],
-) -> None:  # fmt: skip
+) -> None:
     """Add up counted rows. Rows of small parcels are mostly equal, so each different row is decoded once."""
     for (recipient, raw, several), times in alike.items():
         messages, size, _, signer, neighbour = _ROW.unpack_from(raw)

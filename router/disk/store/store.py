@@ -112,9 +112,14 @@ class Store:
             entries, shares = self._ids.load(txn, self._state[0])
             backlogs, held = backlog(txn, self._db["queues"], self._db["pending"])
             recovered = Recovered(
-                epoch, self._state[0], index_entries=entries, index_shares=shares, held=held, backlog=backlogs,
+                epoch,
+                self._state[0],
+                index_entries=entries,
+                index_shares=shares,
+                held=held,
+                backlog=backlogs,
                 **tables.read(txn, self._db)._asdict(),
-            )  # fmt: skip
+            )
             self._kept.load(txn)
         if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
             with self._env.begin(write=True) as txn:
@@ -264,9 +269,14 @@ class Store:
 
     @in_words
     def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int,
-        group: bytes | None = None, before: int | None = None,
-    ) -> tuple[list[Owed], bool]:  # fmt: skip
+        self,
+        recipient: bytes,
+        position: int,
+        messages: int,
+        size: int,
+        group: bytes | None = None,
+        before: int | None = None,
+    ) -> tuple[list[Owed], bool]:
         """Return the messages owed to `recipient` from arrival `position` on, and whether there are more; the last
         parcel may exceed `messages` or `size`. `before`: only messages that arrived before that number, and only
         multicasts of `group` if that is given, without frames, because they are to be dropped.

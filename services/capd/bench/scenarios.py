@@ -210,11 +210,13 @@ async def codec(bench: Bench) -> Rows:
     chance = Random(5)
     wires = [
         CapdMessage(
-            chance.randbytes(DATA_BYTES), NOW_S + number % 500, bits_of_priority(2 + number % 50 / 10, DATA_BYTES),
+            chance.randbytes(DATA_BYTES),
+            NOW_S + number % 500,
+            bits_of_priority(2 + number % 50 / 10, DATA_BYTES),
             chance.randbytes(2),
         ).encoded()
         for number in range(CODEC_MESSAGES)
-    ]  # fmt: skip
+    ]
     now_s = NOW_S + 500
 
     def ours() -> list[tuple[bytes, bool, float]]:

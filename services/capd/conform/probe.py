@@ -90,9 +90,16 @@ class Probe:
     cost points are made if `is_harmful`."""
 
     def __init__(
-        self, connects: Connects, network: str, now_s: int, seed: bytes, *, only: Collection[str] = (),
-        is_harmful: bool = True, answer_s: float = ANSWER_S,
-    ) -> None:  # fmt: skip
+        self,
+        connects: Connects,
+        network: str,
+        now_s: int,
+        seed: bytes,
+        *,
+        only: Collection[str] = (),
+        is_harmful: bool = True,
+        answer_s: float = ANSWER_S,
+    ) -> None:
         self._connects = connects
         self._trial = Trial(network, now_s, 3.0, seed)
         self._only = only

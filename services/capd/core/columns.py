@@ -65,9 +65,14 @@ class Row(Struct, frozen=True, gc=False):
     def of(cls, number: int, own_id: bytes, message: CapdMessage, life: Life = Life.HELD) -> Row:
         expires_at = message.expires_at
         return cls(
-            number, own_id, message.initial_priority, message.create_time, message.counted_bytes,
-            NEVER_S if expires_at is None else expires_at, life,
-        )  # fmt: skip
+            number,
+            own_id,
+            message.initial_priority,
+            message.create_time,
+            message.counted_bytes,
+            NEVER_S if expires_at is None else expires_at,
+            life,
+        )
 
 
 class Columns:
@@ -134,9 +139,14 @@ class Columns:
     def row(self, place: int) -> Row:
         """Return the row at a place that is not dead."""
         return Row(
-            int(self.numbers[place]), self.id(place), float(self.initials[place]), int(self.created[place]),
-            int(self.sizes[place]), int(self.expiries[place]), Life(self.lives[place]),
-        )  # fmt: skip
+            int(self.numbers[place]),
+            self.id(place),
+            float(self.initials[place]),
+            int(self.created[place]),
+            int(self.sizes[place]),
+            int(self.expiries[place]),
+            Life(self.lives[place]),
+        )
 
     def rows(self, places: Places) -> list[Row]:
         """Return the rows at places that are not dead: of many, each in a fifth of the time of one alone."""

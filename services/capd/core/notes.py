@@ -72,9 +72,12 @@ def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
 
 
 def _note(
-    event: str, rows: Sequence[Row], reason: Reason | None, fields: Mapping[str, str],
+    event: str,
+    rows: Sequence[Row],
+    reason: Reason | None,
+    fields: Mapping[str, str],
     each: Mapping[str, Sequence[str | int]],
-) -> c.Note:  # fmt: skip
+) -> c.Note:
     """Return an event; what differs stands by itself if it is about one message alone."""
     numbers = {"number": [row.number for row in rows]} if "handover" in fields else {}
     ids = [c.MessageId(row.id[::-1]) for row in rows]

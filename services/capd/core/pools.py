@@ -50,9 +50,13 @@ class Pools:
     """The peers that the settings name."""
 
     def __init__(
-        self, peers: Sequence[PublicKey], holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway,
+        self,
+        peers: Sequence[PublicKey],
+        holdings: Holdings,
+        answers: PoolAnswers,
+        turned_away: TurnedAway,
         profile: Profile,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._peers = {key: Peer(key) for key in peers}
         self._holdings = holdings
         self._changes = holdings.follow()
@@ -294,13 +298,15 @@ class Pools:
         """Return what an operator is shown."""
         return [
             {
-                "address": key_text("addr", peer.key), "present": peer.is_present(now.mono_s),
+                "address": key_text("addr", peer.key),
+                "present": peer.is_present(now.mono_s),
                 "problem": peer.trouble(now.mono_s),
                 "heard": None if peer.heard_s == -inf else round(now.mono_s - peer.heard_s, 1),
-                "wanted": sum(len(ids) for ids, _ in peer.wants.values()), **peer.counts,
+                "wanted": sum(len(ids) for ids, _ in peer.wants.values()),
+                **peer.counts,
             }
             for peer in self._peers.values()
-        ]  # fmt: skip
+        ]
 
 
 def _message_units(size: int) -> int:

@@ -107,7 +107,7 @@ class Stage:
                 f'[[peers]]\naddress = "{address["two"]}"\nname = "two"\ngrant = ["join", "store", "relay"]\n\n'
                 f'{nexa}peers = ["{pool["two"]}"]\n'
             ),
-        }  # fmt: skip
+        }
         for name, text in texts.items():
             self.homes[name].config_path.write_text(text)
 

@@ -170,9 +170,13 @@ class Probe:
         fault = fault or self._difference(first.messages, second.messages)
         got = fault or f"{counted(len(first.messages), 'message')}, {len(second.messages)} of them for the second"
         return Outcome(
-            "order", "StIdle", "requests of two consumers, until nothing is left",
-            "the same messages in one order, each once, none expired", got, not fault,
-        )  # fmt: skip
+            "order",
+            "StIdle",
+            "requests of two consumers, until nothing is left",
+            "the same messages in one order, each once, none expired",
+            got,
+            not fault,
+        )
 
     def _difference(self, first: tuple[bytes, ...], second: tuple[bytes, ...]) -> str:
         """Return how the second consumer was served differently; messages may have come and expired meanwhile."""

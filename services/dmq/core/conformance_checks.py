@@ -83,36 +83,92 @@ def _handshakes(trial: Trial) -> list[Check]:
     offer = h.encode_message(h.propose(trial.magic))
     opened = [
         check("accept", "the right proposal", offer, right, then=OPEN),
-        check("more-versions", "4097, and 4098 with unknown data", _versions({4097: data, 4098: b"\x83\x01\x02\x03"}),
-              right, then=OPEN),
-        check("long-numbers", "version and magic in eight bytes each",
-              array_of(b"\x00", head(1, MAP) + long_number(4097) + long_data), right, then=OPEN),
-        Check("split-handshake", Begin.CONNECTED, "StPropose", "the right proposal, one byte an SDU",
-              said(h.NUMBER, *pieces(offer, 1)), (right,)),
-        Check("idle-before-handshake", Begin.CONNECTED, "StPropose", "nothing, then the right proposal",
-              propose(trial), (right,), quiet="before"),
-    ]  # fmt: skip
+        check(
+            "more-versions",
+            "4097, and 4098 with unknown data",
+            _versions({4097: data, 4098: b"\x83\x01\x02\x03"}),
+            right,
+            then=OPEN,
+        ),
+        check(
+            "long-numbers",
+            "version and magic in eight bytes each",
+            array_of(b"\x00", head(1, MAP) + long_number(4097) + long_data),
+            right,
+            then=OPEN,
+        ),
+        Check(
+            "split-handshake",
+            Begin.CONNECTED,
+            "StPropose",
+            "the right proposal, one byte an SDU",
+            said(h.NUMBER, *pieces(offer, 1)),
+            (right,),
+        ),
+        Check(
+            "idle-before-handshake",
+            Begin.CONNECTED,
+            "StPropose",
+            "nothing, then the right proposal",
+            propose(trial),
+            (right,),
+            quiet="before",
+        ),
+    ]
     refused = [
-        check("wrong-magic", "another network's magic", h.encode_message(h.propose(trial.magic ^ 1)),
-              (f"MsgRefuse Refused {CLIENT_VERSION}",)),
+        check(
+            "wrong-magic",
+            "another network's magic",
+            h.encode_message(h.propose(trial.magic ^ 1)),
+            (f"MsgRefuse Refused {CLIENT_VERSION}",),
+        ),
         check("wrong-version", "version 4096 alone", _versions({4096: data}), mismatch),
         check("no-version", "no version", _versions({}), mismatch),
-        check("version-data", "a magic alone as version data", _versions({4097: encode(trial.magic)}),
-              (f"MsgRefuse HandshakeDecodeError {CLIENT_VERSION}",)),
-        check("query", "a query", h.encode_message(h.propose(trial.magic, query=True)),
-              (f"MsgQueryReply {CLIENT_VERSION}",)),
-        check("unordered-versions", "4098 before 4097",
-              array_of(b"\x00", head(2, MAP) + encode(4098) + data + encode(4097) + data)),
-        check("indefinite-versions", "a map of indefinite length",
-              array_of(b"\x00", b"\xbf" + encode(4097) + data + b"\xff")),
+        check(
+            "version-data",
+            "a magic alone as version data",
+            _versions({4097: encode(trial.magic)}),
+            (f"MsgRefuse HandshakeDecodeError {CLIENT_VERSION}",),
+        ),
+        check(
+            "query",
+            "a query",
+            h.encode_message(h.propose(trial.magic, query=True)),
+            (f"MsgQueryReply {CLIENT_VERSION}",),
+        ),
+        check(
+            "unordered-versions",
+            "4098 before 4097",
+            array_of(b"\x00", head(2, MAP) + encode(4098) + data + encode(4097) + data),
+        ),
+        check(
+            "indefinite-versions",
+            "a map of indefinite length",
+            array_of(b"\x00", b"\xbf" + encode(4097) + data + b"\xff"),
+        ),
         check("long-proposal", "a proposal of 6,000 bytes", _versions({4097: data, 4098: octets(6000)})),
-        check("proposal-of-three", "a list of three items", array_of(b"\x00", h.encode_message(
-            h.propose(trial.magic))[2:], b"\x00")),
-        Check("early-submission", Begin.CONNECTED, "StPropose", "MsgSubmitMessage before the handshake",
-              said(s.NUMBER, submit(dead(trial)[0])), then=CLOSED),
-        Check("handshake-direction", Begin.CONNECTED, "StPropose", "a proposal as the responder",
-              said(h.NUMBER, offer, by=Agency.RESPONDER), then=CLOSED),
-    ]  # fmt: skip
+        check(
+            "proposal-of-three",
+            "a list of three items",
+            array_of(b"\x00", h.encode_message(h.propose(trial.magic))[2:], b"\x00"),
+        ),
+        Check(
+            "early-submission",
+            Begin.CONNECTED,
+            "StPropose",
+            "MsgSubmitMessage before the handshake",
+            said(s.NUMBER, submit(dead(trial)[0])),
+            then=CLOSED,
+        ),
+        Check(
+            "handshake-direction",
+            Begin.CONNECTED,
+            "StPropose",
+            "a proposal as the responder",
+            said(h.NUMBER, offer, by=Agency.RESPONDER),
+            then=CLOSED,
+        ),
+    ]
     return opened + refused
 
 
@@ -134,19 +190,30 @@ def _multiplexer(trial: Trial) -> list[Check]:
     return [
         check("second-handshake", "another proposal", propose(trial), then=CLOSED),
         check("empty-sdu", "an SDU without payload", EMPTY_SDU, then=CLOSED),
-        check("unknown-protocol", f"an SDU of protocol {UNKNOWN_PROTOCOL}", said(UNKNOWN_PROTOCOL, b"\x80"),
-              then=CLOSED),
-        check("wrong-direction", "MsgDone as the responder", said(s.NUMBER, b"\x81\x03", by=Agency.RESPONDER),
-              then=CLOSED),
+        check(
+            "unknown-protocol", f"an SDU of protocol {UNKNOWN_PROTOCOL}", said(UNKNOWN_PROTOCOL, b"\x80"), then=CLOSED
+        ),
+        check(
+            "wrong-direction", "MsgDone as the responder", said(s.NUMBER, b"\x81\x03", by=Agency.RESPONDER), then=CLOSED
+        ),
         check("two-in-one-sdu", "two requests in one SDU", said(n.NUMBER, ask + ask), reply, reply),
-        check("split-message", "MsgSubmitMessage, 7 bytes an SDU", said(s.NUMBER, *pieces(hand_in, 7)), (answer,),
-              then=end),
+        check(
+            "split-message",
+            "MsgSubmitMessage, 7 bytes an SDU",
+            said(s.NUMBER, *pieces(hand_in, 7)),
+            (answer,),
+            then=end,
+        ),
         check("interleaved", "a request amid MsgSubmitMessage", mixed, (answer,), reply, then=end),
-        check("long-sdu", f"{LONG_SDU_MESSAGES} messages in one SDU", said(s.NUMBER, hand_in * LONG_SDU_MESSAGES),
-              *[(answer,)] * (1 if trial.revision.ends_early else LONG_SDU_MESSAGES),
-              then=end),
+        check(
+            "long-sdu",
+            f"{LONG_SDU_MESSAGES} messages in one SDU",
+            said(s.NUMBER, hand_in * LONG_SDU_MESSAGES),
+            *[(answer,)] * (1 if trial.revision.ends_early else LONG_SDU_MESSAGES),
+            then=end,
+        ),
         Check("idle", Begin.AGREED, "StIdle", "nothing", b"", quiet="before"),
-    ]  # fmt: skip
+    ]
 
 
 def _submissions(trial: Trial) -> list[Check]:
@@ -199,11 +266,19 @@ def _of_a_known_pool(trial: Trial, known: Signer, end: str) -> list[Check]:
     if revision.name == "dmq-0.5":
         parts, other = known.parts(BODY + b"o"), trial.stranger.parts(BODY + b"o")
         found += [
-            one("kes-signature", "another pool's KES signature",
-                replace(parts, kes_signature=other.kes_signature).message(), *invalid),
-            one("certificate", "another pool's certificate",
-                replace(parts, certificate=other.certificate).message(), *invalid),
-        ]  # fmt: skip
+            one(
+                "kes-signature",
+                "another pool's KES signature",
+                replace(parts, kes_signature=other.kes_signature).message(),
+                *invalid,
+            ),
+            one(
+                "certificate",
+                "another pool's certificate",
+                replace(parts, certificate=other.certificate).message(),
+                *invalid,
+            ),
+        ]
     return found
 
 
@@ -229,9 +304,12 @@ def _faulty(trial: Trial) -> list[Check]:
         check("submission-of-three", "MsgSubmitMessage of three items", array_of(b"\x00", wire, b"\x00")),
         check("indefinite-submission", "MsgSubmitMessage of indefinite length", b"\x9f\x00" + wire + b"\xff"),
         check("no-message", "a byte string instead of a message", submit(octets(100))),
-        check("other-revision", "a message of another revision", submit(trial.stranger.message(
-            REVISIONS["dmq-0.5" if trial.revision.name == "dmq-0.4" else "dmq-0.4"]))),
-    ]  # fmt: skip
+        check(
+            "other-revision",
+            "a message of another revision",
+            submit(trial.stranger.message(REVISIONS["dmq-0.5" if trial.revision.name == "dmq-0.4" else "dmq-0.4"])),
+        ),
+    ]
     if trial.revision.name != "dmq-0.5":
         return found
     parts = trial.stranger.parts()
@@ -241,12 +319,14 @@ def _faulty(trial: Trial) -> list[Check]:
         "id-31": ("an id of 31 bytes", replace(parts, id=octets(31)).message()),
         "kes-signature-447": ("a KES signature of 447 bytes", replace(parts, kes_signature=octets(447)).message()),
         "cold-key-33": ("a cold key of 33 bytes", replace(parts, cold_key=octets(33)).message()),
-        "certificate-of-three": ("a certificate of three items", replace(parts, certificate=array_of(
-            octets(32), b"\x00", b"\x00")).message()),
+        "certificate-of-three": (
+            "a certificate of three items",
+            replace(parts, certificate=array_of(octets(32), b"\x00", b"\x00")).message(),
+        ),
         "indefinite-message": ("a message of indefinite length", parts.indefinite_message()),
         "indefinite-payload": ("a payload of indefinite length", parts.indefinite_payload()),
         "expiry-of-five-bytes": ("an expiry above 2^32", replace(parts, expires_at=encode(1 << 32)).message()),
-    }  # fmt: skip
+    }
     return found + [check(name, sent, submit(message)) for name, (sent, message) in wrong.items()]
 
 
@@ -273,9 +353,16 @@ def _notifications(trial: Trial) -> list[Check]:
     if name != "cip-29ffe0e":
         blocking = said(n.NUMBER, request(revision, blocking=True))
         found.append(
-            Check("blocking", Begin.DRAINED, "StIdle", "a blocking request when there is nothing", blocking,
-                  quiet="after", ping=s.NUMBER)
-        )  # fmt: skip
+            Check(
+                "blocking",
+                Begin.DRAINED,
+                "StIdle",
+                "a blocking request when there is nothing",
+                blocking,
+                quiet="after",
+                ping=s.NUMBER,
+            )
+        )
         answer = ("MsgReplyMessages",) if name == "overview-2025-04" else ("MsgReplyMessagesBlocking",)
         if trial.known is not None:
             sent = "a blocking request when there is a message"

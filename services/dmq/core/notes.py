@@ -68,9 +68,12 @@ def gone(consumer: str) -> c.Note:
 
 
 def _note(
-    event: str, rows: Sequence[Row], fields: Mapping[str, str], reason: Reason | None = None,
+    event: str,
+    rows: Sequence[Row],
+    fields: Mapping[str, str],
+    reason: Reason | None = None,
     each: Mapping[str, Sequence[str | int]] | None = None,
-) -> c.Note:  # fmt: skip
+) -> c.Note:
     numbers = {"number": [row.number for row in rows]}
     return c.Note(event, None, reason, fields, [id_of(row.id) for row in rows], {**numbers, **(each or {})})
 

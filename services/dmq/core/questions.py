@@ -75,19 +75,28 @@ class Questions:
         causes, others = self._talks.frequent_causes(CAUSES_SHOWN)
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
         return {
-            "magic": holdings.magic, **self._settings,
+            "magic": holdings.magic,
+            **self._settings,
             "mempool": {"messages": len(mempool), "bytes": mempool.bytes},
             "accepted": holdings.counts[ACCEPTED],
             "rejected": rejected,
             "verified": self._admission.verifications,
             "consumers": [
-                {"name": name, "lag": cursor.lag(mempool), "set_aside": len(cursor.set_aside),
-                 "connected": name in self._consumers.connected}
+                {
+                    "name": name,
+                    "lag": cursor.lag(mempool),
+                    "set_aside": len(cursor.set_aside),
+                    "connected": name in self._consumers.connected,
+                }
                 for name, cursor in sorted(holdings.cursors.items())
             ],
             "named_no_more": [
-                {"name": name, "lag": gone.cursor.lag(mempool), "set_aside": len(gone.cursor.set_aside),
-                 "forgotten_at": gone.until_s}
+                {
+                    "name": name,
+                    "lag": gone.cursor.lag(mempool),
+                    "set_aside": len(gone.cursor.set_aside),
+                    "forgotten_at": gone.until_s,
+                }
                 for name, gone in sorted(holdings.gone.items())
             ],
             "stake": {
@@ -97,11 +106,15 @@ class Questions:
                 "problem": self._stake.problem,
             },
             "clients": {
-                "connected": len(self._talks), "taken": self._talks.taken, "places": self._talks.places,
-                "broken_off": self._talks.broken_off, "without_place": self._talks.without_place,
-                "causes": causes, "other_causes": others,
+                "connected": len(self._talks),
+                "taken": self._talks.taken,
+                "places": self._talks.places,
+                "broken_off": self._talks.broken_off,
+                "without_place": self._talks.without_place,
+                "causes": causes,
+                "other_causes": others,
             },
-        }  # fmt: skip
+        }
 
     def _again(self, name: str, ids: list[str]) -> Generator[c.Deed, None, dict[str, Any]]:
         """Give messages again that were set aside for a consumer: all, or those whose id begins like this; return the
@@ -134,8 +147,14 @@ class Questions:
         after = int(words[0]) if words and words[0].isdecimal() else 0
         rows = list(islice(self._holdings.mempool.after(after), PAGE_MAX + 1))
         shown = [
-            {"number": row.number, "id": row.id.hex(), "pool": row.pool.hex(), "size": row.size,
-             "expires_at": int(row.expires_at), "peers_at": int(row.peers_at)}
+            {
+                "number": row.number,
+                "id": row.id.hex(),
+                "pool": row.pool.hex(),
+                "size": row.size,
+                "expires_at": int(row.expires_at),
+                "peers_at": int(row.peers_at),
+            }
             for row in rows[:PAGE_MAX]
-        ]  # fmt: skip
+        ]
         return {"messages": shown, "next": shown[-1]["number"] if len(rows) > PAGE_MAX else 0}

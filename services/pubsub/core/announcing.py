@@ -36,8 +36,9 @@ class Announcing:
                 ids.setdefault((to, t), []).append(id)
         return [
             c.Send(to.service, encode_message(Have(t, tuple(of[at : at + IDS_MAX]))), TTL_S, to.router, TAG)
-            for (to, t), of in ids.items() for at in range(0, len(of), IDS_MAX)
-        ]  # fmt: skip
+            for (to, t), of in ids.items()
+            for at in range(0, len(of), IDS_MAX)
+        ]
 
     def topic_of(self, message: c.Message, said: Have) -> Topic | None:
         """Return the topic of a HAVE; None if no topic of that name is shared with the router that sent it."""

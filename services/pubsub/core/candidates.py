@@ -114,8 +114,9 @@ class Candidates:
             yield from islice(suggested, 1)
         found = [
             (self._absent.get(seat.by or b"", 0) // 4, rank, ring.since, at, seat)
-            for at, ring in enumerate(rings) for rank, seat in ring.wishes(self._limits.meetings_max, but)
-        ]  # fmt: skip
+            for at, ring in enumerate(rings)
+            for rank, seat in ring.wishes(self._limits.meetings_max, but)
+        ]
         yield from (_meeting(one[-1]) for one in sorted(found, key=lambda one: one[:4]))
         yield from suggested
         for ring in sorted(rings, key=lambda one: one.since):

@@ -37,8 +37,9 @@ class Figures:
         """Return the kept counts of each group: messages missed, and arrived since."""
         return {
             PublicKey(key[len(MISSED) :]): _TWO.unpack(value)
-            for key, value in self._kept.items() if key.startswith(MISSED)
-        }  # fmt: skip
+            for key, value in self._kept.items()
+            if key.startswith(MISSED)
+        }
 
     def missed(self, group: PublicKey, count: int, arrived: int) -> c.Keep:
         return c.Keep(MISSED + group, _TWO.pack(count, arrived) if count else None)

@@ -79,7 +79,7 @@ class Plan(Struct):
 
     def nearest(
         self, free: Sequence[PublicKey], neighbours: Container[PublicKey], linked: Container[PublicKey]
-    ) -> Sequence[PublicKey]:  # fmt: skip
+    ) -> Sequence[PublicKey]:
         """Return the partners to choose from: neighbours on the ring, as a leaf has missed what this node has missed;
         if it is urgent, those that are connected."""
         near = [one for one in free if one in neighbours] or free

@@ -47,9 +47,14 @@ class Dissemination:
     """Sends messages on. `is_leaf`: this node forwards nothing, and only asks for missed messages."""
 
     def __init__(
-        self, setup: c.Setup, known: Known, others: Others, limits: f.ForwardingLimits | None = None, *,
+        self,
+        setup: c.Setup,
+        known: Known,
+        others: Others,
+        limits: f.ForwardingLimits | None = None,
+        *,
         is_leaf: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._rows = OwnRows(setup.kept)
         self._is_leaf = is_leaf
         self._known = known
@@ -175,10 +180,17 @@ class Dissemination:
         progress."""
         forwarding, repair = self.forwarding, self.repair
         return {
-            "received": self.received, "copies": forwarding.copies, "copies_again": forwarding.copies_again,
-            "announced": forwarding.announced, "under_way": forwarding.pending, "not_taken": forwarding.untaken,
-            "missing": len(repair), "asked_for": repair.open, "repaired": self.repaired, "unanswered": self.unanswered,
-        }  # fmt: skip
+            "received": self.received,
+            "copies": forwarding.copies,
+            "copies_again": forwarding.copies_again,
+            "announced": forwarding.announced,
+            "under_way": forwarding.pending,
+            "not_taken": forwarding.untaken,
+            "missing": len(repair),
+            "asked_for": repair.open,
+            "repaired": self.repaired,
+            "unanswered": self.unanswered,
+        }
 
     # -- what follows ------------------------------------------------------------------------------------------------
 

@@ -66,9 +66,7 @@ class Held:
     `retry_s`: until the router is asked again when it did not answer. `open_max`: topics that are looked up at a time
     before they are compared."""
 
-    def __init__(
-        self, ids_max: int = 1_000_000, fresh_s: float = 2.0, retry_s: float = 1.0, open_max: int = 8
-    ) -> None:  # fmt: skip
+    def __init__(self, ids_max: int = 1_000_000, fresh_s: float = 2.0, retry_s: float = 1.0, open_max: int = 8) -> None:
         self._ids_max = ids_max
         self._fresh_s = fresh_s
         self._retry_s = retry_s

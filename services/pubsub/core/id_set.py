@@ -191,9 +191,7 @@ def _number(key: bytes) -> int:
 
 
 def _sum(leaf: bytes) -> int:
-    return sum(
-        int.from_bytes(leaf[at : at + ID_BYTES], "little") for at in range(MINUTE_BYTES, len(leaf), ROW_BYTES)
-    )  # fmt: skip
+    return sum(int.from_bytes(leaf[at : at + ID_BYTES], "little") for at in range(MINUTE_BYTES, len(leaf), ROW_BYTES))
 
 
 def _position(leaf: bytes, bound: bytes) -> int:

@@ -60,9 +60,7 @@ class Topic:
         "received", "repaired", "t",
     )  # fmt: skip
 
-    def __init__(
-        self, group: PublicKey, back: set[Place] | None = None, moved: set[PublicKey] | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, group: PublicKey, back: set[Place] | None = None, moved: set[PublicKey] | None = None) -> None:
         self.group = group
         self.back: set[Place] = set() if back is None else back
         self.moved: set[PublicKey] = set() if moved is None else moved

@@ -88,9 +88,7 @@ class Differences(Struct):
     have: list[bytes] = field(default_factory=list)
     is_cut: bool = False
 
-    def compare(
-        self, view: View, lower: int, upper: int, theirs: dict[bytes, int], minutes: tuple[int, int]
-    ) -> None:  # fmt: skip
+    def compare(self, view: View, lower: int, upper: int, theirs: dict[bytes, int], minutes: tuple[int, int]) -> None:
         """Compare all ids of a range, which expire in those minutes, with those of the other side and their ranks."""
         for key in view.ids.keys(lower, upper):
             identity = key[MINUTE_BYTES:]

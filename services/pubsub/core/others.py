@@ -48,9 +48,10 @@ class Others:
             return
         on_loopback = self.adverts.is_on_loopback
         urls = [
-            one.url for one in advert.addresses
+            one.url
+            for one in advert.addresses
             if refusal_of(one, AddressSource.ANYBODY, on_loopback=on_loopback) is None
-        ]  # fmt: skip
+        ]
         until_s = min(advert.deadline_s(int(now.wall_s)), int(now.wall_s) + LEARNED_S)
         if urls:
             yield c.Learn(router, tuple(urls), until_s)

@@ -162,9 +162,11 @@ class Rings:
                     yield from self._partners.meet(candidate.router, now)
 
     def _send(
-        self, to: Neighbour,
-        kind: Callable[[tuple[Advertisement, ...], tuple[Ring, ...]], AskRings | TellRings], rings: Iterable[RingOf],
-    ) -> c.Send:  # fmt: skip
+        self,
+        to: Neighbour,
+        kind: Callable[[tuple[Advertisement, ...], tuple[Ring, ...]], AskRings | TellRings],
+        rings: Iterable[RingOf],
+    ) -> c.Send:
         """Return a message with the rings, the advertisements that they need, and our own, as far as they fit."""
         own = self._others.adverts.own
         adverts: dict[PublicKey, Advertisement] = {}

@@ -34,6 +34,11 @@ class Shown:
         overlay = self._others.overlay
         ring = None if overlay is None else overlay.is_whole(topic.group)
         return {
-            "neighbours": len(topic.neighbours), "ring": ring, "received": topic.received, "copies": topic.copies,
-            "repaired": topic.repaired, "missing": topic.missing, "caught_up_s": topic.caught_up_s,
-        }  # fmt: skip
+            "neighbours": len(topic.neighbours),
+            "ring": ring,
+            "received": topic.received,
+            "copies": topic.copies,
+            "repaired": topic.repaired,
+            "missing": topic.missing,
+            "caught_up_s": topic.caught_up_s,
+        }

@@ -52,9 +52,14 @@ def targets(topic: Topic, sender: PublicKey | None, fanout: int, chance: Chance,
 
 
 def replacement(
-    topic: Topic, toward: Toward, sender: PublicKey | None, taken: Container[PublicKey | None], chance: Chance,
-    *, is_member: bool,
-) -> Neighbour | None:  # fmt: skip
+    topic: Topic,
+    toward: Toward,
+    sender: PublicKey | None,
+    taken: Container[PublicKey | None],
+    chance: Chance,
+    *,
+    is_member: bool,
+) -> Neighbour | None:
     """Return the router that gets a copy in place of one that did not take it: the nearest on that side that has none,
     else any of the view; None if there is none left.
 
@@ -76,7 +81,9 @@ def at_random(topic: Topic, taken: Container[PublicKey | None], count: int, chan
         return chance.sample(free, count)
     far = {one.router for one in free}
     near = {
-        one.router: one for side in (topic.after, topic.before) for one in side
+        one.router: one
+        for side in (topic.after, topic.before)
+        for one in side
         if one.router not in taken and one.router not in far
-    }  # fmt: skip
+    }
     return free + chance.sample(list(near.values()), min(len(near), count - len(free)))

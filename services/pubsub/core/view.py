@@ -168,9 +168,10 @@ class View:
         near = {id(one) for one in (*after, *before)}
         others = [one for one in live if id(one) not in near]
         self._sides = found = (
-            tuple([one.neighbour for one in after]), tuple([one.neighbour for one in before]),
+            tuple([one.neighbour for one in after]),
+            tuple([one.neighbour for one in before]),
             tuple([one.neighbour for one in others]),
-        )  # fmt: skip
+        )
         return found
 
     def _side(self, seats: Iterable[Seat]) -> list[Seat]:

@@ -35,19 +35,22 @@ def draw(title: str, axes: Axes, curves: Sequence[tuple[str, Curve]]) -> str:
     right = LEFT + PLOT_WIDTH + LEGEND_GAP
     width = round(right + max(LEGEND_MIN, KEY_WIDTH + LETTER_WIDTH * letters) + 10)
     middle_y = (TOP + HEIGHT - BOTTOM) / 2
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" font-family="sans-serif" role="img">',
-        f"<title>{escape(title)}</title>",
-        _style(),
-        f'<rect width="{width}" height="{HEIGHT}" class="ground"/>',
-        _text(LEFT, 24, title, "start", 15),
-        *plot.grid(),
-        _text(LEFT + PLOT_WIDTH / 2, HEIGHT - 14, axes.along, "middle"),
-        f'<g transform="translate(18 {middle_y:.1f}) rotate(-90)">{_text(0, 0, axes.up, "middle")}</g>',
-        *_curves(plot, right, shown),
-        "</svg>",
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" font-family="sans-serif"'
+            ' role="img">',
+            f"<title>{escape(title)}</title>",
+            _style(),
+            f'<rect width="{width}" height="{HEIGHT}" class="ground"/>',
+            _text(LEFT, 24, title, "start", 15),
+            *plot.grid(),
+            _text(LEFT + PLOT_WIDTH / 2, HEIGHT - 14, axes.along, "middle"),
+            f'<g transform="translate(18 {middle_y:.1f}) rotate(-90)">{_text(0, 0, axes.up, "middle")}</g>',
+            *_curves(plot, right, shown),
+            "</svg>",
+            "",
+        ]
+    )
 
 
 class _Plot:

@@ -146,9 +146,14 @@ class Network:
     """Nodes by their numbers, and the messages between them."""
 
     def __init__(
-        self, seed: int, nodes: int, fanout: int, faults: Faults | None = None, rings: o.OverlayLimits | None = None,
+        self,
+        seed: int,
+        nodes: int,
+        fanout: int,
+        faults: Faults | None = None,
+        rings: o.OverlayLimits | None = None,
         delay_s: tuple[float, float] = DELAY_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.engine = Engine(seed)
         self.links = Links(self.engine.chance, delay_s)
         self.faults = faults or Faults()

@@ -133,11 +133,7 @@ def _catastrophe_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
 
 
 def _loss_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
-    return {
-        _when(kind, later): (Goal("hit", least),)
-        for kind in _LOSSES
-        for later, least in ((2, 0.9999), (8, 1.0))
-    }  # fmt: skip
+    return {_when(kind, later): (Goal("hit", least),) for kind in _LOSSES for later, least in ((2, 0.9999), (8, 1.0))}
 
 
 def _droppers_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:

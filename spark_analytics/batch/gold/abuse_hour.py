@@ -18,12 +18,14 @@ def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     turned = (
         rows.where(F.col("event").isin(*TURNED_EVENTS) | is_note)
         .where(span.is_within())
-        .withColumns({
-            "peer": F.when(is_note, F.expr("nullif(other.fields['router'], '')")).otherwise(F.col("other.peer")),
-            "prefix": F.when(is_note, F.expr("nullif(other.fields['prefix'], '')")),
-            "signer": F.when(~is_note, F.col("other.signer")),
-        })
-    )  # fmt: skip
+        .withColumns(
+            {
+                "peer": F.when(is_note, F.expr("nullif(other.fields['router'], '')")).otherwise(F.col("other.peer")),
+                "prefix": F.when(is_note, F.expr("nullif(other.fields['prefix'], '')")),
+                "signer": F.when(~is_note, F.col("other.signer")),
+            }
+        )
+    )
     sums = (
         turned.withColumn("hour", span.hour())
         .groupBy(*KEY)

@@ -40,12 +40,29 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     ends = routers.select(F.col("number").alias("router"), "end_ns", "holes", "settled_ns", "is_doubted")
     hole_first = F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))")
     is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
-    return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
-        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients",
-        "due_ns", "ttl_s", "lives", hole_first.alias("hole_first"),
-        is_over.alias("is_over"),
-        span.is_within().alias("is_within"),
-    )  # fmt: skip
+    return (
+        lines.where("time = 1 AND n > 0")
+        .join(F.broadcast(ends), "router", "inner")
+        .select(
+            "router",
+            "parcel",
+            "n",
+            "seq",
+            "t",
+            span.minute().alias("minute"),
+            "mono",
+            "boot",
+            "said",
+            "ids",
+            "recipients",
+            "due_ns",
+            "ttl_s",
+            "lives",
+            hole_first.alias("hole_first"),
+            is_over.alias("is_over"),
+            span.is_within().alias("is_within"),
+        )
+    )
 
 
 def counted() -> tuple[Column, Column]:
@@ -58,9 +75,18 @@ def counted() -> tuple[Column, Column]:
 def owed(accepted: DataFrame) -> DataFrame:
     """Return a row for each parcel and recipient; each of its messages with this recipient is a unit."""
     return accepted.select(
-        "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns",
-        "hole_first", "is_over", "is_within",
-    )  # fmt: skip
+        "router",
+        "parcel",
+        F.explode("recipients").alias("recipient"),
+        "n",
+        "seq",
+        "t",
+        "minute",
+        "due_ns",
+        "hole_first",
+        "is_over",
+        "is_within",
+    )
 
 
 def arrivals_twice(given: DataFrame) -> DataFrame:
@@ -68,9 +94,12 @@ def arrivals_twice(given: DataFrame) -> DataFrame:
     repetition; give the least of them, and the first two events that give it. The search goes range by range of
     `STEP` numbers."""
     cut = given.withColumn("part", F.explode(F.expr(f"sequence(parcel div {STEP}L, (stop - 1) div {STEP}L)")))
-    edges = cut.withColumns({
-        "first": F.expr(f"greatest(parcel, part * {STEP}L)"), "end": F.expr(f"least(stop, (part + 1) * {STEP}L)"),
-    })  # fmt: skip
+    edges = cut.withColumns(
+        {
+            "first": F.expr(f"greatest(parcel, part * {STEP}L)"),
+            "end": F.expr(f"least(stop, (part + 1) * {STEP}L)"),
+        }
+    )
     order = Window.partitionBy("router", "part").orderBy("first", "seq")
     before = F.max("end").over(order.rowsBetween(Window.unboundedPreceding, -1))
     over = edges.withColumn("before", before).where("first < before")

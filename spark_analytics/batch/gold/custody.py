@@ -54,13 +54,16 @@ def distinct_id(accepted_id: DataFrame) -> DataFrame:
     there = F.expr(f"shiftleft(1L, cast(router % {BITS_OF_ROUTERS} AS int))")
     by_id = accepted_id.groupBy("id").agg(
         F.sum(F.when(F.col("times") > 0, F.col("times") - 1)).alias("again"),
-        F.bit_or("brought").alias("brought"), F.bit_or(there).alias("there"), F.max("router").alias("most"),
-    )  # fmt: skip
+        F.bit_or("brought").alias("brought"),
+        F.bit_or(there).alias("there"),
+        F.max("router").alias("most"),
+    )
     unsent = F.expr(f"brought IS NOT NULL AND (most >= {BITS_OF_ROUTERS} OR (brought & ~there) <> 0)")
     return by_id.agg(
-        F.count("again").alias("messages"), F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again"),
+        F.count("again").alias("messages"),
+        F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again"),
         F.count(F.when(unsent, 1)).alias("unsent"),
-    )  # fmt: skip
+    )
 
 
 def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
@@ -114,9 +117,13 @@ def custody(handover: DataFrame, routers: DataFrame) -> DataFrame:
         return F.count(F.when(F.col("custody") == word, 1)).alias(word)
 
     sums = handover.groupBy("router", "taker").agg(
-        F.count("*").alias("acked"), count("followed"), count("broken"), count("unknown"),
-        F.max("lower_ns").alias("lower_ns"), F.max("upper_ns").alias("upper_ns"),
-    )  # fmt: skip
+        F.count("*").alias("acked"),
+        count("followed"),
+        count("broken"),
+        count("unknown"),
+        F.max("lower_ns").alias("lower_ns"),
+        F.max("upper_ns").alias("upper_ns"),
+    )
     keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
     found = named(sums.join(keys, "taker", "inner"), routers)
     return found.select("router", "recipient", "acked", "followed", "broken", "unknown", "lower_ns", "upper_ns")

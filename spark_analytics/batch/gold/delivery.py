@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
-from spark_analytics.batch.gold.pieces import (  # fmt: skip
+from spark_analytics.batch.gold.pieces import (
     EVENTS,
     bits_of,
     contradiction_bits,
@@ -35,10 +35,17 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     added = [
         cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", "is_flying", none.alias("owed")),
         cut_owed.select(
-            "router", "parcel", "recipient", "block", F.expr("least(n - 32 * block, 32L)").alias("owed"),
-            F.lit(-1).alias("code"), none.alias("mask"), F.lit(False).alias("is_flying"), *LINE,
+            "router",
+            "parcel",
+            "recipient",
+            "block",
+            F.expr("least(n - 32 * block, 32L)").alias("owed"),
+            F.lit(-1).alias("code"),
+            none.alias("mask"),
+            F.lit(False).alias("is_flying"),
+            *LINE,
         ),
-    ]  # fmt: skip
+    ]
     both = added[0].unionByName(added[1], allowMissingColumns=True)
     bits = both.groupBy("router", "parcel", "recipient", "block").agg(
         F.max("owed").alias("owed"),
@@ -49,36 +56,58 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         times_of("deferred").alias("deferred"),
         times_of(*EVENTS).alias("events"),
         *(F.max(name).alias(name) for name in LINE),
-    )  # fmt: skip
+    )
     rest = F.col("owed") - F.bit_count(ended_bits())
     flying = F.bit_count(F.col("flying").bitwiseAND(F.bitwise_not(ended_bits()))).cast("bigint")
     is_hole, is_over = F.col("hole_first").isNotNull(), F.col("is_over")
     return bits.select(
-        "router", "parcel", "recipient", "block", *LINE, "owed", "deliveries", "forwards", "deferred", "events",
+        "router",
+        "parcel",
+        "recipient",
+        "block",
+        *LINE,
+        "owed",
+        "deliveries",
+        "forwards",
+        "deferred",
+        "events",
         *(F.bit_count(bits).cast("bigint").alias(name) for name, bits in state_bits().items()),
         F.when(is_hole, rest).otherwise(none).alias("unknown"),
         F.when(is_hole, none).when(is_over, flying).otherwise(rest).alias("pending"),
         F.when(~is_hole & is_over, rest - flying).otherwise(none).alias("unaccounted"),
         F.bit_count("forwarded").cast("bigint").alias("forwarded"),
         F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
-    )  # fmt: skip
+    )
 
 
 def units(blocks: DataFrame) -> DataFrame:
     """Sum the blocks by (router, parcel, recipient), with the routers' numbers, for accepted lines of the audit's time
     span."""
-    return blocks.where("owed > 0 AND is_within").groupBy("router", "parcel", "recipient").agg(
-        *(F.max(name).alias(name) for name in LINE), *(F.sum(name).alias(name) for name in SUMS)
-    )  # fmt: skip
+    return (
+        blocks.where("owed > 0 AND is_within")
+        .groupBy("router", "parcel", "recipient")
+        .agg(*(F.max(name).alias(name) for name in LINE), *(F.sum(name).alias(name) for name in SUMS))
+    )
 
 
 def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
     line = accepted.select("router", "parcel", "said.*")
     found = units.join(line, ["router", "parcel"], "inner")
     return named(found, routers).select(
-        "router", "parcel", "recipient", "seq", "t", "minute", "kind", "signer", "destination", "peer", *SUMS, "due_ns",
+        "router",
+        "parcel",
+        "recipient",
+        "seq",
+        "t",
+        "minute",
+        "kind",
+        "signer",
+        "destination",
+        "peer",
+        *SUMS,
+        "due_ns",
         "hole_first",
-    )  # fmt: skip
+    )
 
 
 def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:

@@ -17,10 +17,16 @@ def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
     recipient."""
     hop = F.col("recipient") if step == 1 else F.when(is_event("acked"), F.col("recipient")).alias("recipient")
     timed = pieces.where(is_event("delivered", "acked")).select(
-        "router", hop, "code", first_of("accepted_minute", step).alias("minute"), "is_within", "count", "wait_ns",
+        "router",
+        hop,
+        "code",
+        first_of("accepted_minute", step).alias("minute"),
+        "is_within",
+        "count",
+        "wait_ns",
         *more,
         F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")).alias("bucket"),
-    )  # fmt: skip
+    )
     return timed.groupBy("router", "recipient", "code", "minute", "is_within", "bucket", *more).agg(
         F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns")
     )

@@ -24,10 +24,13 @@ def message(
         "CASE WHEN hole_first IS NOT NULL THEN 'unknown' WHEN is_over THEN 'unaccounted' ELSE 'pending' END"
     )
     arrivals = lines.select(
-        "router", "ids", F.least("t", F.lit(span_now)).alias("t"),
+        "router",
+        "ids",
+        F.least("t", F.lit(span_now)).alias("t"),
         F.expr("coalesce(array_size(recipients), 0L)").alias("owed"),
-        open_state.alias("open"), F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
-    )  # fmt: skip
+        open_state.alias("open"),
+        F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
+    )
     ended = (
         _ended(pieces, accepted, routers)
         .join(
@@ -42,15 +45,27 @@ def message(
         *(F.when(F.expr(f"(shiftright({event}, bit) & 1) = 1"), F.lit(event)) for event in ENDS),
         F.when(F.expr("open = 'unaccounted' AND (shiftright(flying, bit) & 1) = 1"), F.lit("pending")),
     )
-    ends = ended.where(state.isNotNull()).withColumn("i", F.expr("32 * block + bit")).select(
-        F.expr(ID).alias("id"), state.alias("state"), "open",
-        (F.expr("is_beyond") & (state == "acked")).alias("is_beyond"),
-    )  # fmt: skip
+    ends = (
+        ended.where(state.isNotNull())
+        .withColumn("i", F.expr("32 * block + bit"))
+        .select(
+            F.expr(ID).alias("id"),
+            state.alias("state"),
+            "open",
+            (F.expr("is_beyond") & (state == "acked")).alias("is_beyond"),
+        )
+    )
     nothing = F.lit(0).cast("bigint")
     rows = arrivals.select(
-        F.expr(ID).alias("id"), "router", "t", "owed", "open", F.lit(None).cast("string").alias("state"),
-        nothing.alias("beyond"), nothing.alias("broken"),
-    )  # fmt: skip
+        F.expr(ID).alias("id"),
+        "router",
+        "t",
+        "owed",
+        "open",
+        F.lit(None).cast("string").alias("state"),
+        nothing.alias("beyond"),
+        nothing.alias("broken"),
+    )
     rows = rows.unionByName(
         ends.select("id", "state", "open", F.col("is_beyond").cast("bigint").alias("beyond")), allowMissingColumns=True
     )
@@ -58,9 +73,10 @@ def message(
     rows = rows.unionByName(broken, allowMissingColumns=True).repartition(partitions, "id")
     by_router = rows.groupBy("id", "router").agg(*_sums())
     whole = by_router.groupBy("id").agg(
-        F.count("router").alias("routers"), F.min("first_t").alias("first_t"),
+        F.count("router").alias("routers"),
+        F.min("first_t").alias("first_t"),
         *(F.sum(name).alias(name) for name in ("owed", *STATES, "broken", "beyond")),
-    )  # fmt: skip
+    )
     return whole.select(F.lower(F.hex("id")).alias("id"), "routers", "first_t", "owed", *STATES, "broken", "beyond")
 
 

@@ -42,10 +42,17 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     where the log ends; in flight nothing expires.
     """
     line = accepted.select(
-        "router", "parcel", "n", F.col("t").alias("accepted_t"), F.col("mono").alias("accepted_mono"),
-        F.col("boot").alias("accepted_boot"), F.col("minute").alias("accepted_minute"), "is_within",
-        "due_ns", "lives",
-    )  # fmt: skip
+        "router",
+        "parcel",
+        "n",
+        F.col("t").alias("accepted_t"),
+        F.col("mono").alias("accepted_mono"),
+        F.col("boot").alias("accepted_boot"),
+        F.col("minute").alias("accepted_minute"),
+        "is_within",
+        "due_ns",
+        "lives",
+    )
     offset = "range_first - parcel"
     stop = F.expr(
         f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, {1 << 61}L))) END"
@@ -56,18 +63,28 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
     found = ranges.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
     found = found.select(
-        "*", code.alias("code"),
+        "*",
+        code.alias("code"),
         F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
-    )  # fmt: skip
+    )
     return found.select(
-        "router", "parcel", "recipient", "code", "start", "stop",
-        F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"),
-        "accepted_minute", "is_within",
+        "router",
+        "parcel",
+        "recipient",
+        "code",
+        "start",
+        "stop",
+        F.least("range_count", F.lit(COUNT_MAX)).alias("count"),
+        "depth",
+        "t",
+        span.minute().alias("minute"),
+        "accepted_minute",
+        "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
         F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
-    )  # fmt: skip
+    )
 
 
 def early_of(pieces: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
         F.sum(F.col("count") - inside).alias("outside"),
         F.coalesce(F.sum(F.when(F.col("is_within"), F.col("early"))), F.lit(0)).alias("early"),
         F.max("depth").alias("depth_max"),
-    )  # fmt: skip
+    )
 
 
 def queues(ended: DataFrame, unit_windows: DataFrame) -> DataFrame:
@@ -51,7 +51,13 @@ def queue_minute(queues: DataFrame, routers: DataFrame) -> DataFrame:
 def by_window(queues: DataFrame, told: Windows) -> DataFrame:
     """Return the queues by window; `open` is that at the end of a window."""
     window = F.expr(f"greatest({told.first}L, least({told.last}L, minute div {told.step}L * {told.step}L))")
-    return queues.withColumn("window", window).groupBy("router", "recipient", "window").agg(
-        F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max_by("open", "minute").alias("open"),
-        F.max("depth_max").alias("depth_max"),
-    )  # fmt: skip
+    return (
+        queues.withColumn("window", window)
+        .groupBy("router", "recipient", "window")
+        .agg(
+            F.sum("added").alias("added"),
+            F.sum("ended").alias("ended"),
+            F.max_by("open", "minute").alias("open"),
+            F.max("depth_max").alias("depth_max"),
+        )
+    )

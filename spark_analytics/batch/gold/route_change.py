@@ -19,7 +19,12 @@ def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     fields["peer"] = F.when(is_local, F.lit(None)).otherwise(fields["peer"])
     subject = F.coalesce(*fields.values())
     return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
-        "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
+        "router",
+        "seq",
+        "t",
+        span.minute().alias("minute"),
+        "event",
+        subject.alias("subject"),
         F.expr("other.fields['neighbour']").alias("neighbour"),
         F.coalesce("count", F.lit(1).cast("bigint")).alias("changes"),
-    )  # fmt: skip
+    )

@@ -25,9 +25,16 @@ def lines(others: DataFrame) -> DataFrame:
     said = others.where("other.fields['handover'] IN ('owed', 'done', 'ended') AND other.signer IS NOT NULL")
     named = said.select("router", "seq", "t", "reason", "other.signer", "other.fields")
     return named.selectExpr(
-        "router", "signer", "fields['service'] AS service", "seq", "t", "reason", "fields['handover'] AS handover",
-        f"{_RECIPIENTS} AS recipients", f"{_MESSAGES} AS messages",
-    )  # fmt: skip
+        "router",
+        "signer",
+        "fields['service'] AS service",
+        "seq",
+        "t",
+        "reason",
+        "fields['handover'] AS handover",
+        f"{_RECIPIENTS} AS recipients",
+        f"{_MESSAGES} AS messages",
+    )
 
 
 def units(found: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
@@ -37,9 +44,11 @@ def units(found: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     steps = each.withColumn("one", F.explode_outer("messages")).select("*", "one.number", "one.due_s")
     owed = steps.where("handover = 'owed' AND number IS NOT NULL AND recipient IS NOT NULL").groupBy(*KEY)
     owed_units = owed.agg(
-        F.min("service").alias("service"), F.max("seq").alias("seq"), F.min("t").alias("t"),
+        F.min("service").alias("service"),
+        F.max("seq").alias("seq"),
+        F.min("t").alias("t"),
         F.max("due_s").alias("due_s"),
-    )  # fmt: skip
+    )
     done = steps.where("handover = 'done'").groupBy(*KEY).agg(F.count("*").alias("times"))
     ended = steps.where("handover = 'ended'").groupBy(*KEY)
     ends = ended.agg(F.max("seq").alias("end_seq"), F.max_by("reason", "seq").alias("why"))
@@ -65,9 +74,12 @@ def units(found: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     reason = """CASE WHEN end_seq > seq THEN why WHEN gone_seq > seq THEN gone_why
         WHEN every_seq > seq THEN every_why END"""
     return joined.where(span.is_within()).select(
-        *KEY, "service", F.coalesce("times", F.lit(0)).alias("times"), F.expr(state).alias("state"),
+        *KEY,
+        "service",
+        F.coalesce("times", F.lit(0)).alias("times"),
+        F.expr(state).alias("state"),
         F.expr(reason).alias("reason"),
-    )  # fmt: skip
+    )
 
 
 def services(found: DataFrame, made: DataFrame, span: Span) -> DataFrame:

@@ -162,9 +162,15 @@ def _queries(trial: Trial) -> Iterator[Check]:
     wire = trial.wire
 
     def query(
-        name: str, sent: str, kind: int, content: int | bytes, *expected: str, start: int = 0, quantity: int = 200,
+        name: str,
+        sent: str,
+        kind: int,
+        content: int | bytes,
+        *expected: str,
+        start: int = 0,
+        quantity: int = 200,
         cookie: int = 77,
-    ) -> Check:  # fmt: skip
+    ) -> Check:
         """A query of three messages; `content`: so many of their first bytes, or these."""
         of = _Offers(trial, name)
         offers = tuple(of.one(one) for one in "ABC")

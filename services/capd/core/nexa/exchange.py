@@ -58,9 +58,15 @@ class Exchange:
     """Decides on what neighbours say."""
 
     def __init__(
-        self, holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway, addresses: Addresses,
-        neighbours: Collection[Neighbour], profile: Profile, limits: NexaLimits,
-    ) -> None:  # fmt: skip
+        self,
+        holdings: Holdings,
+        answers: PoolAnswers,
+        turned_away: TurnedAway,
+        addresses: Addresses,
+        neighbours: Collection[Neighbour],
+        profile: Profile,
+        limits: NexaLimits,
+    ) -> None:
         self._holdings = holdings
         self._answers = answers
         self._turned_away = turned_away

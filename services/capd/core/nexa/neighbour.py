@@ -201,8 +201,15 @@ class Neighbour:
     def view(self, points: float, now_s: float) -> dict[str, Any]:
         """Return what is shown of it."""
         return {
-            "address": self.address, "direction": self.direction, "target": self.target,
-            "agent": self.agent, "open": self.is_open, "seconds": int(now_s - self.opened_s),
-            "line": number(self.line), "ban_line": number(self.told_line.ban_line(now_s)),
-            "points": round(points, 1), "unread_bytes": self.unread_bytes, **self.counts,
-        }  # fmt: skip
+            "address": self.address,
+            "direction": self.direction,
+            "target": self.target,
+            "agent": self.agent,
+            "open": self.is_open,
+            "seconds": int(now_s - self.opened_s),
+            "line": number(self.line),
+            "ban_line": number(self.told_line.ban_line(now_s)),
+            "points": round(points, 1),
+            "unread_bytes": self.unread_bytes,
+            **self.counts,
+        }

@@ -52,9 +52,15 @@ class Neighbours:
     """All connections."""
 
     def __init__(
-        self, network: Network, holdings: Holdings, answers: PoolAnswers, turned_away: TurnedAway, profile: Profile,
-        chance: c.Chance, limits: NexaLimits,
-    ) -> None:  # fmt: skip
+        self,
+        network: Network,
+        holdings: Holdings,
+        answers: PoolAnswers,
+        turned_away: TurnedAway,
+        profile: Profile,
+        chance: c.Chance,
+        limits: NexaLimits,
+    ) -> None:
         self._magic = MAGICS[network.name]
         self._limits = limits
         self._chance = chance
@@ -209,8 +215,6 @@ class Neighbours:
             "neighbours": [
                 one.view(self._addresses.points(one.host, now.mono_s), now.mono_s) for one in self._neighbours.values()
             ],
-            "unconnected": [
-                {"target": target, "problem": problem} for target, problem in self._dialling.problems()
-            ],
+            "unconnected": [{"target": target, "problem": problem} for target, problem in self._dialling.problems()],
             "refused": dict(self.refused),
-        }  # fmt: skip
+        }

@@ -135,9 +135,14 @@ class Serving:
             self._find(neighbour, query, query.content, Pattern.prefix(query.content), cookie, now)
 
     def _find(
-        self, neighbour: Neighbour, query: Query | MaskedQuery, what: bytes | Pattern, pattern: Pattern, cookie: int,
+        self,
+        neighbour: Neighbour,
+        query: Query | MaskedQuery,
+        what: bytes | Pattern,
+        pattern: Pattern,
+        cookie: int,
         now: c.Now,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Answer a query, and take it as a standing one; one of an unknown type gets no answer, as in the reference."""
         kind = query.type & ~SUBSCRIBE
         if kind not in (MESSAGES, IDS):

@@ -373,11 +373,13 @@ class Lan:
     def _row(self, one: Interface) -> dict[str, Any]:
         network, here = network_of(one), [other for other in self.neighbours if other.is_here]
         return {
-            "interface": one.name, "network": "" if network is None else network.id,
-            "name": "" if network is None else network.name, "addresses": [str(at) for at in one.addresses],
+            "interface": one.name,
+            "network": "" if network is None else network.id,
+            "name": "" if network is None else network.name,
+            "addresses": [str(at) for at in one.addresses],
             "allowed": one.index in self._schedules,
             "heard": sum(any(source.at == one.index for source in other.sources) for other in here),
-        }  # fmt: skip
+        }
 
 
 @lru_cache(maxsize=256)

@@ -80,9 +80,7 @@ class Neighbour(Struct, eq=False):
     def reached_at(self) -> tuple[str, ...]:
         """Return the URLs of the places where it was heard, IPv4 first: each source's host, with the port that it
         names."""
-        ports = [
-            one.port for one in self.advert.addresses if isinstance(one, IpAddress) and one.ip.is_unspecified
-        ]  # fmt: skip
+        ports = [one.port for one in self.advert.addresses if isinstance(one, IpAddress) and one.ip.is_unspecified]
         places = sorted(self.sources, key=lambda one: (one.ip.version, one.at, one.ip.packed))
         return tuple(one.address(port).url for port in ports[:1] for one in places)
 
