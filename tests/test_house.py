@@ -60,6 +60,8 @@ FORBIDDEN = [
     ),
     ("purity", "router/core/clock.py", "import datetime\nnow = datetime.datetime.now()"),
     ("purity", "router/core/clock.py", "text = open('file').read()"),
+    ("parameters", "router/core/queues.py", "def f(a, b, c, d, e, f, g, h, i, j): ..."),
+    ("parameters", "router/core/router.py", "x = lambda: 1"),
     ("schemes", "router/node/node.py", "more = {} if url.startswith('tls:') else None"),
     ("schemes", "transports/tls.py", "NOT_OURS = 'unix:'"),
     ("sizes", "router/long.py", "pass\n" * (LINES_MAX + 1)),

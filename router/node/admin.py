@@ -15,8 +15,9 @@ from msgspec import Meta, Struct
 
 from router.core.log.events import Counts
 from router.core.log.line import Line, encode_line, gap, rows
-from router.core.neighbours.directory import PUBSUB, UNKNOWN, Neighbour, Standing
+from router.core.neighbours.directory import UNKNOWN, Neighbour, Standing
 from router.core.router import Router
+from router.core.service.roles import Role
 from router.core.wire.admin import HELD, REPORT, WHENCE, Inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
@@ -253,11 +254,11 @@ class Inquiries:
         """Return how many groups a neighbour has in common with this node: those joined here or there, or agreed on."""
         router = asked.router
         here = router.groups.joined_by(key) | router.directory.agreements.shared(key).groups
-        return max(len(here), router.joined_at(key)[0] if is_uplink else 0)
+        return max(len(here), router.upstream.joined_at(key)[0] if is_uplink else 0)
 
     def _unjoined(self, asked: Asked, key: bytes, is_uplink: bool) -> str | None:
         """Describe the groups that this uplink has not let us join; None if there are none."""
-        joined, wanted = asked.router.joined_at(key) if is_uplink else (0, 0)
+        joined, wanted = asked.router.upstream.joined_at(key) if is_uplink else (0, 0)
         if joined == wanted:
             return None
         return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
@@ -268,7 +269,7 @@ class Inquiries:
         directory, joined = router.directory, router.groups.joined_by(key)
         if directory.is_blocked(key) or directory.may_store(key) or joined <= directory.lan_groups(key):
             return ""
-        count = router.missed_by(key, Reason.NOT_KEPT)
+        count = router.outcomes.missed_by(key, Reason.NOT_KEPT)
         return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"
 
     def _apart(self, asked: Asked, measured: Measured | None) -> str | None:
@@ -296,7 +297,7 @@ class Inquiries:
             "more": page.more,
             "gone": page.gone,
             "times": page.times,
-            "goes_on": asked.router.directory.service_called(PUBSUB) is not None,
+            "goes_on": asked.router.directory.with_role(Role.OVERLAY) is not None,
         }
 
     def _queue(self, asked: Asked, _: str) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
-from router.core.neighbours.directory import PUBSUB, WHY, Standing
+from router.core.neighbours.directory import WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
     Asking,
@@ -43,6 +43,7 @@ from router.core.routing.effects import (
 )
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
+from router.core.service.roles import Role
 from router.core.wire.admin import Inquiry
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
@@ -152,7 +153,7 @@ class Cycle:
             self._deeds,
             free_bytes,
         )
-        store.keep_history_for(router.directory.service_called(PUBSUB))
+        store.keep_history_for(router.directory.with_role(Role.OVERLAY))
         router.begin(self._began)
 
     def __repr__(self) -> str:

@@ -22,10 +22,11 @@ from msgspec.structs import replace
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
 from router.core.neighbours.dial_budget import DialBudget, DialLimits
-from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, Standing
+from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
 from router.core.routing.recovered import Belief
+from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
 from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -286,7 +287,7 @@ class Node:
             connections.cancel_scope.cancel()
 
     def _public_pubsub(self) -> PublicKey | None:
-        key = self._directory.service_called(PUBSUB)
+        key = self._directory.with_role(Role.OVERLAY)
         return PublicKey(key) if key is not None and key in self._directory.public else None
 
     def _urls(self) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from router.core.control.service_words import NotedEvent
 from router.core.log.events import EACH
 from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import MessageId
 from router.core.wire.errors import RouterError
 from router.service.contract import Answer, Note
+from router.service.verbs.log_event import NotedEvent
 
 EVENT_BYTES_MAX = 16 * 1024
 

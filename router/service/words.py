@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from router.core.control.pulls import MINUTES_MAX
 from router.core.wire import admin
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
+from router.service.verbs.pull_from import MINUTES_MAX
 
 
 def request_of(deed: c.Deed) -> tuple[str, dict[str, Any]] | None:

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rigs.plain_store import Disk
+from samples.core import ROLES
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.control.redeeming import Offer as Invited
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
-from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, ServiceFacts
+from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
 from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
+from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress
 from router.core.wire.admin import UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey, digest
@@ -178,7 +180,8 @@ class Node:
         directory = Directory(
             self.address, settings.strangers, settings.join_open, locals=self.configured | self.services.keys(),
             configured_locals=frozenset(self.configured | self.services.keys()), public=frozenset(self.public),
-            services={key: ServiceFacts(name) for key, name in self.services.items()}, addresses=self.addresses,
+            services={key: ServiceFacts(name, role=ROLES.get(name)) for key, name in self.services.items()},
+            addresses=self.addresses,
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
@@ -270,7 +273,9 @@ class Node:
         return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))
 
     def _public_pubsub(self) -> PublicKey | None:
-        return next((PublicKey(key) for key in self.public if self.services.get(key) == PUBSUB), None)
+        return next(
+            (PublicKey(key) for key in self.public if ROLES.get(self.services.get(key, "")) is Role.OVERLAY), None
+        )
 
     def not_connected(self, key: bytes) -> None:
         """Tell the service that named a neighbour that connecting to it failed."""
@@ -394,7 +399,7 @@ class Node:
         assert (queues.node.messages, queues.node.bytes) == total, self.name
         index = self.router.index
         assert (index.entries, index.shares) == (found.index_entries, found.index_shares), self.name
-        assert self.router._acceptance.next_arrival >= found.next_arrival, self.name
+        assert self.router.next_arrival >= found.next_arrival, self.name
         owed: dict[bytes, tuple[int, int]] = {}
         shares: dict[tuple[bytes, bytes], int] = {}
         for recipient, signer, neighbour, messages, size in found.backlog:

@@ -21,6 +21,7 @@ from router.core.wire.hint import Hint
 from router.settings.home import Home
 
 RULES = """
+ROLE = "overlay"
 from router.service import contract as c
 
 

@@ -19,6 +19,7 @@ from router.settings.home import Home
 NEWS, ODD = (SigningKey(bytes((n,)) * 32) for n in (71, 72))
 CONFIG = '[[node.services]]\nname = "pubsub"\nmodule = "following"\n'
 RULES = """
+ROLE = "overlay"
 from router.service.contract import Answer, Asked, Confirm, Join, Keep, Leave, Message, Wanted
 
 ODD = bytes.fromhex("{odd}")
