@@ -1,4 +1,4 @@
-"""`router capd peers` and `address`: the neighbours of a running pool, and what those of other nodes name it by."""
+"""`router capd peers` and `address`: the neighbours of a running pool, and the address by which other pools name it."""
 
 from __future__ import annotations
 

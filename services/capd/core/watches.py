@@ -80,7 +80,7 @@ class Watches:
         after(Asking.STANDS, event)
         del self._until[watch]
         self._at[place] = None
-        self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # nothing matches that
+        self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # no key matches this
         self._free.append(place)
         self._forget_first(watch.pattern, place)
         self._of_one[watch.asker] -= 1

@@ -155,7 +155,8 @@ class Exchange:
         neighbour.say(Info(lines.local, lines.relay, lines.highest), last_of(cookie))
 
     def _fetch(self, neighbour: Neighbour, inventory: Inv | Held, now: c.Now) -> None:
-        """Request the messages of an inventory that we lack, if the neighbour may send so long a one."""
+        """Request the messages of an inventory that we lack, if the neighbour may send the inventory and pays for
+        it."""
         match inventory:
             case Inv(ids, kind):
                 if kind != INV_TYPE or not self._fits(neighbour, len(ids), INV_IDS_MAX, now):

@@ -79,7 +79,7 @@ class Neighbour:
         self._allowance = Allowance(limits.units_per_s, limits.units_burst)
         self._paid = 0, 0  # packets and skipped bytes that are paid for
         self._written = self._read_upto = 0
-        self._ping: tuple[int, int, float] | None = None  # its number, bytes written with it, and when
+        self._ping: tuple[int, int, float] | None = None  # its number, the bytes written up to it, and when
         self._pinged_s = now_s
         self.opened_s = now_s
 
