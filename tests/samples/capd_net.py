@@ -1,5 +1,4 @@
-"""CAPD pools that are neighbours, and clients that know only the protocol between Nexa nodes, over streams in
-memory."""
+"""CAPD pools that are neighbours, and clients of the protocol between Nexa nodes alone, over streams in memory."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ _Deciding = Generator[c.Deed, None, T]  # yields the deeds that come before an a
 ANSWER_TTL_S = 60
 """Lifetime of an answer that waits for its asker."""
 READ_IDS_MAX, READ_BYTES = 1_000, 36 << 10
-"""Most ids, and bytes of messages, on a page that `read` returns: as base64 it fits a service's answer to its
-operator."""
+"""Most ids, and bytes of messages, on a page that `read` returns: as base64 it fits a service's answer."""
 
 
 class PoolAnswers:

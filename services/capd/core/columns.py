@@ -31,7 +31,7 @@ PLACES_MIN = 1_024
 MANY_ROWS = 8
 """From this number on, rows are read faster together than one by one."""
 GROWTH_SHARE = 8
-"""Full columns grow by one part in `GROWTH_SHARE`; if at least as large a part of their rows is dead, they are packed
+"""Full columns grow by one part in `GROWTH_SHARE`; if as large a part of their rows is dead, they are packed
 instead."""
 FEW_SHARE = 16
 """If fewer than one row in `FEW_SHARE` can still match, only these rows are looked at further."""

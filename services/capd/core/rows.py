@@ -1,4 +1,4 @@
-"""The rows that a CAPD pool keeps on disk (cddl/capd-store.cddl); a row that this version would not write is
+"""The rows that a CAPD pool keeps on disk (cddl/capd-store.cddl); rows that this version would not write are
 refused."""
 
 from __future__ import annotations

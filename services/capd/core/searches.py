@@ -16,8 +16,7 @@ from .messages import PAGE_IDS_MAX, PAGE_MESSAGES_MAX, Query
 from .nexa.limits import QUERY_UNITS, UNIT_ROWS, answer_units
 
 UNITS_PER_S, UNITS_BURST, ASKERS_MAX = 2_000.0, 40_000.0, 4_096
-"""The allowance of one asker, in the units of Nexa's neighbours, and the most askers whose allowances are
-remembered."""
+"""The allowance of one asker, in the units of Nexa's neighbours, and the most askers for which it is remembered."""
 TURN_UNITS = 400
 """Units of searches in one turn, of all askers together: some 20 ms."""
 WAITING_OF_ONE_MAX, WAITING_MAX = 256, 4_096

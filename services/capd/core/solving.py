@@ -16,8 +16,7 @@ from .message import NEVER, NO_HASH, CapdMessage
 from .priority import LIFE_S, RELAY_PRIORITY, bits_for
 
 BACKDATED_S = 5
-"""Seconds by which a message is dated back, since a node whose clock is behind would take it for one from the
-future."""
+"""Seconds by which a message is dated back, so that nodes whose clocks are behind do not see one from the future."""
 PART = 1 << 16
 """Nonces that are tried in one go, before other work gets its chance."""
 NONCE_BYTES_MAX = 8

@@ -1,5 +1,4 @@
-"""Standing queries: the askers to which a new message is sent, and until when. A message is compared with all at
-once."""
+"""Standing queries: the askers to which a new message is sent, and until when. All are compared with it at once."""
 
 from __future__ import annotations
 

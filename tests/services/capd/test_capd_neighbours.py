@@ -1,5 +1,4 @@
-"""Pools as neighbours of Nexa nodes: the messages that cross, those that are passed on and to whom, and the
-dialling."""
+"""Pools as neighbours of Nexa nodes: which messages cross, which are passed on and to whom, and the dialling."""
 
 from __future__ import annotations
 

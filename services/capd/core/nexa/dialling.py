@@ -1,5 +1,4 @@
-"""The neighbours that the settings name: each is dialled until it is connected, after a longer pause each time it
-fails."""
+"""The neighbours that the settings name: each is dialled until it is connected, after longer pauses each time."""
 
 from __future__ import annotations
 

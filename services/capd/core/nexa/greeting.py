@@ -1,5 +1,4 @@
-"""The greeting of Nexa nodes: `version`, then `extversion`, a map of numbers in which a node declares that it has a
-pool."""
+"""The greeting of Nexa nodes: `version`, then `extversion`, a map of numbers that says whether a node has a pool."""
 
 from __future__ import annotations
 

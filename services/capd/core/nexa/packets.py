@@ -1,5 +1,4 @@
-"""The messages in packets: greetings, pings and commands; and how long each payload may be, checked before it is
-read."""
+"""The messages in packets: greetings, pings and commands; and the limits of payloads, checked before they are read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Standing queries of neighbours: each ends with its connection. Those for exact prefixes are looked up by their
-bytes."""
+"""Standing queries of neighbours: each ends with its connection. Exact prefixes are looked up by their bytes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The CDDL of the CAPD pool as an oracle: encoders write what it allows, and of changed values decoders accept only
-that."""
+"""The CDDL of the CAPD pool as an oracle: encoders write what it allows, and decoders accept nothing else."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Two codecs of the same reference that share nothing: both accept the same bytes, and read the same values from
-them."""
+"""Two codecs of the same reference that share nothing: both accept the same bytes, and read the same from them."""
 
 from __future__ import annotations
 
