@@ -157,7 +157,7 @@ async def _gather_address(facts: Facts, address: TransportAddress) -> None:
 
 
 async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> None:
-    """Ask the discovery service what it hears on the LAN, and have it ask neighbours to dial back."""
+    """Ask the discovery service which nodes it has heard on the LAN, and have it ask neighbours to dial back."""
     running = facts.running
     if running is None:
         facts.why_not_asked = "no node runs"
@@ -185,7 +185,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
 
 
 async def _ask_service(home: Home, name: str, question: str, timeout_s: float) -> Any:
-    """Return the service's answer, or a sentence if it is an error or does not come in time."""
+    """Return the service's answer; if it is an error, or does not come in time, a sentence instead."""
     answer: Any = {"error": "the discovery service does not answer; `router status` tells more"}
     try:
         with trio.move_on_after(timeout_s):

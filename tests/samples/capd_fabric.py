@@ -20,7 +20,8 @@ def address(number: int) -> PublicKey:
 
 
 class Fabric:
-    """Pools by number; `peers`: whom each names. `away`: numbers of those that hear and say nothing."""
+    """Pools by number; `peers`: the pools that each one names. `away`: the numbers of pools that get and send
+    nothing."""
 
     def __init__(
         self, peers: Mapping[int, tuple[int, ...]], settings: dict[int, dict[str, object]] | None = None
@@ -45,7 +46,7 @@ class Fabric:
         self._waiting.append((number, deed))
 
     def carry(self) -> None:
-        """Carry what was sent, and what follows from it, until nothing does."""
+        """Carry the messages that were sent, and those sent in response, until there are none."""
         while self._waiting:
             sender, deed = self._waiting.popleft()
             to = self._by_key.get(deed.to)
@@ -61,7 +62,7 @@ class Fabric:
         self.carry()
 
     def between(self) -> list[str]:
-        """Return the names of the messages between pools since this was asked last."""
+        """Return the type names of the messages between pools since the last call."""
         found = [type(one).__name__ for _, _, one in self.carried if isinstance(one, b.BetweenPools)]
         self.carried.clear()
         return found

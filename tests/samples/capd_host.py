@@ -1,4 +1,4 @@
-"""A CAPD pool's rules under a host that keeps everything in memory, and those who ask it."""
+"""A CAPD pool's rules under a host that keeps everything in memory, and its askers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKERS = [SigningKey(bytes([number]) * 32).public for number in range(1, 4)]
 
 
 class Host:
-    """Hears and keeps; `crash` makes the rules anew from what was kept."""
+    """Runs a pool's rules and keeps its rows; `crash` starts the rules anew from these rows."""
 
     kind: type[CapdPool] = CapdPool
     key = POOL
@@ -42,11 +42,11 @@ class Host:
         return self.hear(c.Tick())
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
-        """Hear this, and what follows from it when nothing else is heard; keep what is to be kept."""
+        """Pass an event to the rules, then let them settle; carry out and return the deeds."""
         return [*self.keep(self.rules.hear(heard, self.now)), *self.keep(self.rules.settled(self.now))]
 
     def keep(self, deeds: list[c.Deed]) -> list[c.Deed]:
-        """Keep what is to be kept, and remember what was noted."""
+        """Carry out the deeds: keep rows, and record log events and matches."""
         for deed in deeds:
             if isinstance(deed, c.Keep):
                 self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})
@@ -57,7 +57,7 @@ class Host:
         return deeds
 
     def say(self, body: bytes, asker: PublicKey = ASKERS[0]) -> list[c.Deed]:
-        """Hear a unicast; return what follows from it."""
+        """Pass a unicast to the rules, and return the deeds."""
         number = next(self._numbers)
         return self.hear(c.Message(c.MessageId(number.to_bytes(32)), body, source=asker))
 

@@ -1,8 +1,9 @@
-"""What goes to the log of messages: an event tells of up to 64.
+"""Log events about messages, each about up to 64.
 
-An id stands there as people see it, so that `why` finds it. The audit balances them (`cddl/segment.cddl`, "handover"):
-a message is owed to the pool itself from when it was taken until its end: displaced, faded, expired or rescinded. In a
-pool that nothing displaces it may stay for ever, so no time is named until which it is due.
+Ids are logged as people see them, so that `why` finds them. The audit balances the events (`cddl/segment.cddl`,
+"handover"): a message is owed to the pool itself from when it was taken until its end: displaced, faded, expired or
+rescinded. In a pool that nothing displaces, a message may stay for ever, so the events name no time until which it is
+due.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from .priority import RELAY_PRIORITY, aged, last_second
 
 T = TypeVar("T")
 MESSAGES_MAX = 64
-"""How many messages one event tells of."""
+"""Most messages in one event."""
 POOL = "pool"
-"""The recipient of what a pool accepts, in its log."""
+"""The recipient that the log names for messages in the pool."""
 OWED = {"handover": "owed", "recipients": POOL}
 ENDED = {"handover": "ended", "recipient": POOL}
 
 
 def note_id(own_id: bytes) -> c.MessageId | None:
-    """Return the id for a note; None for bytes that are no message."""
+    """Return the id for a log event; None for bytes that are no message and so have no id."""
     return c.MessageId(own_id[::-1]) if own_id else None
 
 
 def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.Note]:
-    """Yield the events of messages that were taken, from an address or a neighbour."""
+    """Yield the events of messages that were taken. `by`: the address or the neighbour that brought them."""
     for some in _parts(rows):
         each: dict[str, Sequence[str | int]] = {
             "raw": [row.id.hex() for row in some],
@@ -45,7 +46,7 @@ def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.Note]:
 
 
 def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
-    """Yield the events of messages that these displaced, unless they had ended before."""
+    """Yield the events of messages that these displaced, except those that had ended before."""
     lost = [(one, each.row.id[::-1].hex()) for each in taken for one in each.lost]
     for reason in dict.fromkeys(one.reason for one, _ in lost if one.reason is not None):
         found = [(one.row, by) for one, by in lost if one.reason is reason]
@@ -54,13 +55,13 @@ def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
 
 
 def sent(rows: Sequence[Row], to: str) -> Iterator[c.Note]:
-    """Yield the events of messages that a neighbour was sent."""
+    """Yield the events of messages that were sent to a neighbour."""
     for some in _parts(rows):
         yield _note("capd_sent", some, None, {"to": to}, {})
 
 
 def rescinded(rows: Sequence[Row], by: str, reason: Reason) -> Iterator[c.Note]:
-    """Yield the events of messages that a secret has ended."""
+    """Yield the events of messages that a secret has ended. `by`: the address or the neighbour that sent it."""
     for some in _parts(rows):
         yield _note("capd_rescinded", some, reason, {"by": by, **ENDED}, {})
 
@@ -78,7 +79,7 @@ def _note(
     fields: Mapping[str, str],
     each: Mapping[str, Sequence[str | int]],
 ) -> c.Note:
-    """Return an event; what differs stands by itself if it is about one message alone."""
+    """Return an event; about a single message, the values that differ by message are plain fields."""
     numbers = {"number": [row.number for row in rows]} if "handover" in fields else {}
     ids = [c.MessageId(row.id[::-1]) for row in rows]
     if len(rows) == 1:

@@ -1,8 +1,8 @@
-"""The neighbours of a pool: who may connect, who is dialled, and what becomes of connections.
+"""The neighbours of a pool: which may connect, which are dialled, and how their connections end.
 
-Exchange    what neighbours say, and are told
-Dialling    those that the settings name
-Addresses   points, bans, and what one address may ask for
+Exchange    the commands of neighbours, and announcements to them
+Dialling    the neighbours that the settings name
+Addresses   points, bans, and the allowance of an address
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .neighbour import Neighbour, Origin
 from .session import Session
 
 DOOR, DIALLED = "nexa", "nexa dialled"
-"""The door at which others connect, and the name of that through which we do."""
+"""The door at which others connect, and the name of the one through which we dial."""
 AGENT = b"/capd-pool:1.0/"
 EVENTS_PER_S, EVENTS_BURST = 2.0, 50.0
 SUM_S = 10.0
 PARTIAL_BYTES = 1 << 17
-"""A part of a packet that is longer is counted with those of others."""
+"""Bytes of an incomplete packet at which the total of all connections is checked."""
 
 
 class Network(Struct, frozen=True):
-    """What the settings say: the network's name, and the neighbours to dial."""
+    """The settings: the network's name, and the neighbours to dial."""
 
     name: str
     connect: Sequence[str] = ()
 
 
 class Neighbours:
-    """All connections."""
+    """All connections to neighbours."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Neighbours:
     # -- connections ---------------------------------------------------------------------------------------
 
     def opened(self, opened: c.Opened, now: c.Now) -> Iterator[c.Deed]:
-        """Take a new connection, or refuse it."""
+        """Accept a new connection, or refuse it."""
         origin = Origin(opened.door, opened.peer, opened.address, opened.tag)
         own = Version(int(now.wall_s), self._nonce, AGENT)
         side = Agency.INITIATOR if origin.target else Agency.RESPONDER
@@ -111,13 +111,13 @@ class Neighbours:
         return None
 
     def unconnected(self, failed: c.Unconnected, now: c.Now) -> Iterator[c.Deed]:
-        """Hear that dialling has failed."""
+        """Log that dialling has failed, and schedule the next attempt."""
         if failed.tag in self._dialling:
             self._dialling.ended(failed.tag, 0.0, failed.text, now.mono_s)
             yield from self._note("capd_parted", failed.tag, reasons.UNREACHED, failed.text, now.mono_s)
 
     def came(self, came: c.Came, now: c.Now) -> Iterator[c.Deed]:
-        """Hear what a neighbour has sent, or that its connection has ended."""
+        """Handle the bytes that a neighbour has sent, or the end of its connection."""
         neighbour = self._neighbours.get((came.door, came.peer))
         if neighbour is None:
             return
@@ -137,7 +137,7 @@ class Neighbours:
         yield from neighbour.write(self._chance, now.mono_s)
 
     def _bound_partial(self, now: c.Now) -> Iterator[c.Deed]:
-        """End the connection that holds most bytes of a packet which is not whole, if all hold too many."""
+        """Close the connection that holds most bytes of an incomplete packet, if all together hold too many."""
         held = {one: one.session.partial_bytes for one in self._neighbours.values() if not one.has_ended}
         if sum(held.values()) > self._limits.partial_bytes:
             most = max(held, key=held.__getitem__)
@@ -172,7 +172,7 @@ class Neighbours:
     # -- time ----------------------------------------------------------------------------------------------
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
-        """Do what is due, about once a second."""
+        """Dial, check deadlines, request and answer what is due, and log sums; called about once a second."""
         yield from self._dialling.due(now.mono_s)
         for neighbour in list(self._neighbours.values()):
             if neighbour.has_ended:
@@ -187,7 +187,7 @@ class Neighbours:
             self._unsaid.clear()
 
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
-        """Tell neighbours of what was taken and rescinded, and answer what has waited for its turn."""
+        """Announce to neighbours what was taken and rescinded, and answer the requests that waited for this turn."""
         self._exchange.announce(now)
         waiting = sum(self._exchange.is_held_up(one) for one in self._neighbours.values())
         share = max(1, self._limits.turn_units // max(1, waiting))
@@ -198,7 +198,7 @@ class Neighbours:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether requests of any neighbour wait for nothing but its turn."""
+        """Whether any neighbour's requests wait only because the units of its turn are used up."""
         return any(self._exchange.is_held_up(one) for one in self._neighbours.values())
 
     def _note(self, event: str, name: str, reason: Reason, text: str, now_s: float) -> Iterator[c.Deed]:
@@ -210,7 +210,7 @@ class Neighbours:
     # -- views ---------------------------------------------------------------------------------------------
 
     def view(self, now: c.Now) -> dict[str, Any]:
-        """Return what an operator is shown."""
+        """Return the connections, targets and refusals as an operator sees them."""
         return {
             "neighbours": [
                 one.view(self._addresses.points(one.host, now.mono_s), now.mono_s) for one in self._neighbours.values()
