@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from house_debts import LONG
+from house_debts import HOOKED, LONG
 from rigs.patience import HANG_S
 
 _PURE = """
@@ -69,6 +69,7 @@ SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
 FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
 LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # the limits with which a part is made
+HOOKLESS = re.compile(r"router/(client|core)/.*\.py")
 LINES_MAX, TEST_LINES_MAX = 500, 500
 CLASS_LINES_MAX, FUNCTION_LINES_MAX = 300, 40
 PARAMETERS_MAX = 9
@@ -254,6 +255,24 @@ def circles(tree: Tree) -> Iterator[str]:
         yield f"{ring}: a circle of imports; give what both need a file of its own, or tell, do not call"
 
 
+def hooks(tree: Tree) -> Iterator[str]:
+    """Forbid assignments to an attribute of a part, but for those of `HOOKED`, which may only shrink."""
+    for path, line, part in hooked(tree):
+        if f"{path}:{part}" not in HOOKED:
+            yield f"{path}:{line} assigns to an attribute of self.{part}: make the part with it, or pass it with a call"
+
+
+def hooked(tree: Tree) -> Iterator[tuple[str, int, str]]:
+    """Return path, line, and name of the part of each `self.part.attribute = …`; counting with `+=` is none."""
+    for path, module in _modules(tree):
+        assigned = [one for one in _nodes(module) if isinstance(one, ast.Assign)] if HOOKLESS.fullmatch(path) else []
+        for target in (inner for one in assigned for each in one.targets for inner in ast.walk(each)):
+            if isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store):
+                first, _, part = ast.unparse(target.value).partition(".")
+                if first == "self" and part:
+                    yield path, target.lineno, part
+
+
 def sizes(tree: Tree) -> Iterator[str]:
     """Limit files, classes and functions, but for those of `LONG`, which may only shrink."""
     for path, text in tree.items():
@@ -387,6 +406,7 @@ RULES = (
     purity,
     schemes,
     circles,
+    hooks,
     sizes,
     tables,
     names,
