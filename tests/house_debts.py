@@ -56,8 +56,6 @@ LONG = frozenset({
 """Functions and classes over the limit, by file and name."""
 
 HOOKED = frozenset({
-    "router/core/control/guests.py:_directory",
     "router/core/link/session.py:machine",
-    "router/core/router.py:_acceptance",
 })  # fmt: skip
 """Parts that another object's methods assign to, by its file and their name in it."""

@@ -290,7 +290,7 @@ class Guests(Part):
 
     def began(self, now: Now) -> None:
         """Let strangers in at a start if an invitation of the store admits them."""
-        self._directory.is_inviting = self._invitations.admits(now.judged_s)
+        self._directory.set_inviting(self._invitations.admits(now.judged_s))
 
     def tick(self, now: Now) -> None:
         """Forget invitations that ended long ago, and stop letting strangers in when no invitation admits them any
@@ -300,11 +300,8 @@ class Guests(Part):
         self._look_at_door(now)
 
     def _look_at_door(self, now: Now) -> None:
-        is_inviting = self._invitations.admits(now.judged_s)
-        if is_inviting == self._directory.is_inviting:
+        if not self._directory.set_inviting(self._invitations.admits(now.judged_s)):
             return
-        self._directory.is_inviting = is_inviting
-        self._directory.revision += 1
         self._rights.met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
 
     def _write(self, rows: Sequence[Row]) -> None:

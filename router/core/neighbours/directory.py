@@ -107,6 +107,14 @@ class Directory(Struct):
         self.met.clear()
         self.met.update(key[:TAG_BYTES] for key in keys if self.standing(key, owner=False) is Standing.MET)
 
+    def set_inviting(self, is_inviting: bool) -> bool:
+        """Let strangers in to redeem an invitation, or no longer; return whether that is a change."""
+        if is_inviting == self.is_inviting:
+            return False
+        self.is_inviting = is_inviting
+        self.revision += 1
+        return True
+
     def record_local(self, key: bytes) -> bool:
         """Record a key, proven on the owner-only socket, that asked to be kept; return whether it is new."""
         if key in self.locals:
