@@ -58,7 +58,7 @@ from router.client.senders import GroupName, Senders
 from router.client.settling import Settling
 from router.client.wires import Wires
 from router.core.wire import link_items
-from router.core.wire.admin import CAUGHT_UP, Answer, Inquiry
+from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.hint import Hinted
@@ -66,6 +66,7 @@ from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
 from router.core.wire.text import BadText, parse_key
+from router.service.verbs.caught_up import GroupCaughtUp
 from router.settings.names import Names
 
 ANSWER_S = 30.0
@@ -383,7 +384,7 @@ class Node:
             case Carried():
                 self.wires.hear(news)
                 self._readers.carried(news.message_wire)
-            case Inquiry(ask, argument) if ask == CAUGHT_UP:
+            case Inquiry(ask, argument) if ask == GroupCaughtUp.WORD:
                 self.caught_up.tell(read_caught_up(argument))
             case Inquiry() | Wanted() | Hinted():
                 self.words.tell(news)

@@ -13,13 +13,12 @@ from router.client.custody.asks import Wanted
 from router.client.errors import ClientError
 from router.client.publishing import Publishing
 from router.client.wires import Wires
-from router.core.wire.admin import Inquiry
 from router.core.wire.control import Pull
 from router.core.wire.crypto import MessageId, PublicKey
+from router.service.verbs.pull_from import PullsFrom
 
 log = logging.getLogger(__name__)
 
-WORD = "pull"
 OWED = "owed"
 IDS_MAX = 12  # in one question: an app's has 1,024 bytes
 NAMED_MAX = 1024
@@ -74,10 +73,10 @@ class Pulling:
                     await self._name(via, group, ids[at : at + IDS_MAX], judged)
 
     async def _name(self, via: PublicKey, group: PublicKey, ids: list[MessageId], judged: Judged) -> None:
-        said = {"router": via.hex(), "group": group.hex(), "ids": [id.hex() for id in ids]}
+        asked = PullsFrom(via, group, tuple(ids)).inquiry()
         states: list[str | None] = []
         try:
-            states = json.loads(await self._asking.ask(Inquiry(WORD, json.dumps(said)), ANSWER_S)).get("states", [])
+            states = json.loads(await self._asking.ask(asked, ANSWER_S)).get("states", [])
         except ClientError as error:
             log.debug("%d missing messages were not named to the node: %s", len(ids), error)
         else:

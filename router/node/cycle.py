@@ -44,7 +44,6 @@ from router.core.routing.effects import (
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
 from router.core.service.roles import Role
-from router.core.wire.admin import Inquiry
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
@@ -316,8 +315,8 @@ class Cycle:
                 self.router.guests.looked(heard, now)
             case FileWritten():
                 self.router.guests.file_written(heard, now)
-            case ServiceNews(service, word, argument):
-                self.router.tell_service(service, Inquiry(word, argument), now)
+            case ServiceNews(service, news):
+                self.router.tell_service(service, news.inquiry(), now)
             case ClockConfirmed():
                 self._housekeeping.confirm_clock(now)
             case _:

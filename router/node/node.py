@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -28,7 +27,6 @@ from router.core.routing.admission import no_place
 from router.core.routing.recovered import Belief
 from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
-from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
@@ -65,6 +63,8 @@ from router.node.peers_file import PeersFile
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
+from router.service.verbs.add_neighbour import NeighbourUnreachable
+from router.service.verbs.listen import Listening
 from router.settings import config_guests, keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
@@ -304,14 +304,13 @@ class Node:
 
     def _listens_for(self, service: bytes, url: str, problem: str) -> None:
         """Tell a service where this node listens for it, or why it does not."""
-        said = json.dumps({"url": url, "problem": problem})
-        self._message_router.hear(ServiceNews(service, LISTENING, said))
+        self._message_router.hear(ServiceNews(service, Listening(url, problem)))
 
     def _not_connected(self, neighbour: Neighbour, text: str, let_in: bool) -> None:
         """Tell the service that named a neighbour that connecting to it failed."""
         if neighbour.by:
-            said = json.dumps({"key": neighbour.key.hex(), "text": text, "let_in": let_in})
-            self._message_router.hear(ServiceNews(neighbour.by, UNREACHED, said))
+            news = NeighbourUnreachable(PublicKey(neighbour.key), text, let_in)
+            self._message_router.hear(ServiceNews(neighbour.by, news))
 
     def _facts(self) -> dict[str, Any]:
         return {

@@ -110,9 +110,9 @@ class CapdPool:
                 yield from self._neighbours.opened(heard, now)
             case c.Came():
                 yield from self._neighbours.came(heard, now)
-            case c.Unconnected():
+            case c.ConnectionFailed():
                 yield from self._neighbours.unconnected(heard, now)
-            case c.Sent(tag) | c.Passed(tag) if tag.startswith(TAG):
+            case c.Sent(tag) | c.HopOutcome(tag) if tag.startswith(TAG):
                 self._pools.came_through(heard, now)
             case c.Asked(number, "peers"):
                 yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})

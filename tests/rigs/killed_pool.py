@@ -49,9 +49,9 @@ class Life:
         deeds = [*self.rules.hear(heard, c.Now(now_s, now_s)), *self.rules.settled(c.Now(now_s, now_s))]
         batch = Batch()
         for deed in deeds:
-            if isinstance(deed, c.Keep):
+            if isinstance(deed, c.Put):
                 batch.kept[deed.key] = deed.value
-            elif isinstance(deed, c.Note):
+            elif isinstance(deed, c.LogEvent):
                 batch.events.append(event_of(deed, frozenset(EVENTS)))
             elif isinstance(deed, c.Send) and isinstance(m.decode_message(deed.body), m.Match):
                 batch.outbox.append(("", deed.body))

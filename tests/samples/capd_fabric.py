@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import count
 
-from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.text import key_text
 from router.service import contract as c
 from samples.capd_host import Host
@@ -53,7 +53,7 @@ class Fabric:
             if to is None or self.away & {sender, to}:
                 continue
             self.carried.append((sender, to, m.decode_message(deed.body)))
-            id = c.MessageId(next(self._ids).to_bytes(32))
+            id = MessageId(next(self._ids).to_bytes(32))
             self.pools[to].hear(c.Message(id, deed.body, source=address(sender)))
 
     def pass_time(self, seconds: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,7 +22,6 @@ from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress
-from router.core.wire.admin import UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
@@ -37,6 +35,7 @@ from router.node.link_events import Closed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
 from router.node.verifier_process import verdicts
 from router.node.wall_clock import ClockLimits, WallClock
+from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.why.questions import Fates
 from router.why.steps import Find, Remind
 from world.port import Port
@@ -281,8 +280,7 @@ class Node:
         """Tell the service that named a neighbour that connecting to it failed."""
         neighbour = self.router.directory.neighbours.get(key)
         if neighbour is not None and neighbour.by:
-            said = json.dumps({"key": key.hex(), "text": "nobody is there", "let_in": True})
-            self.hear(ServiceNews(neighbour.by, UNREACHED, said))
+            self.hear(ServiceNews(neighbour.by, NeighbourUnreachable(PublicKey(key), "nobody is there")))
 
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:

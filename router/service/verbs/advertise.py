@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -27,6 +28,16 @@ class Advertise(Deed, frozen=True):
     ttl_s: int = TTL_S
     life_s: int = EXPIRY_S
     tag: str = ""
+
+    def request(self, key_of: Callable[[PublicKey | str], PublicKey]) -> SignAdvertisement:
+        """Return this as it travels. `key_of`: the key of a group that is given by name or key."""
+        return SignAdvertisement(self.addresses, tuple(map(key_of, self.groups)), self.ttl_s, self.life_s)
+
+    def answered(self, answer: Mapping[str, Any]) -> Signed:
+        """Return the event that follows from the answer to that request."""
+        if "error" in answer:
+            return Signed(self.tag, error=str(answer["error"]))
+        return Signed(self.tag, bytes.fromhex(answer["message"]))
 
 
 class SignAdvertisement(Request, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -23,6 +25,14 @@ class ListHeld(Request, frozen=True):
     group: PublicKey
     after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
     since_s: Seconds = 0
+
+    def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
+        """Return the page."""
+        if "error" in answer:
+            return (HeldPage(self.group, error=str(answer["error"]), after=self.after),)
+        keys, times = b64decode(answer["keys"]), tuple([(at_s, count) for at_s, count in answer["times"]])
+        upto, more, gone = answer["upto"], answer["more"], answer["gone"]
+        return (HeldPage(self.group, keys, upto, more, gone, times, after=self.after),)
 
 
 class HeldPage(Heard, frozen=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
@@ -48,7 +48,7 @@ class PulledFrom(Heard, frozen=True):
     state: PullState
 
 
-class PullsFrom(Request, frozen=True):
+class PullsFrom(Request, frozen=True, omit_defaults=True):
     """PULLs of one group for one router at a time, as they travel: a column for each field of `PullFrom`, of which the
     last three may be missing. The answer holds a state for each id; to an app also "owed", if its queue has it."""
 
@@ -61,6 +61,12 @@ class PullsFrom(Request, frozen=True):
     expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
     minutes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MINUTES_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
     history: Annotated[tuple[bool, ...], Meta(max_length=IDS_MAX)] = ()
+
+    def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
+        """Return the result for each message; "later" if the request failed."""
+        states = answer.get("states", ["later"] * len(self.ids))
+        pairs = zip(self.ids, states, strict=True)
+        return [PulledFrom(self.router, self.group, id, state) for id, state in pairs]
 
     @classmethod
     def of(cls, run: Sequence[PullFrom]) -> Self:

@@ -7,7 +7,7 @@ something, the request stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -54,6 +54,10 @@ class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
 
     ROLES: ClassVar[frozenset[Role]] = frozenset()
     OF_APPS: ClassVar[bool] = False
+
+    def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
+        """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""
+        return ()
 
 
 class News(_Travels, Heard, frozen=True):

@@ -144,7 +144,7 @@ class PoolAnswers:
         body = m.encode_message(m.Match(standing, message.encoded()))
         for asker in askers:
             yield c.Send(asker, body, max(1, ends_at - now_s))
-            yield c.Note("capd_told", note_id(row.id), None, {"to": asker.hex()})
+            yield c.LogEvent("capd_told", note_id(row.id), None, {"to": asker.hex()})
         yield from self._holdings.told(row)
 
     def _rescind(self, n: int, secret: bytes, asker: PublicKey) -> _Deciding[m.Rescinded]:

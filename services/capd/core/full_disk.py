@@ -55,10 +55,10 @@ class FullDisk:
         for deed in deeds:
             if isinstance(deed, c.Send):
                 yield replace(deed, kept=False)
-            elif isinstance(deed, c.Note) and self._notes >= NOTES_MAX:
+            elif isinstance(deed, c.LogEvent) and self._notes >= NOTES_MAX:
                 continue
-            elif isinstance(deed, c.Keep | c.Note):
-                self._notes += isinstance(deed, c.Note)
+            elif isinstance(deed, c.Put | c.LogEvent):
+                self._notes += isinstance(deed, c.LogEvent)
                 self._waiting.append(deed)
             else:
                 yield deed

@@ -72,7 +72,7 @@ class Holdings:
     def restore(self, now_s: int) -> Iterator[c.Deed]:
         """Load the rows that were kept; yield the deed that adds the state's row if there is none. Raise `BadRow`."""
         if (state := self._kept.get(rows.STATE)) is None:
-            yield c.Keep(rows.STATE, rows.encode_state(0))
+            yield c.Put(rows.STATE, rows.encode_state(0))
         else:
             self.pool.last = rows.read_state(state)
         keys = sorted(self._kept)
@@ -113,9 +113,9 @@ class Holdings:
         if not isinstance(verdict, Taken):
             return verdict, []
         kept = rows.encode_kept(rows.Kept(own_id, verdict.row.life, message))
-        deeds: list[c.Deed] = [c.Keep(rows.message_key(one.row.number), None) for one in verdict.lost]
-        deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
-        deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
+        deeds: list[c.Deed] = [c.Put(rows.message_key(one.row.number), None) for one in verdict.lost]
+        deeds.append(c.Put(rows.message_key(verdict.row.number), kept))
+        deeds.append(c.Put(rows.STATE, rows.encode_state(self.pool.last)))
         self._unkept[verdict.row.number] = message
         for one in self._followers:
             one.taken.append(verdict.row)
@@ -142,7 +142,7 @@ class Holdings:
 
     def _ends(self, ended: list[Row]) -> list[c.Deed]:
         return [
-            c.Keep(rows.message_key(row.number), rows.encode_kept(rows.Kept(row.id, row.life, self.message(row))))
+            c.Put(rows.message_key(row.number), rows.encode_kept(rows.Kept(row.id, row.life, self.message(row))))
             for row in ended
         ]
 
@@ -150,10 +150,10 @@ class Holdings:
         for one in self._followers:
             one.secrets.append(secret)
         self._recent[secret] = own_hash, until_s
-        yield c.Keep(rows.SECRET + own_hash, rows.encode_secret(secret, until_s))
+        yield c.Put(rows.SECRET + own_hash, rows.encode_secret(secret, until_s))
         if len(self._recent) > SECRETS_MAX:
             oldest, _ = self._recent.pop(next(iter(self._recent)))
-            yield c.Keep(rows.SECRET + oldest, None)
+            yield c.Put(rows.SECRET + oldest, None)
 
     def knows_secret(self, secret: bytes) -> bool:
         """Whether the secret is remembered for having ended messages."""
@@ -169,11 +169,11 @@ class Holdings:
     def watch(self, watch: Watch, until_s: int) -> Iterator[c.Deed]:
         """Add a standing query, or move its end; yield the deed that keeps it."""
         self.watches.put(watch, until_s)
-        yield c.Keep(rows.watch_key(watch), rows.encode_until(until_s))
+        yield c.Put(rows.watch_key(watch), rows.encode_until(until_s))
 
     def unwatch(self, watch: Watch) -> list[c.Deed]:
         """Remove a standing query; return the deed that keeps the change, or none if there was no such query."""
-        return [c.Keep(rows.watch_key(watch), None)] if self.watches.remove(watch) else []
+        return [c.Put(rows.watch_key(watch), None)] if self.watches.remove(watch) else []
 
     def was_told(self, own_id: bytes) -> bool:
         """Whether this message has already been sent to askers."""
@@ -182,20 +182,20 @@ class Holdings:
     def told(self, row: Row) -> Iterator[c.Deed]:
         """Record that a message was sent to askers, for as long as it can come again."""
         self._told[row.id] = until_s = row.create_time + LIFE_S
-        yield c.Keep(rows.TOLD + row.id, rows.encode_until(until_s))
+        yield c.Put(rows.TOLD + row.id, rows.encode_until(until_s))
         if len(self._told) > TOLD_MAX:
             oldest = next(iter(self._told))
             del self._told[oldest]
-            yield c.Keep(rows.TOLD + oldest, None)
+            yield c.Put(rows.TOLD + oldest, None)
 
     def expire(self, now_s: int) -> Iterator[c.Deed]:
         """Remove the standing queries that are over, and the records of messages and secrets that are no longer
         needed."""
         for watch in self.watches.expire(now_s):
-            yield c.Keep(rows.watch_key(watch), None)
+            yield c.Put(rows.watch_key(watch), None)
         for own_id in [one for one, until_s in self._told.items() if until_s <= now_s]:
             del self._told[own_id]
-            yield c.Keep(rows.TOLD + own_id, None)
+            yield c.Put(rows.TOLD + own_id, None)
         for secret in [one for one, (_, until_s) in self._recent.items() if until_s <= now_s]:
             own_hash, _ = self._recent.pop(secret)
-            yield c.Keep(rows.SECRET + own_hash, None)
+            yield c.Put(rows.SECRET + own_hash, None)

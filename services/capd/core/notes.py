@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
@@ -28,12 +29,12 @@ OWED = {"handover": "owed", "recipients": POOL}
 ENDED = {"handover": "ended", "recipient": POOL}
 
 
-def note_id(own_id: bytes) -> c.MessageId | None:
+def note_id(own_id: bytes) -> MessageId | None:
     """Return the id for a log event; None for bytes that are no message and so have no id."""
-    return c.MessageId(own_id[::-1]) if own_id else None
+    return MessageId(own_id[::-1]) if own_id else None
 
 
-def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.Note]:
+def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.LogEvent]:
     """Yield the events of messages that were taken. `by`: the address or the neighbour that brought them."""
     for some in _parts(rows):
         each: dict[str, Sequence[str | int]] = {
@@ -45,7 +46,7 @@ def accepted(rows: Sequence[Row], by: str, now_s: int) -> Iterator[c.Note]:
         yield _note("capd_accepted", some, None, {"by": by, **OWED}, each)
 
 
-def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
+def evicted(taken: Sequence[Taken]) -> Iterator[c.LogEvent]:
     """Yield the events of messages that these displaced, except those that had ended before."""
     lost = [(one, each.row.id[::-1].hex()) for each in taken for one in each.lost]
     for reason in dict.fromkeys(one.reason for one, _ in lost if one.reason is not None):
@@ -54,19 +55,19 @@ def evicted(taken: Sequence[Taken]) -> Iterator[c.Note]:
             yield _note("capd_evicted", [row for row, _ in some], reason, ENDED, {"by": [by for _, by in some]})
 
 
-def sent(rows: Sequence[Row], to: str) -> Iterator[c.Note]:
+def sent(rows: Sequence[Row], to: str) -> Iterator[c.LogEvent]:
     """Yield the events of messages that were sent to a neighbour."""
     for some in _parts(rows):
         yield _note("capd_sent", some, None, {"to": to}, {})
 
 
-def rescinded(rows: Sequence[Row], by: str, reason: Reason) -> Iterator[c.Note]:
+def rescinded(rows: Sequence[Row], by: str, reason: Reason) -> Iterator[c.LogEvent]:
     """Yield the events of messages that a secret has ended. `by`: the address or the neighbour that sent it."""
     for some in _parts(rows):
         yield _note("capd_rescinded", some, reason, {"by": by, **ENDED}, {})
 
 
-def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
+def expired(rows: Sequence[Row]) -> Iterator[c.LogEvent]:
     """Yield the events of messages whose own expiration has come."""
     for some in _parts(rows):
         yield _note("capd_expired", some, reasons.EXPIRED, ENDED, {})
@@ -78,14 +79,14 @@ def _note(
     reason: Reason | None,
     fields: Mapping[str, str],
     each: Mapping[str, Sequence[str | int]],
-) -> c.Note:
+) -> c.LogEvent:
     """Return an event; about a single message, the values that differ by message are plain fields."""
     numbers = {"number": [row.number for row in rows]} if "handover" in fields else {}
-    ids = [c.MessageId(row.id[::-1]) for row in rows]
+    ids = [MessageId(row.id[::-1]) for row in rows]
     if len(rows) == 1:
         said = {**fields, **{name: value[0] for name, value in each.items()}}
-        return c.Note(event, ids[0], reason, said, (), numbers)
-    return c.Note(event, None, reason, fields, ids, {**each, **numbers})
+        return c.LogEvent(event, ids[0], reason, said, (), numbers)
+    return c.LogEvent(event, None, reason, fields, ids, {**each, **numbers})
 
 
 def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -104,7 +104,7 @@ class Peer(Struct, eq=False):
         if self.secrets:
             yield from self.tell([self.secrets.popleft() for _ in range(min(most, len(self.secrets)))])
 
-    def came_through(self, passed: c.Sent | c.Passed, now_s: float) -> None:
+    def came_through(self, passed: c.Sent | c.HopOutcome, now_s: float) -> None:
         """Record the outcome of a question or of secrets; schedule what no route led to for another attempt soon."""
         reason = passed.refused if isinstance(passed, c.Sent) else passed.reason
         if isinstance(passed, c.Sent) and reason is None:

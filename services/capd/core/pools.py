@@ -112,7 +112,7 @@ class Pools:
             peer.secrets = deque(reversed(self._holdings.recent_secrets()))
             yield from peer.tell_more(SECRETS_FIRST)
 
-    def came_through(self, passed: c.Sent | c.Passed, now: c.Now) -> None:
+    def came_through(self, passed: c.Sent | c.HopOutcome, now: c.Now) -> None:
         """Record the outcome of a question or of secrets that were sent to a peer."""
         key = passed.tag.removeprefix(TAG).partition(" ")[0]
         if (peer := self._peers.get(PublicKey(bytes.fromhex(key)))) is not None:

@@ -46,11 +46,11 @@ class TurnedAway:
         if len(self._last) > PAIRS_MAX:
             del self._last[next(iter(self._last))]
         fields = {"by": asker, "detail": rejected.detail}
-        return [c.Note("capd_turned_away", note_id(own_id), rejected.reason, fields)]
+        return [c.LogEvent("capd_turned_away", note_id(own_id), rejected.reason, fields)]
 
     def due(self, now: c.Now) -> list[c.Deed]:
         """Return the sums of rejections by sender, which the audit counts as abuse, if they are due."""
         if now.mono_s < self._next_s:
             return []
         self._next_s = now.mono_s + SUM_S
-        return [c.Note("capd_refused", None, reason, fields) for reason, fields in self._refusals.take()]
+        return [c.LogEvent("capd_refused", None, reason, fields) for reason, fields in self._refusals.take()]

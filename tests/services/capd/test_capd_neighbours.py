@@ -258,7 +258,7 @@ def test_neighbour_that_is_away_is_dialled_after_longer_pauses() -> None:
     pauses, last, attempts = [], 0, 1
     for second in range(1, 2000):
         if len(pool.dialled) == attempts:
-            pool.hear(c.Unconnected("nexa dialled", place, "connection refused"))
+            pool.hear(c.ConnectionFailed("nexa dialled", place, "connection refused"))
             attempts += 1
         pool.pass_time(1)
         if len(pool.dialled) == attempts:

@@ -258,11 +258,11 @@ def test_secrets_cost_little_if_known_or_if_they_end_something(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("passed", "said"),
     [
-        (lambda tag: c.Passed(tag, ID, address(2), "refused", reasons.NOT_A_PEER), "it does not name this pool"),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "refused", reasons.NOT_A_PEER), "it does not name this pool"),
         (lambda tag: c.Sent(tag, ID, Reason.NO_ROUTE), "no-route: no route leads there"),
-        (lambda tag: c.Passed(tag, ID, address(2), "refused", Reason.NOT_AUTHORISED), "node.services_public"),
-        (lambda tag: c.Passed(tag, ID, address(2), "expired", Reason.TTL_EXPIRED), Reason.TTL_EXPIRED.word),
-        (lambda tag: c.Passed(tag, ID, address(2), "delivered"), "nothing has come from it yet"),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "refused", Reason.NOT_AUTHORISED), "node.services_public"),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "expired", Reason.TTL_EXPIRED), Reason.TTL_EXPIRED.word),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "delivered"), "nothing has come from it yet"),
     ],
 )
 def test_peers_answer_says_why_a_pool_is_not_present(passed: Callable[[str], c.Heard], said: str) -> None:
@@ -308,11 +308,11 @@ def test_secret_without_a_route_is_sent_again_after_ten_seconds_until_it_gets_th
     [again] = sent_to(pool.pass_time(1), 2, b.Secrets)
     assert m.decode_message(again.body) == b.Secrets((SECRET,)) and again.tag != first.tag
     assert peers_of(pool)[0]["problem"] == "", "it is under way"
-    pool.hear(c.Passed(again.tag, ID, address(2), "refused", Reason.NO_ROUTE))
+    pool.hear(c.HopOutcome(again.tag, ID, address(2), "refused", Reason.NO_ROUTE))
     assert "1 secret did not get through" in peers_of(pool)[0]["problem"]
     [third] = sent_to(pool.pass_time(10), 2, b.Secrets)
     pool.hear(c.Sent(third.tag, ID))
-    pool.hear(c.Passed(third.tag, ID, address(2), "delivered"))
+    pool.hear(c.HopOutcome(third.tag, ID, address(2), "delivered"))
     assert peers_of(pool)[0]["problem"] == "" and not sent_to(pool.pass_time(20), 2, b.Secrets)
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS, Host
 
+from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
@@ -342,12 +343,12 @@ def test_searches_of_one_asker_do_not_delay_others() -> None:
     host, much, little = Host(), ASKERS[0], ASKERS[1]
     many = 3 * searches.TURN_UNITS // QUERY_UNITS
     said = [
-        c.Message(c.MessageId(bytes(31) + bytes([n])), m.encode_message(m.Query(n, ALL)), source=much)
+        c.Message(MessageId(bytes(31) + bytes([n])), m.encode_message(m.Query(n, ALL)), source=much)
         for n in range(many)
     ]
     sent = [one for heard in said for one in host.rules.hear(heard, host.now)]
     assert len(sent) == many // 3 and host.rules._answers.is_held_up
-    one = c.Message(c.MessageId(b"l" * 32), m.encode_message(m.Query(7, ALL)), source=little)
+    one = c.Message(MessageId(b"l" * 32), m.encode_message(m.Query(7, ALL)), source=little)
     assert host.rules.hear(one, host.now) == []
     turns = [[one.to for one in host.rules.settled(host.now) if isinstance(one, c.Send)] for _ in range(3)]
     assert little in turns[0][:2] and [len(turn) for turn in turns] == [many // 3, many // 3, 1]
@@ -359,6 +360,6 @@ def test_waiting_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host()
     body = m.encode_message(m.Query(1, ALL))
     many = searches.TURN_UNITS // QUERY_UNITS + 4
-    said = [c.Message(c.MessageId(bytes(31) + bytes([n])), body, source=ASKERS[0]) for n in range(many)]
+    said = [c.Message(MessageId(bytes(31) + bytes([n])), body, source=ASKERS[0]) for n in range(many)]
     kinds = [type(one).__name__ for heard in said for one in host.rules.hear(heard, host.now)]
     assert kinds == ["Send"] * (many - 4) + ["Refuse"], "three wait, and one comes again later"

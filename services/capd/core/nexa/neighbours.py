@@ -110,7 +110,7 @@ class Neighbours:
             return reasons.TOO_MANY, f"{limits.of_address} of one address"
         return None
 
-    def unconnected(self, failed: c.Unconnected, now: c.Now) -> Iterator[c.Deed]:
+    def unconnected(self, failed: c.ConnectionFailed, now: c.Now) -> Iterator[c.Deed]:
         """Log that dialling has failed, and schedule the next attempt."""
         if failed.tag in self._dialling:
             self._dialling.ended(failed.tag, 0.0, failed.text, now.mono_s)
@@ -153,7 +153,7 @@ class Neighbours:
         self._exchange.greeted(neighbour)
         if self._events.take(1, now.mono_s):
             fields = {"neighbour": neighbour.name, "direction": neighbour.direction, "agent": neighbour.agent}
-            yield c.Note("capd_connected", None, None, fields)
+            yield c.LogEvent("capd_connected", None, None, fields)
 
     def _ended(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         del self._neighbours[neighbour.door, neighbour.peer]
@@ -183,7 +183,7 @@ class Neighbours:
         if now.mono_s >= self._next_sum_s:
             self._next_sum_s = now.mono_s + SUM_S
             for (event, reason), count in self._unsaid.items():
-                yield c.Note(f"{event}_many", None, reason, {"count": count})
+                yield c.LogEvent(f"{event}_many", None, reason, {"count": count})
             self._unsaid.clear()
 
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
@@ -203,7 +203,7 @@ class Neighbours:
 
     def _note(self, event: str, name: str, reason: Reason, text: str, now_s: float) -> Iterator[c.Deed]:
         if self._events.take(1, now_s):
-            yield c.Note(event, None, reason, {"neighbour": name, "detail": text})
+            yield c.LogEvent(event, None, reason, {"neighbour": name, "detail": text})
         else:
             self._unsaid[event, reason] += 1
 

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from blake3 import blake3
 from msgspec import Struct
 
-from router.service.nearby import Interface
+from router.service.roles.discovery import Interface
 
 LABEL = b"upsycle network 1"
 ID_BYTES = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
-from router.service.nearby import Interface
+from router.service.roles.discovery import Interface
 from services.discovery.core.lan.networks import is_local, network_of
 
 OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
