@@ -25,8 +25,6 @@ LONG = frozenset({
     "router/core/routing/examination.py:examine",
     "router/disk/store/store.py:Store",
     "router/node/admin.py:_peers",
-    "router/node/connection.py:__init__",
-    "router/node/connection.py:_take",
     "router/node/cycle.py:Cycle",
     "router/node/cycle.py:__init__",
     "router/node/cycle.py:_feed",

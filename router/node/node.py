@@ -29,7 +29,6 @@ from router.core.routing.recovered import Belief
 from router.core.wire.address import addresses_of_node
 from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
@@ -38,7 +37,7 @@ from router.disk.store.terms import Beginning
 from router.node import descriptors, memory, wall_clock
 from router.node.admin import Inquiries
 from router.node.asked_listeners import AskedListeners
-from router.node.connection import Connection
+from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler, Verdict
 from router.node.guest import Guest
@@ -263,6 +262,15 @@ class Node:
                 self._asked,
                 cycle_limits(config).drain_s,
             )
+            self._side = NodeSide(
+                self._key,
+                self._message_router.hear,
+                self._in_flight,
+                self._clock,
+                self._logbook.head,
+                self._is_busy,
+                self._paces,
+            )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await self._start_services(connections)
@@ -375,17 +383,11 @@ class Node:
             next(self._numbers),
             stream,
             offer,
-            self._key,
+            self._side,
             dialled=expect is not None,
             expect=expect,
-            tell=self._message_router.hear,
-            in_flight=self._in_flight,
-            clock=self._clock,
             limits=link_limits(config, is_known=is_known),
-            log_head=self._log_head,
-            is_busy=self._is_busy,
             welcome=judge,
-            paces=self._paces,
         )
         if not is_known and self._unknown > unknown_max(config.limits):
             found = judge(stream.peer) if stream.peer is not None else None
@@ -402,9 +404,6 @@ class Node:
     def _is_busy(self) -> bool:
         """Whether readers must wait, because too many events are not yet fed."""
         return len(self._message_router.cycle) > INBOX_BUSY
-
-    def _log_head(self) -> LogHead | None:
-        return self._logbook.head()
 
     async def _waiting(self, key: bytes) -> bool:
         return self._message_router.cycle.is_owed(key)
