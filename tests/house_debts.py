@@ -30,7 +30,6 @@ LONG = frozenset({
     "router/node/cycle.py:_feed",
     "router/node/limits.py:core_limits",
     "router/node/node.py:_run_actors",
-    "router/node/node.py:run",
     "services/capd/core/nexa/conformance_checks.py:_lines_and_messages",
     "services/capd/core/nexa/conformance_checks.py:_queries",
     "services/capd/core/nexa/exchange.py:said",

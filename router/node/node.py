@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import random
-import secrets
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,15 +24,11 @@ from router.core.neighbours.dial_budget import DialBudget, DialLimits
 from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
-from router.core.routing.recovered import Belief
 from router.core.wire.address import addresses_of_node
 from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.now import Now
-from router.disk.log.eventlog import Segments
-from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
-from router.disk.store.terms import Beginning
 from router.node import descriptors, memory, wall_clock
 from router.node.admin import Inquiries
 from router.node.asked_listeners import AskedListeners
@@ -50,14 +45,13 @@ from router.node.limits import (
     housekeeping_limits,
     in_flight_bytes,
     link_limits,
-    log_limits,
     pace_limits,
-    store_limits,
     strangers_max,
     unknown_max,
     verifiers,
 )
 from router.node.message_router import Drain, MessageRouter
+from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
 from router.node.residents import Residents
@@ -76,16 +70,6 @@ from router.why.questions import Fates
 log = logging.getLogger(__name__)
 
 INBOX_BUSY = 20_000
-STORE_IS_GONE = (
-    "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
-    "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
-    "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
-)
-LOG_IS_SHORT = (
-    "the log in %s lacks %d events after the first %d, which the store beside it has handed over: what became of those "
-    "messages can no longer be told, and the log will name the gap. If you have them, stop the node and restore the "
-    "segments of log/"
-)
 
 
 class SystemClock:
@@ -167,46 +151,22 @@ class Node:
             wall_clock.check(now)
             config = self._config = _that_fits(config)
             self._key = keyring.load_or_create(self._home, keyring.NODE)
-            boot = secrets.token_bytes(16)
-            store = Store(self._home.store_path, store_limits(config), boot)
-            held.callback(store.close)
-            segments = Segments(self._home.log_path, self._key, log_limits(config))
-            sealed = segments.last_sealed()  # without its store a log goes on after a gap, which it records
-            beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
-            recovered = store.recover(bytes(self._key.public), beginning)
-            if sealed and recovered.epoch == beginning.epoch:
-                log.warning(STORE_IS_GONE, self._home.store_path, sealed)
-            elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # 1: the gap after a store that is gone
-                log.warning(LOG_IS_SHORT, self._home.log_path, lacking, sealed)
-            self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
-            held.callback(self._logbook.close)
-            newest_ns = self._logbook.newest_ns()
-            first = Belief(newest_ns, newest_ns, wall_clock.State.BELIEVED.value) if newest_ns else None
-            self._wall = wall_clock.WallClock(now, clock_limits(config), recovered.clock or first)
+            disk = held.enter_context(open_disk(self._home, config, self._key, now))
+            self._logbook = disk.logbook
+            self._wall = wall_clock.WallClock(now, clock_limits(config), disk.clock())
             now = self._wall.now(now)
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
-            router = Router(self._key, self._directory, core_limits(config), recovered, now)
+            router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
             self._guest = Guest(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
-            self._offer = Offer(
-                "router",
-                recovered.epoch,
-                config.store.durability == "synced",
-                config.limits.window_messages,
-                config.limits.window_bytes,
-                b"",
-                config.limits.frame_bytes_max,
-                (),
-                config.node.name or None,
-                self._public_pubsub(),
-            )
+            self._offer = self._offer_to_all(config, disk.recovered.epoch)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
             async with actor_system():
-                await self._run_actors(router, store, on_ready)
+                await self._run_actors(router, disk.store, on_ready)
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -215,6 +175,21 @@ class Node:
         self._directory.locals |= residents.keys
         self._directory.public |= residents.public
         self._directory.services = residents.directory
+
+    def _offer_to_all(self, config: Config, epoch: bytes) -> Offer:
+        """Return the beginning of every link of this node, without what differs from one link to the next."""
+        return Offer(
+            "router",
+            epoch,
+            config.store.durability == "synced",
+            config.limits.window_messages,
+            config.limits.window_bytes,
+            b"",
+            config.limits.frame_bytes_max,
+            (),
+            config.node.name or None,
+            self._public_pubsub(),
+        )
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
@@ -432,9 +407,3 @@ def _that_fits(config: Config) -> Config:
     remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
-
-
-def _first_unsealed(store: Store, sealed: int) -> int:
-    """Return the sequence number of the first event that only the store holds, after those in segments."""
-    values = store.log_values(sealed, 1)
-    return values[0][0] if values else store.next_seq
