@@ -24,9 +24,8 @@ from router.core.wire.lifetime import SECOND_NS, apart_words
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
-from router.node.link_writer import LinkWriter
+from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed
-from router.node.service_questions import ServiceQuestions
 from router.node.wall_clock import State, WallClock
 from router.why.questions import Records as AskedRecords
 
@@ -36,7 +35,6 @@ ANSWER_BYTES_MAX = 900_000
 ROWS_MAX = 4_000
 LOG_BYTES_MAX = 700_000
 LOG_VALUES = 64
-HEARD_MAX = 4_096
 PAGE_MAX = 4_096
 """Messages in a page of held ones, before the last parcel: some 25 ms of the loop, and one turn of it for each page."""
 CONFIRM = "confirm"
@@ -71,8 +69,7 @@ class Asked(Protocol):
 
     counts: Counts
     commits: int
-    link_writers: dict[int, LinkWriter]
-    measured: dict[int, Measured]
+    open_links: OpenLinks
     wall: WallClock
 
     def now(self) -> Now: ...
@@ -93,7 +90,6 @@ class Inquiries:
         self._sealed_seq = sealed_seq
         self._reload = reload
         self._problems = problems
-        self.services = ServiceQuestions()
         self.residents: Callable[[frozenset[bytes]], list[dict[str, Any]]] = lambda connected: []
         """Returns one row for each of this node's services; `connected`: the keys of all open links."""
         self.invited: Callable[[Router], list[dict[str, Any]]] = lambda router: []
@@ -102,16 +98,6 @@ class Inquiries:
         """Has these neighbours dialled soon, because a command waits for their answer."""
         self.on_report: Callable[[str, str, str], bool] = lambda name, kind, text: False
         """Handles the report of a service in a process of its own; returns whether it knows that service."""
-        self._heard_s: dict[bytes, float] = {}  # by the steady clock, when the link of a known key ended
-
-    def link_ended(self, router: Router, number: int, now: Now) -> None:
-        """Remember when a neighbour was here last, for the newest `HEARD_MAX` of them."""
-        link = router.links.get(number)
-        if link is not None and link.key in router.directory.neighbours:
-            self._heard_s.pop(link.key, None)
-            self._heard_s[link.key] = now.mono_s
-            if len(self._heard_s) > HEARD_MAX:
-                del self._heard_s[next(iter(self._heard_s))]
 
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
@@ -158,7 +144,7 @@ class Inquiries:
             **self._facts(),
             "services": self.residents(frozenset(link.key for link in asked.router.links)),
             "invited": self.invited(asked.router),
-            "peers": len(asked.link_writers),
+            "peers": len(asked.open_links.writers),
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in asked.router.groups}),
             "counters": {name: counts.get(name, 0) for name in names} | {"commits": asked.commits},
@@ -185,11 +171,11 @@ class Inquiries:
     def _peers(self, asked: Asked, _: str) -> list[dict[str, Any]]:
         directory, found = asked.router.directory, {}
         invited = {one["inviter"]: one["problem"] for one in self.invited(asked.router) if one["problem"]}
-        for number, link_writer in list(asked.link_writers.items())[:ROWS_MAX]:
+        for number, link_writer in list(asked.open_links.writers.items())[:ROWS_MAX]:
             link = asked.router.links.get(number)
             if link is None:
                 continue
-            measured, formerly = asked.measured.get(number), ("", "")
+            measured, formerly = asked.open_links.measured.get(number), ("", "")
             if link.standing in UNKNOWN:
                 formerly = asked.router.guests.formerly(link.key)
             found[link.key] = {
@@ -229,7 +215,7 @@ class Inquiries:
                     "uplink": known.uplink,
                     "grants": sorted(known.grants),
                     **_entry(known),
-                    "last_contact_s": self._away_s(key, asked.now()),
+                    "last_contact_s": asked.open_links.away_s(key, asked.now()),
                     "shared": self._shared(asked, key, known.uplink),
                     "problem": "; ".join(
                         filter(
@@ -243,11 +229,6 @@ class Inquiries:
                     or None,
                 }
         return list(found.values())
-
-    def _away_s(self, key: bytes, now: Now) -> float | None:
-        """Return the seconds since the last link of a neighbour ended; None if it had none since this node started."""
-        heard_s = self._heard_s.get(key)
-        return None if heard_s is None else round(now.mono_s - heard_s, 3)
 
     def _shared(self, asked: Asked, key: bytes, is_uplink: bool) -> int:
         """Return how many groups a neighbour has in common with this node: those joined here or there, or agreed on."""
@@ -280,7 +261,7 @@ class Inquiries:
     def _whence(self, asked: Asked, router: str) -> dict[str, Any]:
         """Return the IP address of the other end of a router's open link; "" if there is none."""
         link = asked.router.links.to(bytes.fromhex(router)) if len(router) == 64 else None
-        writer = None if link is None or link.app else asked.link_writers.get(link.id)
+        writer = None if link is None or link.app else asked.open_links.writers.get(link.id)
         return {"ip": writer.ip if writer is not None else ""}
 
     def _held(self, asked: Asked, argument: str) -> dict[str, Any]:

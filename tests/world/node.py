@@ -212,7 +212,7 @@ class Node:
         self._until(self.time.mono_ns + int(self.settings.drain_s * 1e9))
 
     def _until(self, end_ns: int) -> None:
-        if self.cycle.link_writers and self.time.mono_ns < end_ns:
+        if self.cycle.open_links.writers and self.time.mono_ns < end_ns:
             self._later(0.01, lambda: self._until(end_ns))
         else:
             self.cycle.stop()
