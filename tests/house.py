@@ -47,8 +47,9 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(
-    r"router/(service/plugins|settings/config_services|cli/__init__|transport/contract)\.py|(tests|examples)/.*"
-)  # may find modules by name
+    r"router/(service/plugins|settings/config_services|cli/__init__|transport/contract|node/questions/finder)\.py"
+    r"|(tests|examples)/.*"
+)  # may find modules by name: of services, commands, transports and operators' questions, each added as a file
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
 )

@@ -44,12 +44,13 @@ from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.disk.store.terms import Applied, MapFull
-from router.node.admin import AskedStore, Inquiries
+from router.node.admin import Inquiries
 from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStore, Log, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
 from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed, Order, Reconfigured, ServiceNews
+from router.node.questions.question import AskedStore
 from router.node.service_questions import SERVICE, ServiceQuestions
 from router.node.wall_clock import WallClock
 from router.settings.config import Config

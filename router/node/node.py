@@ -54,6 +54,14 @@ from router.node.message_router import Drain, MessageRouter
 from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
+from router.node.questions.configuration import ConfigurationQuestions
+from router.node.questions.finder import load_questions
+from router.node.questions.invitations import InvitationQuestions
+from router.node.questions.log import LogQuestions
+from router.node.questions.peers import PeerQuestions
+from router.node.questions.question import Questions
+from router.node.questions.reports import ReportQuestions
+from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
@@ -194,36 +202,8 @@ class Node:
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
-            dialler = Dialler(
-                self._key,
-                neighbours(config),
-                config.link,
-                connections,
-                self._serve_dialled,
-                self._waiting,
-                random.random,
-                lambda: self._directory.is_on_loopback,
-                DialBudget(DialLimits(), router.door.dials),
-                self._not_connected,
-            )
-            self._dialler = dialler
-            inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
-            inquiries.residents, inquiries.on_report = self._residents.facts, self._residents.hear_report
-            inquiries.hurry = dialler.hurry
-            inquiries.invited = lambda router: self._guest.rows(router.redeeming, dialler.problems)
-            cycle = Cycle(
-                router,
-                store,
-                self._logbook,
-                self._in_flight,
-                self._clock,
-                self._wall,
-                cycle_limits(config),
-                housekeeping_limits(config),
-                inquiries,
-                Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
-                lambda: shutil.disk_usage(store.path).free,
-            )
+            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.door.dials))
+            cycle = self._cycle_on(router, store, dialler)
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)
             self._message_router = MessageRouter.launch(
@@ -250,23 +230,69 @@ class Node:
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
-            node = router.queues.node
-            on_ready(
-                Ready(
-                    self._key.public,
-                    config.node.role,
-                    tuple(self._listeners),
-                    config.store.durability,
-                    node.messages,
-                    node.bytes,
-                    self._residents.at_start(),
-                )
-            )
+            on_ready(self._ready(router))
             await self._stopping.wait()
             drained = trio.Event()
             self._message_router.actor_ref.tell(Drain(drained))
             await drained.wait()
             connections.cancel_scope.cancel()
+
+    def _dialler_in(self, connections: trio.Nursery, budget: DialBudget) -> Dialler:
+        return Dialler(
+            self._key,
+            neighbours(self._config),
+            self._config.link,
+            connections,
+            self._serve_dialled,
+            self._waiting,
+            random.random,
+            lambda: self._directory.is_on_loopback,
+            budget,
+            self._not_connected,
+        )
+
+    def _cycle_on(self, router: Router, store: Store, dialler: Dialler) -> Cycle:
+        config = self._config
+        return Cycle(
+            router,
+            store,
+            self._logbook,
+            self._in_flight,
+            self._clock,
+            self._wall,
+            cycle_limits(config),
+            housekeeping_limits(config),
+            Inquiries(load_questions(*self._questions(dialler))),
+            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+            lambda: shutil.disk_usage(store.path).free,
+        )
+
+    def _questions(self, dialler: Dialler) -> tuple[Questions, ...]:
+        """Return the questions that need other parts of this node than the message router."""
+
+        def invited(router: Router) -> list[dict[str, Any]]:
+            return self._guest.rows(router.redeeming, dialler.problems)
+
+        return (
+            StatusQuestions(self._facts, self._residents.facts, invited),
+            PeerQuestions(dialler.problems, invited),
+            InvitationQuestions(invited, dialler.hurry),
+            LogQuestions(self._logbook.sealed_seq),
+            ConfigurationQuestions(self.reload),
+            ReportQuestions(self._residents.hear_report),
+        )
+
+    def _ready(self, router: Router) -> Ready:
+        config, held = self._config, router.queues.node
+        return Ready(
+            self._key.public,
+            config.node.role,
+            tuple(self._listeners),
+            config.store.durability,
+            held.messages,
+            held.bytes,
+            self._residents.at_start(),
+        )
 
     def _public_pubsub(self) -> PublicKey | None:
         key = self._directory.service_called(PUBSUB)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rigs.plain_questions import plain_questions
 from rigs.plain_store import Disk
 
 from router.core.control.guests import FileLooked, FileWritten
@@ -33,6 +34,7 @@ from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Closed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
+from router.node.questions.finder import load_questions
 from router.node.verifier_process import verdicts
 from router.node.wall_clock import ClockLimits, WallClock
 from router.why.questions import Fates
@@ -189,7 +191,7 @@ class Node:
         self.book = self._open_log(self)
         self.cycle = Cycle(
             self.router, self.store, self.book, self.in_flight, self.clocks, wall, settings.cycle,
-            settings.housekeeping, Inquiries(dict, str, dict, lambda: 0),
+            settings.housekeeping, Inquiries(load_questions(*plain_questions())),
             Fates(self.book, dict, settings.limits.acceptance.ttl_s_max), lambda: 0 if self.disk_full else PLENTY,
         )  # fmt: skip
         self._later(self.settings.tick_s, self._tick)

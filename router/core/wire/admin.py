@@ -4,7 +4,7 @@ An operator's command asks its node over the owner's socket; a router asks the n
 
     [7 {"ask": word, "arg": text}]     answered, on that link only, by     [8 bstr]     JSON
 
-The words are defined in `router/node/admin.py`.
+The words of operators are declared in `router/node/questions/`.
 """
 
 from __future__ import annotations
