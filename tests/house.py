@@ -50,8 +50,8 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(
     r"router/(core/control/found|service/plugins|settings/config_services|cli/__init__|transport/contract)\.py"
-    r"|(tests|examples)/.*"
-)  # may find modules by name
+    r"|router/node/questions/finder\.py|(tests|examples)/.*"
+)  # may find modules by name: of services, commands, transports and operators' questions, each added as a file
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
 )

@@ -33,3 +33,6 @@ class ServiceNews(Struct, frozen=True):
 
 class ClockConfirmed(Struct, frozen=True):
     """Trust this machine's clock, which the operator says is right."""
+
+
+Order = ClearQueue | Reconfigured | ServiceNews | ClockConfirmed

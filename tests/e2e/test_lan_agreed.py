@@ -28,7 +28,8 @@ class Nearby:
             return []
         key, group = (PublicKey(bytes.fromhex(one)) for one in (self.settings.key, self.settings.group))
         urls, until_s = (self.settings.url,), int(now.wall_s) + 3600
-        return [c.AddNeighbour(key, urls, until_s, how="lan"), o.ShareGroups(key, (group,), until_s, lan=True), Dial(key)]
+        agreed = o.ShareGroups(key, (group,), until_s, lan=True)
+        return [c.AddNeighbour(key, urls, until_s, how="lan"), agreed, Dial(key)]
 """
 SETTINGS = """
 from typing import Annotated

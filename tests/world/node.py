@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rigs.plain_questions import plain_questions
 from rigs.plain_store import Disk
 from samples.core import ROLES
 
@@ -33,6 +34,7 @@ from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Closed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
+from router.node.questions.finder import load_questions
 from router.node.verifier_process import verdicts
 from router.node.wall_clock import ClockLimits, WallClock
 from router.service.verbs.add_neighbour import NeighbourUnreachable
@@ -191,7 +193,7 @@ class Node:
         self.book = self._open_log(self)
         self.cycle = Cycle(
             self.router, self.store, self.book, self.in_flight, self.clocks, wall, settings.cycle,
-            settings.housekeeping, Inquiries(dict, str, dict, lambda: 0),
+            settings.housekeeping, Inquiries(load_questions(*plain_questions())),
             Fates(self.book, dict, settings.limits.acceptance.ttl_s_max), lambda: 0 if self.disk_full else PLENTY,
         )  # fmt: skip
         self._later(self.settings.tick_s, self._tick)
@@ -214,7 +216,7 @@ class Node:
         self._until(self.time.mono_ns + int(self.settings.drain_s * 1e9))
 
     def _until(self, end_ns: int) -> None:
-        if self.cycle.link_writers and self.time.mono_ns < end_ns:
+        if self.cycle.open_links.writers and self.time.mono_ns < end_ns:
             self._later(0.01, lambda: self._until(end_ns))
         else:
             self.cycle.stop()
