@@ -92,7 +92,7 @@ class Sending:
         reason, text = one.refusal or (None, "")
         if reason is not None:
             self._copies.refused(one.id, one.wire)
-        if one.tag and (reason is not None or copied_to(one.wire) is None):  # `Passed` tells of a copy
+        if one.tag and (reason is not None or copied_to(one.wire) is None):  # `HopOutcome` tells of a copy
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
             log.warning("a message was not sent: %s", Refused(reason, text, one.id))

@@ -120,7 +120,7 @@ class Resident(App):
                 if posted.reason is not None:
                     self.copies.refused(MessageId(posted.id), posted.wire)
             is_copy = posted is not None and posted.reason is None and copied_to(posted.wire) is not None
-            if posted is None or (posted.tag and not is_copy):  # `Passed` tells of a copy
+            if posted is None or (posted.tag and not is_copy):  # `HopOutcome` tells of a copy
                 self.decide(heard, None)
             self._news.popleft()
         self._speak()

@@ -1,6 +1,6 @@
 """The groups wanted here, and the routers with which they are shared, found by MEET and MET (D20, C27).
 
-`Meetings` decides; here its words become messages, and shared groups become an `Agree` and a place on the rings. A
+`Meetings` decides; here its words become messages, and shared groups become a `ShareGroups` and a place on the rings. A
 router that does not know a group learns nothing of it. Routers whose pub/sub service is not public, as those of leaves,
 are met as well, but are on no ring.
 """

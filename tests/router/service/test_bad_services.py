@@ -20,7 +20,7 @@ from router.core.wire.crypto import SigningKey
 from router.service.running import key_of
 from router.settings.home import Home
 
-HEAD = "from router.service.contract import Answer, Asked, Came, Compute, Computed, Keep, Message, Send\n"
+HEAD = "from router.service.contract import Answer, Asked, Came, Compute, Computed, Message, Put, Send\n"
 GOOD = """
 class Good:
     def __init__(self, setup):
@@ -30,7 +30,7 @@ class Good:
         match heard:
             case Message():
                 count = int(self.kept.get(b"count", b"0")) + 1
-                return [Keep(b"count", b"%d" % count), Send(heard.source, b"%d" % count)]
+                return [Put(b"count", b"%d" % count), Send(heard.source, b"%d" % count)]
             case Asked(number):
                 return [Answer(number, {"pid": __import__("os").getpid()})]
         return []
