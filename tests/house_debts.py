@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 LONG = frozenset({
-    "router/audit/command.py:audit",
-    "router/bench/command.py:bench",
-    "router/bench/scenarios.py:throughput",
-    "router/cli/invite.py:invite",
-    "router/cli/keys.py:init",
-    "router/cli/neighbours.py:add",
-    "router/cli/neighbours.py:list_peers",
     "router/client/node.py:Node",
     "router/client/node.py:__init__",
     "router/core/control/guests.py:hear",
