@@ -31,11 +31,6 @@ LONG = frozenset({
     "services/capd/core/nexa/exchange.py:said",
     "services/capd/peers_command.py:peers",
     "services/discovery/core/lan/lan.py:Lan",
-    "services/dmq/conform_command.py:conform",
-    "services/dmq/core/conformance_checks.py:_handshakes",
-    "services/dmq/core/questions.py:status",
-    "services/dmq/doctor_command.py:doctor",
-    "services/dmq/serve_command.py:serve",
     "services/pubsub/core/comparing.py:Comparing",
     "transports/tls.py:listen",
 })  # fmt: skip
