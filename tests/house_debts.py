@@ -31,7 +31,6 @@ LONG = frozenset({
     "services/capd/core/nexa/exchange.py:said",
     "services/capd/peers_command.py:peers",
     "services/discovery/core/lan/lan.py:Lan",
-    "services/pubsub/core/comparing.py:Comparing",
     "transports/tls.py:listen",
 })  # fmt: skip
 """Functions and classes over the limit, by file and name."""
