@@ -30,6 +30,5 @@ LONG = frozenset({
     "services/capd/core/nexa/conformance_checks.py:_queries",
     "services/capd/core/nexa/exchange.py:said",
     "services/capd/peers_command.py:peers",
-    "transports/tls.py:listen",
 })  # fmt: skip
 """Functions and classes over the limit, by file and name."""
