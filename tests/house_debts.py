@@ -7,8 +7,6 @@ LONG = frozenset({
     "router/client/node.py:__init__",
     "router/core/control/guests.py:hear",
     "router/core/control/membership.py:Membership",
-    "router/core/link/session.py:__init__",
-    "router/core/log/line.py:_row",
     "router/core/router.py:Router",
     "router/core/router.py:__init__",
     "router/core/routing/acceptance.py:Acceptance",
