@@ -14,7 +14,6 @@ LONG = frozenset({
     "router/core/routing/admission.py:admit",
     "router/core/routing/delivery.py:Delivery",
     "router/core/routing/examination.py:examine",
-    "router/disk/store/store.py:Store",
     "router/node/admin.py:_peers",
     "router/node/connection.py:__init__",
     "router/node/connection.py:_take",
