@@ -15,7 +15,7 @@ from router.core.wire.lifetime import expiry_min
 from router.service.contract import Advertise, Came, Deed, Now, Signed, Tick, Wake, Write
 from router.service.nearby import Attend, Dial, Interface, Interfaces, Listen, Listening, WriteAtEnd
 from services.discovery.core.lan.lan import FAREWELL, SPOKEN, Lan
-from services.discovery.core.lan.permit import EVERYWHERE, Permit
+from services.discovery.core.lan.networks import EVERYWHERE, Permit
 
 WALL_S = 1_800_000_000.0
 DOOR = "lan"

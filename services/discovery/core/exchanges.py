@@ -16,11 +16,11 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.discovery.core import sampling as s
-from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
 from services.discovery.core.own import TAG as OWN
 from services.discovery.core.refusals import RouterRefusals, notes
+from services.discovery.core.view import Advertised, ViewEntry
 
 TTL_S = 30
 KEPT_MAX = 50

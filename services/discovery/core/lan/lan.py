@@ -40,9 +40,8 @@ from router.service.nearby import (
 )
 from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MIN, Dialling
 from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
-from services.discovery.core.lan.networks import is_local, network_of, on_link
+from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
 from services.discovery.core.lan.paces import Pace
-from services.discovery.core.lan.permit import OFF, Permit
 from services.discovery.core.lan.schedule import Schedule
 from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_OFF_LINK
 
