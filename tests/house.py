@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from house_debts import LONG
+from house_debts import HOOKED, LONG
 from rigs.patience import HANG_S
 
 _PURE = """
@@ -21,6 +21,7 @@ _PURE = """
     statistics string struct textwrap types typing unicodedata urllib zlib
 """
 PURE = _PURE.split()
+FINDS = ("importlib", "pkgutil")  # for the one file that finds modules by name, see `BY_NAME`
 NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
 _SERVICES = (  # the wire, its tables, contract, client, the command line's kit, private files, rig, bench; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
@@ -29,7 +30,7 @@ _SERVICES = (  # the wire, its tables, contract, client, the command line's kit,
     r"|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
-    ("router/core/", r"router\.core(\..*)?", PURE),
+    ("router/core/", r"router\.(core(\..*)?|service\.verbs\..*)", [*PURE, *FINDS]),
     ("router/audit/", r"(router|spark_analytics)(\..*)?", []),
     ("router/disk/log/", r"router(\..*)?|spark_analytics\.judgement\.(line_grammar|schema)", []),
     ("router/", r"router(\..*)?", []),
@@ -40,6 +41,7 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import;
 FLOORS = [  # rooms from the ground up: each may import from those below it, and from itself
     "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
+    "router/service/verbs/",
     "router/core/neighbours/", "router/core/routing/", "router/core/control/", "router/core/router.py",
     "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
     "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/ router/doctor/",
@@ -47,8 +49,9 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(
-    r"router/(service/plugins|settings/config_services|cli/__init__|transport/contract)\.py|(tests|examples)/.*"
-)  # may find modules by name
+    r"router/(core/control/found|service/plugins|settings/config_services|cli/__init__|transport/contract)\.py"
+    r"|router/node/questions/finder\.py|(tests|examples)/.*"
+)  # may find modules by name: of services, commands, transports and operators' questions, each added as a file
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
 )
@@ -66,8 +69,10 @@ SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
 FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
 LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # the limits with which a part is made
+HOOKLESS = re.compile(r"router/(client|core)/.*\.py")
 LINES_MAX, TEST_LINES_MAX = 500, 500
 CLASS_LINES_MAX, FUNCTION_LINES_MAX = 300, 40
+PARAMETERS_MAX = 9
 
 Tree = dict[str, str]
 """A file's text, by its path."""
@@ -168,6 +173,19 @@ def floors(tree: Tree) -> Iterator[str]:
             yield f"{path}:{line} imports {module}, which does not stand below {own[1]}: pass it as an argument"
 
 
+def parameters(tree: Tree) -> Iterator[str]:
+    """Limit the parameters of functions in the core, and forbid closures in its composition: what several parts share
+    is one value, and what a part needs is given to it."""
+    for path, module in _modules(tree):
+        for node in _nodes(module) if path.startswith("router/core/") else ():
+            if isinstance(node, ast.Lambda) and path == "router/core/router.py":
+                yield f"{path}:{node.lineno} closes over what another part needs: give it the part"
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                if len(given) - (given[:1] in (["self"], ["cls"])) > PARAMETERS_MAX:
+                    yield f"{path}:{node.lineno} {node.name} takes {len(given)} parameters: find the value they are"
+
+
 def late_imports(tree: Tree) -> Iterator[str]:
     for path, module, line, within in _imports(tree):
         if within and not LATE.fullmatch(f"{path}:{within}"):
@@ -235,6 +253,24 @@ def circles(tree: Tree) -> Iterator[str]:
     except CycleError as error:
         ring = " <- ".join(error.args[1])
         yield f"{ring}: a circle of imports; give what both need a file of its own, or tell, do not call"
+
+
+def hooks(tree: Tree) -> Iterator[str]:
+    """Forbid assignments to an attribute of a part, but for those of `HOOKED`, which may only shrink."""
+    for path, line, part in hooked(tree):
+        if f"{path}:{part}" not in HOOKED:
+            yield f"{path}:{line} assigns to an attribute of self.{part}: make the part with it, or pass it with a call"
+
+
+def hooked(tree: Tree) -> Iterator[tuple[str, int, str]]:
+    """Return path, line, and name of the part of each `self.part.attribute = …`; counting with `+=` is none."""
+    for path, module in _modules(tree):
+        assigned = [one for one in _nodes(module) if isinstance(one, ast.Assign)] if HOOKLESS.fullmatch(path) else []
+        for target in (inner for one in assigned for each in one.targets for inner in ast.walk(each)):
+            if isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store):
+                first, _, part = ast.unparse(target.value).partition(".")
+                if first == "self" and part:
+                    yield path, target.lineno, part
 
 
 def sizes(tree: Tree) -> Iterator[str]:
@@ -365,10 +401,12 @@ def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
 RULES = (
     layers,
     floors,
+    parameters,
     late_imports,
     purity,
     schemes,
     circles,
+    hooks,
     sizes,
     tables,
     names,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import FUNCTION_LINES_MAX, LINES_MAX, RULES, Tree, circles, forget, limits_once, read, worlds
-from house_debts import LONG
+from house import FUNCTION_LINES_MAX, LINES_MAX, RULES, Tree, circles, forget, hooked, limits_once, read, worlds
+from house_debts import HOOKED, LONG
 
 ROOT = Path(__file__).parents[1]
 Rule = Callable[[Tree], Iterator[str]]
@@ -60,6 +60,8 @@ FORBIDDEN = [
     ),
     ("purity", "router/core/clock.py", "import datetime\nnow = datetime.datetime.now()"),
     ("purity", "router/core/clock.py", "text = open('file').read()"),
+    ("parameters", "router/core/queues.py", "def f(a, b, c, d, e, f, g, h, i, j): ..."),
+    ("parameters", "router/core/router.py", "x = lambda: 1"),
     ("schemes", "router/node/node.py", "more = {} if url.startswith('tls:') else None"),
     ("schemes", "transports/tls.py", "NOT_OURS = 'unix:'"),
     ("sizes", "router/long.py", "pass\n" * (LINES_MAX + 1)),
@@ -71,6 +73,8 @@ FORBIDDEN = [
     ("words", "requirements/dev.txt", "--index-url https://py" + "pi.org/simple"),
     ("swallowing", "router/store.py", "try:\n    x\nexcept Exception:\n    pass\n"),
     ("swallowing", "router/store.py", "with suppress(Exception):\n    x\n"),
+    ("hooks", "router/client/node.py", "self._inbox, self._readers.inbox = inbox, inbox"),
+    ("hooks", "router/core/router.py", "self._is_used = self._queues.is_entered = True"),
     ("docstrings", "router/store.py", "x = 1"),
     ("hurry", "tests/test_store.py", "with trio.fail_after(30):\n    x"),
     ("hurry", "tests/test_store.py", "process.communicate(timeout=20)"),
@@ -102,6 +106,7 @@ ALLOWED = [
         "import json\nfrom pyspark.sql import functions\nfrom spark_analytics import silver",
     ),
     ("router/store.py", "try:\n    x\nexcept KeyError:\n    pass"),
+    ("router/client/node.py", "self._inbox = self.inbox = inbox\none.done = True\nself._counts.settled += 1"),
     ("tests/test_store.py", "async def test_x(autojump_clock):\n    with trio.fail_after(1):\n        x"),
     ("tests/test_store.py", "process.communicate(timeout=HANG_S)"),
     ("tests/test_store.py", "process.communicate(timeout=None)"),
@@ -127,6 +132,11 @@ def test_what_is_allowed_to_be_long_still_is() -> None:
         found = [node for node in ast.walk(ast.parse(tree.get(path, ""))) if isinstance(node, kinds)]
         lines = [(node.end_lineno or 0) - node.lineno + 1 for node in found if node.name == name]
         assert lines and max(lines) > FUNCTION_LINES_MAX, f"{one} is short now: strike it from house_debts.LONG"
+
+
+def test_what_is_allowed_to_be_hooked_still_is() -> None:
+    found = {f"{path}:{part}" for path, _, part in hooked(read(ROOT))}
+    assert not HOOKED - found, f"{HOOKED - found} are hooked no more: strike them from house_debts.HOOKED"
 
 
 @pytest.mark.parametrize(("path", "text"), ALLOWED)

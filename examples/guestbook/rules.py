@@ -60,7 +60,7 @@ class Guestbook:
     def _page(self, text: bytes, guest: str) -> list[c.Deed]:
         number = self.count + 1
         value = guest.encode() + b" " + text
-        return [c.Keep(PAGE + b"%08d" % number, value), c.Keep(COUNT, b"%d" % number)]
+        return [c.Put(PAGE + b"%08d" % number, value), c.Put(COUNT, b"%d" % number)]
 
     def _read(self, heard: c.Message, guest: PublicKey, now: c.Now) -> list[c.Deed]:
         """Handle a guest's message: a page, or one of the words."""
@@ -69,12 +69,12 @@ class Guestbook:
             return [c.Grant(guest, ("join", "store"), until_s, uses=2), c.Send(guest, b"welcome")]
         if body.startswith(MEET):  # a neighbour, by key and URL
             key, _, url = body[len(MEET) :].partition(b" ")
-            return [c.Learn(PublicKey(bytes.fromhex(key.decode())), (url.decode(),), until_s, "met")]
+            return [c.AddNeighbour(PublicKey(bytes.fromhex(key.decode())), (url.decode(),), until_s, "met")]
         if not body.strip():
-            return [c.Refuse(EMPTY), c.Note("guestbook_turned", heard.id, EMPTY)]
+            return [c.Refuse(EMPTY), c.LogEvent("guestbook_turned", heard.id, EMPTY)]
         if self.count >= self.settings.pages_max:
-            return [c.Refuse(FULL), c.Note("guestbook_turned", heard.id, FULL)]
-        note = c.Note("guestbook_signed", heard.id, fields={"page": self.count + 1})
+            return [c.Refuse(FULL), c.LogEvent("guestbook_turned", heard.id, FULL)]
+        note = c.LogEvent("guestbook_signed", heard.id, fields={"page": self.count + 1})
         answer = b"page %d" % (self.count + 1)
         return [*self._page(body, guest.hex()), note, c.Send(guest, answer), c.Publish(answer, ttl_s=60)]
 
@@ -82,11 +82,11 @@ class Guestbook:
         """Handle bytes from the desk's socket: a line is a page by somebody at this machine, a stream that begins with
         LINK is handed to the router."""
         if data.startswith(LINK):
-            return [c.Hand("desk", peer, data[len(LINK) :])]
+            return [c.HandOver("desk", peer, data[len(LINK) :])]
         if not data.strip():
             return [c.Write("desk", peer, b"")]
         pages = self._page(data.strip(), "desk")
-        return [*pages, c.Write("desk", peer, b"page %d\n" % (self.count + 1)), c.Note("guestbook_signed")]
+        return [*pages, c.Write("desk", peer, b"page %d\n" % (self.count + 1)), c.LogEvent("guestbook_signed")]
 
     def _answer(self, asked: c.Asked) -> list[c.Deed]:
         """Answer the operator: the pages, the favourite word, or that a page is struck out."""
@@ -99,8 +99,8 @@ class Guestbook:
             return [c.Compute("guestbook.jobs:favourite", text, str(asked.number))]
         if asked.word == "strike" and asked.argument.isdecimal():
             key = PAGE + b"%08d" % int(asked.argument)
-            note = c.Note("guestbook_struck", fields={"page": int(asked.argument)})
-            return [c.Keep(key, None), note, c.Answer(asked.number, {"struck": int(key in pages)})]
+            note = c.LogEvent("guestbook_struck", fields={"page": int(asked.argument)})
+            return [c.Put(key, None), note, c.Answer(asked.number, {"struck": int(key in pages)})]
         if asked.word == "pass":  # what we published, by its id, as it is to the router that is named
             self.asked[asked.argument[:64]] = asked
             return [c.Pull(self.key, MessageId(bytes.fromhex(asked.argument[:64])))]

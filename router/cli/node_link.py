@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
 from router.cli.output import note
+from router.core.service.roles import Role
 from router.core.wire.address import (
     AddressSource,
     Reach,
@@ -18,12 +19,13 @@ from router.core.wire.address import (
     reach_of,
     refusal_of,
 )
-from router.core.wire.advert import EXPIRY_S, SERVICES, Advertisement, make_advertisement
+from router.core.wire.advert import EXPIRY_S, Advertisement, make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.invitation import Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_text import ADVERTISEMENT, INVITATION
 from router.core.wire.reasons import Reason
+from router.service.plugins import UnknownService, load_role
 from router.settings import keyring
 from router.settings.config import Config
 from router.settings.config_services import instances, key_name
@@ -51,10 +53,25 @@ def own_link(key: SigningKey, home: Home, config: Config) -> str:
     if not found:
         said = "others cannot reach this node, so it has no link"
         raise Failure(Exit.USAGE, f"{said}: name an address they reach it at in node.advertise, or in node.listen")
-    names = {one.name for one in instances(config.node.services)} & set(config.node.services_public) & set(SERVICES)
-    services = {name: keyring.load_or_create(home, key_name(name)).public for name in names}
+    services = {
+        role.advertised_as: keyring.load_or_create(home, key_name(name)).public for role, name in _public_roles(config)
+    }
     made = make_advertisement(key, found, services=services, rev=0, expiry_min=expiry_min(time.time() + EXPIRY_S))
     return made.text()
+
+
+def _public_roles(config: Config) -> Iterator[tuple[Role, str]]:
+    """Yield the roles of the public services that can be loaded, each with the service's name."""
+    for one in instances(config.node.services):
+        if one.name not in config.node.services_public:
+            continue
+        try:
+            role = load_role(one.module)
+        except UnknownService as error:
+            note(f"{one.name} is left out of the link: {error}")
+            continue
+        if role is not None:
+            yield role, one.name
 
 
 def given_peer(given: str) -> Advertisement | Invitation:

@@ -27,7 +27,7 @@ from router.cli.output import (
 )
 from router.cli.services import ask_service
 from router.client.errors import NotAnswered
-from router.core.neighbours.directory import PUBSUB
+from router.core.service.roles import Role
 from router.core.wire.text import counted, span_text
 from router.settings.home import Home
 from router.settings.names import Names
@@ -215,10 +215,11 @@ def _overlays() -> dict[str, dict[str, Any]]:
 def _ask_pubsub(home: Home, status: dict[str, Any], word: str) -> dict[str, Any] | None:
     """Return the answer of the node's pub/sub service; None if, according to `status`, the node runs none, or it is
     just not there to answer."""
-    if not any(one["name"] == PUBSUB and one["state"] == "running" for one in status["services"]):
+    running = [one["name"] for one in status["services"] if one["role"] == Role.OVERLAY and one["state"] == "running"]
+    if not running:
         return None
     try:
-        answer: dict[str, Any] = ask_service(home, PUBSUB, word)
+        answer: dict[str, Any] = ask_service(home, running[0], word)
     except (Failure, NotAnswered):
         return None
     return answer

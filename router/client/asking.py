@@ -29,6 +29,10 @@ class Question:
     def failed(self, error: ClientError) -> None:
         self.fail(error)
 
+    def answered(self, answer: Answer) -> None:
+        self.answer = answer
+        self.over.set()
+
     def fail(self, error: ClientError) -> None:
         self.error = error
         self.over.set()
@@ -74,8 +78,7 @@ class Asking:
         if self._late:
             self._late -= 1
         elif self._open is not None:
-            self._open.answer = answer
-            self._open.over.set()
+            self._open.answered(answer)
 
     def lost(self) -> None:
         """Fail the open question, because the connection is lost."""

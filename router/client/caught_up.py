@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
+from router.service.verbs.caught_up import GroupCaughtUp
 
 
 class CaughtUp(Struct, frozen=True):
@@ -32,5 +32,5 @@ class CaughtUp(Struct, frozen=True):
 
 def read_caught_up(argument: str) -> CaughtUp:
     """Return the news in the argument of the node's word `caught-up`."""
-    said = json.loads(argument)
-    return CaughtUp(PublicKey(bytes.fromhex(said["group"])), said["at_s"], said["missing"], said["of"])
+    said = GroupCaughtUp.from_argument(argument)
+    return CaughtUp(said.group, said.at_s, said.missing, said.of)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import trio
+
+log = logging.getLogger(__name__)
 
 NEWS_MAX = 256
 
@@ -58,3 +62,19 @@ class Feed(Generic[T]):
                 raise StopAsyncIteration
             await self._lot.park()
         return self._news.popleft()
+
+
+class Problems(Feed[str]):
+    """Sentences about messages that could not be given to the app. Each goes to `on_problem` as well, or else to the
+    log."""
+
+    def __init__(self, on_problem: Callable[[str], None] | None) -> None:
+        super().__init__()
+        self._on_problem = on_problem
+
+    def tell(self, one: str) -> None:
+        super().tell(one)
+        if self._on_problem is None:
+            log.warning("%s", one)
+        else:
+            self._on_problem(one)

@@ -14,8 +14,8 @@ from router.client.errors import ClientError
 from router.client.loops import Messages, Reader
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
-from router.client.readers import GroupKeys
 from router.client.received import Received
+from router.client.senders import GroupKeys
 from router.core.wire.codec import unframe
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S

@@ -14,9 +14,9 @@ from msgspec import Struct
 from router.client.custody.arrivals import Arrival
 from router.client.errors import ClientError
 from router.client.received import Received
-from router.core.wire.admin import HELD
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import read_header
+from router.service.verbs.held import ListHeld
 
 AT_ONCE = 32
 
@@ -48,8 +48,8 @@ async def history(node: Asked, group: PublicKey, since_s: int, place: Place | No
     place = Place() if place is None else place
     after, more = place.after, True
     while more:
-        asked = {"group": group.hex(), "after": after, "since_s": max(0, since_s)}
-        said = json.loads(await node.ask(HELD, json.dumps(asked)))
+        asked = ListHeld(group, after, max(0, since_s))
+        said = json.loads(await node.ask(asked.WORD, asked.to_argument()))
         if "error" in said:
             raise ClientError(str(said["error"]))
         if not (said["keys"] or after or said["goes_on"]):

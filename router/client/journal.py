@@ -15,6 +15,7 @@ from pathlib import Path
 
 import trio
 
+from router.client.bell import Bell
 from router.client.errors import ClientError
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
@@ -49,19 +50,20 @@ class JournalError(ClientError):
 
 
 class Journal:
-    """The journal of one app, opened by one process at a time. `known` and `write` block, the others do not.
+    """The journal of one app, opened by one process at a time. `open`, `known`, `heads` and `write` block, the others
+    do not. Without a path, and before `open`, nothing is known.
 
     `on_failed` is called when gathered rows could not be written: `check` raises why.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None,
         wall_s: Callable[[], float],
         ids_max: int = IDS_MAX,
-        on_failed: Callable[[], None] = nothing,
+        on_failed: Callable[[], object] = nothing,
     ) -> None:
-        self.path = Path(path)
+        self.path = None if path is None else Path(path)
         self._wall_s = wall_s
         self._ids_max = ids_max
         self._on_failed = on_failed
@@ -72,30 +74,47 @@ class Journal:
         self._added = self._written = 0  # how often rows were added, and how many of these additions are on disk
         self._is_writing = False
         self._failed: JournalError | None = None
-        self._work = trio.Event()
+        self._work = Bell()
         self._lot = trio.lowlevel.ParkingLot()
-        try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE))
-            self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
-        except (OSError, sqlite3.Error) as error:
-            raise self._unusable(error) from None
-        try:
-            self._prepare(wall_s())
-        except sqlite3.Error as error:
-            self._database.close()
-            raise self._unusable(error) from None
+        self._opened: sqlite3.Connection | None = None
 
     def __repr__(self) -> str:
         return f"<journal {self.path}: {self._written} messages written by this process>"
 
-    def _prepare(self, now_s: float) -> None:
-        run = self._database.execute
+    def open(self) -> None:
+        """Open the file, if there is to be one. Raise `JournalError`."""
+        if self.path is None:
+            return
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE))
+            database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from None
+        try:
+            self._prepare(database, self._wall_s())
+        except sqlite3.Error as error:
+            database.close()
+            raise self._unusable(error) from None
+        self._opened = database
+
+    @property
+    def is_open(self) -> bool:
+        """Whether handled messages are written: there is a path, and `open` has succeeded."""
+        return self._opened is not None
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        assert self._opened is not None, "the journal has not been opened"
+        return self._opened
+
+    def _prepare(self, database: sqlite3.Connection, now_s: float) -> None:
+        run = database.execute
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
-        self._database.executescript(_SCHEMA)
+        database.executescript(_SCHEMA)
         run("BEGIN IMMEDIATE")
-        self._prune(now_s)
+        self._prune(database, now_s)
         run("COMMIT")
 
     def _unusable(self, error: Exception) -> JournalError:
@@ -108,6 +127,8 @@ class Journal:
     def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
         """Return the ids among `ids` that were handled before."""
         found: set[MessageId] = set()
+        if not self.is_open:
+            return found
         try:
             for at in range(0, len(ids), LOOK_UP_MAX):
                 some = ids[at : at + LOOK_UP_MAX]
@@ -119,6 +140,8 @@ class Journal:
 
     def heads(self, group: PublicKey) -> list[Head]:
         """Return the heads of a group, oldest first, as they were written last."""
+        if not self.is_open:
+            return []
         asked = "SELECT id, until_min FROM heads WHERE grp = ? ORDER BY n"
         try:
             return [(MessageId(id), until) for id, until in self._database.execute(asked, (bytes(group),))]
@@ -140,7 +163,7 @@ class Journal:
                     self._database.executemany("INSERT INTO heads VALUES (?, ?, ?, ?)", numbered)
                 self._since_pruned += len(kept)
                 if self._since_pruned >= PRUNE_EVERY:
-                    self._prune(now_s)
+                    self._prune(self._database, now_s)
                 run("COMMIT")
             except sqlite3.Error:
                 if self._database.in_transaction:
@@ -149,8 +172,8 @@ class Journal:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
-    def _prune(self, now_s: float) -> None:
-        run = self._database.execute
+    def _prune(self, database: sqlite3.Connection, now_s: float) -> None:
+        run = database.execute
         self._since_pruned = 0
         run("DELETE FROM handled WHERE until_s < ?", (int(now_s),))
         run("DELETE FROM heads WHERE until_min < ?", (expiry_min(now_s),))
@@ -166,7 +189,7 @@ class Journal:
         self._rows += rows
         self._added += 1
         self._then.append(then)
-        self._work.set()
+        self._work.ring()
 
     def keep_heads(self, group: PublicKey, heads: Callable[[], list[Head]]) -> None:
         """Write the result of `heads` at the next commit."""
@@ -186,7 +209,6 @@ class Journal:
         """Write gathered rows, all that wait in one commit, until cancelled."""
         while True:
             await self._work.wait()
-            self._work = trio.Event()
             try:
                 await self.flush()
             except JournalError as error:

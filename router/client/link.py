@@ -15,6 +15,7 @@ import trio
 from msgspec import Struct
 
 from router.client.app_end import FINAL, AppEnd, End
+from router.client.bell import Bell
 from router.client.errors import NodeUnavailable
 from router.client.joins import ASK_AGAIN_S
 from router.core.link.machine import RemoteProtocolError
@@ -51,26 +52,35 @@ class Dialling(Struct, frozen=True):
 
 class ClientLink:
     """Keep an app connected until an end is `final` or `close` is called. `changed` is called when the state changes.
+    `to_write` is rung when there is something to send to the node, `to_ask` when the app wants another group.
 
     `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither up nor
     away.
     """
 
     def __init__(
-        self, dialling: Dialling, key: SigningKey, offer: Callable[[], Offer], app: AppEnd, changed: Callable[[], None]
+        self,
+        dialling: Dialling,
+        key: SigningKey,
+        offer: Callable[[], Offer],
+        app: AppEnd,
+        changed: Callable[[], None],
+        to_write: Bell,
+        to_ask: Bell,
     ) -> None:
         self._dialling = dialling
         self._key = key
         self._offer = offer
         self._app = app
         self._changed = changed
-        self._wake = trio.Event()
+        self._to_write = to_write
+        self._to_ask = to_ask
         self._goodbye: tuple[Reason, str] | None = None
         self._said_goodbye = trio.Event()
         self._tried = trio.Event()
         self._scope = trio.CancelScope(shield=True)
         self._is_away = True
-        self.is_closed = False
+        self.is_begun = self.is_closed = False
         self.end = End("no connection has been tried")
 
     def __repr__(self) -> str:
@@ -92,7 +102,7 @@ class ClientLink:
 
     def wake(self) -> None:
         """Let the writer task write."""
-        self._wake.set()
+        self._to_write.ring()
 
     async def first_try(self) -> None:
         """Return when the first connection has failed, or the node knows this app on it."""
@@ -126,6 +136,7 @@ class ClientLink:
     async def run(self) -> None:
         """Keep the connection; only `close` ends this, so that a cancelled app can still settle messages that it has
         handled."""
+        self.is_begun = True
         try:
             with self._scope:
                 await self._keep_connected()
@@ -193,7 +204,7 @@ class ClientLink:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write, stream)
-                nursery.start_soon(self._ask_again)
+                nursery.start_soon(self._ask_for_groups)
                 end = await self._read(stream, session) or end
                 nursery.cancel_scope.cancel()
         except* StreamBroken as broken:
@@ -212,8 +223,7 @@ class ClientLink:
 
     async def _write_for_ever(self, stream: Stream) -> None:
         while True:
-            await self._wake.wait()
-            self._wake = trio.Event()
+            await self._to_write.wait()
             goodbye = self._goodbye
             parts = self._app.output(goodbye)
             if parts:
@@ -223,16 +233,13 @@ class ClientLink:
                 self._said_goodbye.set()
                 return
 
-    async def _ask_again(self) -> None:
-        """Send unanswered JOINs and LEAVEs again."""
+    async def _ask_for_groups(self) -> None:
+        """Send the JOINs and LEAVEs that are due: new ones at once, unanswered ones again."""
         while True:
-            self.ask()
-            await trio.sleep(ASK_AGAIN_S)
-
-    def ask(self) -> None:
-        """Send the JOINs and LEAVEs that are due."""
-        if self._app.ask(trio.current_time()):
-            self.wake()
+            if self._app.ask(trio.current_time()):
+                self.wake()
+            with trio.move_on_after(ASK_AGAIN_S):
+                await self._to_ask.wait()
 
     # -- reading -------------------------------------------------------------------------------------------
 

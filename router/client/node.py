@@ -21,7 +21,6 @@ What an app may rely on:
 
 from __future__ import annotations
 
-import logging
 import os
 import random as chance
 from collections.abc import AsyncIterator, Callable
@@ -34,30 +33,32 @@ import trio
 
 from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
+from router.client.bell import Bell
 from router.client.caught_up import CaughtUp, read_caught_up
 from router.client.composer import Composer, Lifetime, octets
 from router.client.custody.arrivals import UNICASTS, Arrival
-from router.client.custody.causes import RECENT, Causes
-from router.client.custody.inbox import Inbox
+from router.client.custody.causes import RECENT
 from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError, NodeUnavailable
-from router.client.feed import Feed
+from router.client.feed import Feed, Problems
 from router.client.group import Group
 from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink
 from router.client.loops import Messages, Reader
+from router.client.opening import Opener
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
-from router.client.ordering import GAP_S, Order
+from router.client.ordering import GAP_S, Order, Ordering
 from router.client.outcomes import Outcomes
 from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, Publishing
 from router.client.pulling import Pulling
-from router.client.readers import GroupKeys, Readers
+from router.client.readers import Readers
 from router.client.received import Received
 from router.client.senders import GroupName, Senders
+from router.client.settling import Settling
 from router.client.wires import Wires
 from router.core.wire import link_items
-from router.core.wire.admin import CAUGHT_UP, Answer, Inquiry
+from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.hint import Hinted
@@ -65,9 +66,8 @@ from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
 from router.core.wire.text import BadText, parse_key
+from router.service.verbs.caught_up import GroupCaughtUp
 from router.settings.names import Names
-
-log = logging.getLogger(__name__)
 
 ANSWER_S = 30.0
 NEEDS_TRIO = "connect() needs trio: `trio.run(main)`; under asyncio, or without async, use connect_blocking()"
@@ -121,47 +121,42 @@ class Node:
 
     def __init__(self, settings: Settings) -> None:
         self._sign_on = sign_on = SignOn(settings)
-        self.problems: Feed[str] = Feed()
+        self.problems: Feed[str] = Problems(settings.on_problem)
         self.missed: Feed[link_items.Missed] = Feed()
         self.caught_up: Feed[CaughtUp] = Feed()
         self.reports: Feed[Report] = Feed()
-        self._groups: dict[PublicKey, Group] = {}
-        self._doors: dict[bytes | None, Reader] = {}
-        self._stack = AsyncExitStack()
-        self._is_used = self._was_up = self._is_away = False
-        self._sequences = sign_on.sequences()
-        self._composer = Composer(sign_on.key, self._sequences, settings.wall_s, settings.entropy)
-        outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
-        self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
-        self.wires, self._asking = Wires(self._composer, self._publishing), Asking(self._composer, self._publishing)
-        self._pulling = Pulling(self.wires, self._asking, self._publishing)
-        self._readers = Readers(
-            self.key,
-            self._group_keys,
-            self._problem,
-            self._pulling.pull,
-            self._pulling.judge,
-            settings.wall_s,
-            verify=settings.verify,
-        )
-        self._pulling.judged = self._readers.judged
-        inbox = Inbox(
-            settings.window_messages,
-            settings.window_bytes,
-            durable=sign_on.durable,
-            known=self._readers.known,
-            problem=self._problem,
-            wake_loops=self._readers.wake,
-            wake_link=lambda: self._link.wake(),
-        )
-        self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
-        app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, settings.wall_s, sign_on.dialling.expect)
-        self._link = ClientLink(sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed)
-        self._readers.inbox, self._publishing.link = inbox, self._link
-        self._senders = Senders(sign_on.home, self._causes)
         self.words: Feed[Inquiry | Wanted | Hinted] = Feed()
         """The router's requests to this app, if it is a service of its node."""
-        self._attempts = sign_on.attempts(self._problem)
+        self._stack = AsyncExitStack()
+        self._is_used = self._was_up = self._is_away = False
+        self._doors: dict[bytes | None, Reader] = {}
+        problem, wall_s = self.problems.tell, settings.wall_s
+        self._attempts = sign_on.attempts(problem)
+        self._sequences = sign_on.sequences()
+        self._composer = composer = Composer(sign_on.key, self._sequences, wall_s, settings.entropy)
+
+        # Where loops wait, and the link's two tasks: who wakes them does not know them.
+        loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
+        self._journal = journal = Journal(settings.journal, wall_s, on_failed=loops.unpark_all)
+        inbox = sign_on.inbox(journal.known, problem, wake_loops=loops.unpark_all, wake_link=to_write.ring)
+        outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
+        self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
+        app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
+        self._link = link = ClientLink(
+            sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed, to_write, to_ask
+        )
+
+        waits = settings.when_down == "queue"
+        self._publishing = publishing = Publishing(outbox, link, waits=waits, asks_outcomes=settings.outcomes)
+        self.wires = Wires(composer, publishing)
+        self._asking = Asking(composer, publishing)
+        self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
+
+        ordering = Ordering(self.key, journal.known)
+        self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
+        self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
+        self._opener = opener = Opener(settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify)
+        self._readers = Readers(inbox, settling, opener, ordering, pulling.pull, pulling.judge, loops, wall_s)
 
     def __repr__(self) -> str:
         return f"<node at {self._sign_on.url}, {'up' if self.is_up else 'down: ' + self._link.end.text}>"
@@ -197,20 +192,19 @@ class Node:
             raise ClientError(NEEDS_TRIO) from None
         if self._is_used:
             raise ClientError("a connection serves one `async with`; call connect() again")
-        self._is_used = self._publishing.is_entered = True
+        self._is_used = True
         self._readers.begin()
         if settings.journal is not None:
-            opened = partial(Journal, settings.journal, settings.wall_s, on_failed=self._readers.wake)
-            self._readers.journal = await trio.to_thread.run_sync(opened)
-            self._stack.callback(self._readers.journal.close)
-        self._stack.callback(self._sequences.close, self._problem)
+            await trio.to_thread.run_sync(self._journal.open)
+            self._stack.callback(self._journal.close)
+        self._stack.callback(self._sequences.close, self.problems.tell)
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         try:
             nursery.start_soon(self._link.run)
-            nursery.start_soon(self._pulling.run)
-            if self._readers.journal is not None:
-                nursery.start_soon(self._readers.journal.run)
+            nursery.start_soon(self._pulling.run, self._readers.judged)
+            if self._journal.is_open:
+                nursery.start_soon(self._journal.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise self._link.end.error()
@@ -227,11 +221,11 @@ class Node:
 
     def fail(self, error: BaseException | None) -> None:
         """Count an error that ends this app against the messages that its loops hold; see `attempts_max`."""
-        self._attempts.fail(error, [door.held() for door in self._doors.values()], self._readers.inbox.refuse)
+        self._attempts.fail(error, [door.held() for door in self._doors.values()], self._settling.refuse)
 
     async def _sign_off(self) -> None:
         try:
-            await self._readers.leave()
+            await self._settling.leave(self.problems.tell)
             await self._link.close()
         finally:  # also when a second Ctrl-C ends the waiting: no task may outlive this
             self._link.cut()
@@ -266,7 +260,7 @@ class Node:
         """
         found = self.group(group, raw=raw)
         self._readers.ordering.choose(found.key, order, gap_s, is_sealed=not found.raw)
-        self._groups[found.key] = found
+        self._senders.joined(found.key, found.group_keys)
         await self._publishing.until_up()
         await self._joins.join(found.key, local, timeout_s, found.hints)
         return found
@@ -275,7 +269,7 @@ class Node:
         """Return a group without joining it, which is enough for publishing."""
         sender, name = self._senders.of(group)
         found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)
-        self._groups.setdefault(found.key, found)
+        self._senders.named(found.key, found.group_keys)
         return found
 
     async def leave(self, group: Group | GroupName, *, timeout_s: float = ANSWER_S) -> None:
@@ -283,20 +277,6 @@ class Node:
         key = group.key if isinstance(group, Group) else self._senders.of(group)[0].group
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
-
-    def _causes(self, group: PublicKey) -> Causes:
-        known, readers = self._groups.get(group), self._readers
-        if known is not None:
-            return known.causes
-        kept = () if readers.journal is None else readers.journal.heads(group)
-        return Causes(
-            self._sign_on.settings.causes, kept, readers.ordering.given.add, partial(readers.published, group)
-        )
-
-    def _group_keys(self, group: PublicKey) -> GroupKeys:
-        """Return the keys to read a group; one that only an earlier run has joined is found by its name in the home."""
-        known = self._groups.get(group)
-        return (self.group(group.hex()) if known is None else known).group_keys
 
     # -- receiving -----------------------------------------------------------------------------------------
 
@@ -357,7 +337,7 @@ class Node:
 
     def opened(self, one: Arrival) -> Received | None:
         """Return a message as an app sees it; None if it cannot be given to the app, which `problems` reports."""
-        return self._readers.open(one)
+        return self._opener.open(one)
 
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         """Return the node's answer, as JSON, to an operator's question such as `status`."""
@@ -395,8 +375,8 @@ class Node:
                 self.wires.on_outcome(news)
             case link_items.Missed():
                 self.missed.tell(news)
-                self._readers.ordering.missed(news.group, has_journal=self._readers.journal is not None)
-                self._problem(missed_text(news.count, news.reason, self._sign_on.whom))
+                self._readers.ordering.missed(news.group, has_journal=self._journal.is_open)
+                self.problems.tell(missed_text(news.count, news.reason, self._sign_on.whom))
             case Report():
                 self.reports.tell(news)
             case Answer():
@@ -404,14 +384,7 @@ class Node:
             case Carried():
                 self.wires.hear(news)
                 self._readers.carried(news.message_wire)
-            case Inquiry(ask, argument) if ask == CAUGHT_UP:
+            case Inquiry(ask, argument) if ask == GroupCaughtUp.WORD:
                 self.caught_up.tell(read_caught_up(argument))
             case Inquiry() | Wanted() | Hinted():
                 self.words.tell(news)
-
-    def _problem(self, text: str) -> None:
-        self.problems.tell(text)
-        if self._sign_on.settings.on_problem is None:
-            log.warning("%s", text)
-        else:
-            self._sign_on.settings.on_problem(text)

@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from router.client.attempts import KeptAttempts
 from router.client.custody.causes import RECENT
+from router.client.custody.inbox import Inbox
 from router.client.errors import ClientError
 from router.client.link import PATIENCE_S, Dialling
+from router.client.ordering import Known
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
@@ -112,6 +114,26 @@ class SignOn:
             settings.entropy(16),
             features=("outcome", "outcome-runs") if settings.outcomes else (),
             name=settings.as_name,
+        )
+
+    def inbox(
+        self,
+        known: Known,
+        problem: Callable[[str], None],
+        *,
+        wake_loops: Callable[[], object],
+        wake_link: Callable[[], None],
+    ) -> Inbox:
+        """Return the inbox, with the window that the offer announces."""
+        settings = self.settings
+        return Inbox(
+            settings.window_messages,
+            settings.window_bytes,
+            durable=self.durable,
+            known=known,
+            problem=problem,
+            wake_loops=wake_loops,
+            wake_link=wake_link,
         )
 
     def sequences(self) -> Sequences:

@@ -66,14 +66,13 @@ class Posted:
 class Publishing:
     """Hand in messages. At most `IN_FLIGHT_MESSAGES_MAX` and `IN_FLIGHT_BYTES_MAX` are unsettled; more wait here."""
 
-    def __init__(self, outbox: Outbox, *, waits: bool, asks_outcomes: bool) -> None:
+    def __init__(self, outbox: Outbox, link: ClientLink, *, waits: bool, asks_outcomes: bool) -> None:
         self._outbox = outbox
+        self.link = link
         self._waits = waits
         self._asks_outcomes = asks_outcomes
         self._lot = trio.lowlevel.ParkingLot()
         self.followed = Followed()
-        self.link: ClientLink  # set by the node, which connects both
-        self.is_entered = False
 
     def wake(self) -> None:
         self._lot.unpark_all()
@@ -81,7 +80,7 @@ class Publishing:
     def check(self) -> None:
         """Raise `NodeUnavailable` if nothing can be handed in, now or ever."""
         link = self.link
-        if not self.is_entered:
+        if not link.is_begun:
             raise ClientError(NOT_BEGUN)
         if link.is_closed:
             raise NodeUnavailable("this connection to the node has been left; connect again")

@@ -1,13 +1,18 @@
-"""Find the keys to publish and to read in a group from its name, link or key."""
+"""The groups that an app names: the keys to publish and to read in each, and the causes of its next message there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 
 from router.client.composer import GroupSender
 from router.client.custody.causes import Causes
-from router.core.wire.crypto import PublicKey, SigningKey
+from router.client.journal import Journal, nothing
+from router.client.ordering import Ordering
+from router.core.wire.application import content_key_id
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.grouplink import GroupLink, parse_link
+from router.core.wire.lifetime import expiry_s
 from router.core.wire.link_text import is_link
 from router.core.wire.text import BadText, parse_key
 from router.settings import keyring
@@ -17,12 +22,27 @@ from router.settings.keyring import KeyringError
 GroupName = str | GroupLink | PublicKey | SigningKey
 
 
-class Senders:
-    """Finds groups in a home; `causes` returns the causes of a group's next message."""
+class GroupKeys:
+    """The data for reading one group: the keys that open its bodies (none: they are unsealed), and its causes."""
 
-    def __init__(self, home: Home, causes: Callable[[PublicKey], Causes]) -> None:
+    def __init__(self, content_key: bytes | None, causes: Causes) -> None:
+        self.keys: Mapping[bytes, bytes] = {} if content_key is None else {content_key_id(content_key): content_key}
+        self.causes = causes
+
+
+class Senders:
+    """Finds groups in a home, and remembers how each is read. `recent`: how many of the newest messages the header of
+    the next one names; `journal` has the causes that an earlier run of this app has left."""
+
+    def __init__(self, home: Home, recent: int, ordering: Ordering, journal: Journal) -> None:
         self._home = home
-        self._causes = causes
+        self._recent = recent
+        self._ordering = ordering
+        self._journal = journal
+        self._keys: dict[PublicKey, GroupKeys] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._keys)} groups named, of {self._home.path}>"
 
     def of(self, group: GroupName) -> tuple[GroupSender, str | None]:
         """Return the sender of that group, and its name in the home."""
@@ -48,3 +68,34 @@ class Senders:
                 pass
             raise
         return self.of(found)[0], name
+
+    # -- how groups are read -------------------------------------------------------------------------------
+
+    def keys(self, group: PublicKey) -> GroupKeys:
+        """Return the keys to read a group; one that only an earlier run has joined is found by its name in the home."""
+        known = self._keys.get(group)
+        if known is None:
+            sender, _ = self.of(group.hex())
+            known = self._keys[group] = GroupKeys(sender.content_key, sender.causes)
+        return known
+
+    def named(self, group: PublicKey, keys: GroupKeys) -> None:
+        """Read a group with these keys, unless others are in use."""
+        self._keys.setdefault(group, keys)
+
+    def joined(self, group: PublicKey, keys: GroupKeys) -> None:
+        """Read a group with these keys from now on."""
+        self._keys[group] = keys
+
+    def _causes(self, group: PublicKey) -> Causes:
+        known = self._keys.get(group)
+        if known is not None:
+            return known.causes
+        given = self._ordering.given
+        return Causes(self._recent, self._journal.heads(group), given.add, partial(self._kept, group))
+
+    def _kept(self, group: PublicKey, id: MessageId, until_min: int) -> None:
+        """Record that a message of this app is in custody: with a journal, a later run knows that it need not wait for
+        it."""
+        if self._journal.is_open and self._ordering.has(group):
+            self._journal.gather([(id, expiry_s(until_min))], nothing)

@@ -8,23 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from router.core.control.address_book import AddressBook
 from router.core.control.as_history import AsHistory
 from router.core.control.catch_ups import CatchUps
+from router.core.control.departure import Departure
+from router.core.control.found import load_verbs
 from router.core.control.guests import Guests
+from router.core.control.hints import Hints
+from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
+from router.core.control.part import Part
 from router.core.control.published import PublishedIds
 from router.core.control.pulls import Pulls
+from router.core.control.questions import Questions
+from router.core.control.reception import Reception
 from router.core.control.redeeming import Redeeming
 from router.core.control.revocation import Revocation
-from router.core.control.service_words import ServiceWords
+from router.core.control.rights import Rights
+from router.core.control.speaker import Speaker
+from router.core.control.terms_said import TermsSaid
+from router.core.control.upstream import Upstream
+from router.core.control.wanted import WantedGroups
 from router.core.control.witness import Witness
 from router.core.link.machine import RemoteProtocolError
 from router.core.log import events as ev
 from router.core.neighbours.book import Book
-from router.core.neighbours.directory import PUBSUB, Directory, Neighbour
-from router.core.neighbours.own_advertisement import OwnAdvertisement
+from router.core.neighbours.directory import Directory, Neighbour
 from router.core.routing.acceptance import Acceptance
 from router.core.routing.admission import Admission
+from router.core.routing.arrivals import Arrivals
 from router.core.routing.away import Away
 from router.core.routing.delivery import Delivery
 from router.core.routing.door_log import DoorLog
@@ -34,158 +46,74 @@ from router.core.routing.examination import Examination
 from router.core.routing.groups import Groups
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
+from router.core.routing.kernel import Kernel
 from router.core.routing.limits import Limits
 from router.core.routing.links import Link, Links
 from router.core.routing.outcomes import Outcomes
 from router.core.routing.owed import Damaged, Due, Owed
-from router.core.routing.parcel import Parcel
 from router.core.routing.plans import Plans, Routing
-from router.core.routing.purges import Purge, Purges
+from router.core.routing.purges import Purges
 from router.core.routing.queues import Queues
 from router.core.routing.recovered import Holding, Recovered
-from router.core.routing.route_end import end_route
+from router.core.routing.room import Rooms
+from router.core.routing.route_changes import end_route
 from router.core.routing.routes import Routes
 from router.core.routing.seen import Seen
+from router.core.service.roles import Role
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
-from router.core.wire.control import Report
-from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.crypto import SigningKey
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
-from router.core.wire.redemption import TO_INVITER
 
 
 class Router:
     """The deciding core; `directory`: standings and rights of keys; `key` signs the router's own messages."""
 
     def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
-        self.directory = directory
-        self.links = Links()
-        self.groups = Groups(directory.service_called(PUBSUB))
-        self.queues = Queues(limits.queues, directory.met)
-        self.routes = Routes(limits.routes, directory.rank)
-        self.seen = Seen(limits.seen_recent_max)
+        self._kernel = kernel = _kernel(key, directory, limits, recovered)
+        self.directory, self.links, self.groups = directory, kernel.links, kernel.groups
+        self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
+        self.advertisements, self.door, self._pending = kernel.book.advertisements, kernel.door, kernel.pending
         self._limits = limits
-        self._pending = Pending()
-        self.door = DoorLog(self.directory.me, self._pending, limits.door)
-        self.purges = Purges(self._pending, recovered.purges)
-        self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
-        self._away = Away(self._pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
-        self._membership = Membership(
-            key,
-            directory,
-            self.groups,
-            self.links,
-            self._pending,
-            self.door,
-            limits.membership,
-            self._queue_ends,
-            lambda link, inquiry, now: self._services.hear(link, inquiry, now),
-            lambda said, now: self._services.advertised(said, now),
-            lambda link, inquiry, now: self.guests.order(link, inquiry, now),
-            lambda link, body, now: (self.guests if body[:2] in TO_INVITER else self.redeeming).hear(link, body, now),
-            lambda *pull: self.pulls.heard(*pull),
-        )
-        self.redeeming = Redeeming(self.links, self._pending, self._membership.say, self._admitted)
-        self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
-        self._delivery = Delivery(
-            self.links,
-            self.queues,
-            self._pending,
-            self.door,
-            limits.delivery,
-            self.purges,
-            self._outcomes,
-            self._report,
-        )
+        self.purges = Purges(kernel, recovered.purges)
+        self.admission = Admission(kernel, self.link_down)
+        self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
+        self.outcomes = Outcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
+        self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
+        self._hints = hints = Hints(kernel)
+        wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
+        membership = Membership(kernel, hints, wanted, self.upstream, self.purges)
+        self._departure = departure = Departure(membership, self.outcomes, self._away)
         self._revocation = Revocation(
-            directory,
-            self.links,
-            self.groups,
-            self.queues,
-            self.routes,
-            self._membership,
-            self._delivery,
-            self._pending,
-            self.admission,
-            self._gone,
-            self._queue_ends,
-            lambda link, now: self.guests.terms_changed(link, now),
-            self._told_limits(),
+            kernel, membership, self.upstream, terms, departure, delivery, self.admission, self.purges
         )
-        change, met, say = self._revocation.change, self._revocation.met, self._membership.say
-        book = Book(limits.learned_max)
-        self.advertisements = book.advertisements
-        as_history = AsHistory(directory)
-        self.pulls = Pulls(
-            directory, self.links, self.groups, self.seen, self._pending, self.door, as_history, limits.pulls, say
-        )
-        self.catch_ups = CatchUps(directory, self.links, self.groups, say)
-        self._published = PublishedIds(directory, self.links, self.groups, say)
-        self._services = ServiceWords(
-            directory,
-            book,
-            self.links,
-            self.pulls,
-            self.catch_ups,
-            self._pending,
-            change,
-            met,
-            say,
-            OwnAdvertisement(key, directory, book),
-            self._published,
-        )
-        self.guests = Guests(
-            directory,
-            book,
-            self.links,
-            self._pending,
-            self.door,
-            limits.guests_max,
-            self._services.rewrite,
-            self._services.configured,
-            met,
-            say,
-            self.admission.close,
-        )
-        standing_of, is_app, router_of = self.links.standing_of, self.links.is_app, book.advertisements.router_of
-        routing = Routing(directory, self.groups, self.routes, standing_of, router_of, is_app)
-        plans = Plans(routing, lambda: self.revision)
-        self.index = Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met)
-        self._examination = Examination(plans, self.seen, self.index, self._membership.judge)
+        self.rights = rights = Rights(kernel, self._revocation)
+        self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
+        self.questions, self.witness, as_history = Questions(kernel), Witness(kernel), AsHistory(directory)
+        self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
+        self.pulls = Pulls(kernel, membership, as_history)
+        first = rights, self.redeeming, wanted, LinkedServices(kernel), self.upstream, membership, self.questions
+        then = self.catch_ups, self._published, self.pulls, AddressBook(kernel, rights), terms, self.guests
+        self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
+        reception = Reception(kernel, self.questions, self._parts)
+        plans, self._rooms = _plans(kernel), Rooms(kernel)
+        self._examination = Examination(kernel, plans, reception.judge)
         self._acceptance = Acceptance(
-            self.links,
-            self.queues,
-            plans,
-            self.routes,
-            self.seen,
-            self.index,
-            self._delivery,
-            self._outcomes,
-            self._pending,
-            self.door,
-            limits.acceptance,
-            self._membership.hear,
-            self._membership.overhear,
-            lambda: directory.uplinks,
-            directory.is_met,
-            as_history,
-            self._published,
+            kernel, plans, self._rooms, delivery, self.outcomes, reception, as_history, self._published
         )
-        self.witness = Witness(directory, self.links, self._pending)
         self._recover(recovered, now)
 
     def __repr__(self) -> str:
         return f"<router {self.directory.me.hex()[:8]}: {len(self.links)} links, {self.groups!r}, {self.routes!r}>"
 
     def _recover(self, recovered: Recovered, now: Now) -> None:
-        self._acceptance.next_arrival = recovered.next_arrival
         for one in recovered.held:
             self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
-        self._membership.hints.load(recovered.book)
-        self._services.began(recovered.book, now)
+        self._hints.load(recovered.book)
+        self.rights.began(recovered.book, now)
         self.guests.began(now)
         for route in recovered.routes:
             learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
@@ -204,34 +132,6 @@ class Router:
                 self._away.went(key, now)
         self._delivery.recovered()
 
-    def _gone(self, key: bytes, now: Now) -> None:
-        """End everything that is kept for a key."""
-        self._membership.leave_all(key, now)
-        self._outcomes.forget(key)
-        self._away.came(key)
-
-    def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
-        queue = self.queues.by_recipient.get(recipient)
-        if queue is not None and queue.total.messages and (group is None or queue.owes(group)):
-            self.purges.begin(Purge(recipient, group, self._acceptance.next_arrival))
-        self.queues.forget_if_empty(recipient)
-
-    def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
-        """Report to the source of a unicast that it ended here; never about a report, which is itself not stored."""
-        onward = self.links.to(parcel.signer) or self.links.to(parcel.neighbour)
-        if onward is not None and onward.outgoing.room()[0] > 0:
-            to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
-            destination = PublicKey(parcel.destination or b"")
-            report = Report(message, destination, state, reason, now.wall_s)
-            self._membership.say(onward, report, now, to)
-
-    @property
-    def revision(self) -> tuple[int, ...]:
-        """Return a value that changes whenever a plan could."""
-        directory = self.directory
-        ours = directory.revision, directory.agreements.revision
-        return *ours, self.links.revision, self.groups.revision, self.routes.revision
-
     # -- links -----------------------------------------------------------------------------------------------
 
     def link_up(
@@ -246,34 +146,28 @@ class Router:
         place: str = "",
     ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
-        self._services.signed_on(key, now)
+        self.rights.signed_on(key, now)
         link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place)
         if link is None:
             return None
         self._away.came(key)
-        self._services.lan_is_back(key, now)
         self.door.link_up(link, now)
         self.routes.neighbour_up(key)
-        self.redeeming.link_up(link, now)
-        self._membership.link_up(link, now)
+        for part in self._parts:
+            part.link_up(link, now)
         self._delivery.link_up(link)
-        self._outcomes.link_up(key)
+        self.outcomes.link_up(key)
         return link
 
     def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """Apply a new configuration of neighbours; everything that depends on revoked rights ends."""
-        self._services.configured(neighbours, now)
-
-    def _admitted(self, link: Link, now: Now) -> None:
-        """Ask for groups and hand over messages at a neighbour that has answered our invitations."""
-        self._membership.upstream.admitted(link, now)
-        self._delivery.want(link.key)
+        self.rights.configured(neighbours, now)
 
     def tell_service(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
         """Send an inquiry to a service of this node; return whether it is connected."""
         link = self.links.to(key)
         if link is not None:
-            self._membership.say(link, inquiry, now)
+            self._kernel.speaker.say(link, inquiry, now)
         return link is not None
 
     def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
@@ -283,16 +177,17 @@ class Router:
         self.links.remove(link)
         self.door.link_down(link, now, because)
         self._delivery.link_down(link)
-        self._membership.link_down(link)
+        for part in self._parts:
+            part.link_down(link, now)
         self.routes.neighbour_down(link.key, now.judged_s)
         if replaced:
             return
-        self._services.signed_off(link.key, now)
+        self.rights.signed_off(link.key, now)
         if not self.directory.is_known(link.key):
-            self._gone(link.key, now)
+            self._departure.gone(link.key, now)
         else:
             if not self.directory.keeps_queue(link.key):
-                self._queue_ends(link.key, None)
+                self.purges.queue_ends(link.key, None)
             kept = link.key in self.directory.locals or link.key in self.directory.agreements.lan
             if kept or self.groups.joined_by(link.key):
                 self._away.went(link.key, now)
@@ -314,10 +209,10 @@ class Router:
                 by_k = {row.k: row.head.signer for row in job.arrived.rows}
                 unwanted = [by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k]
                 for group in dict.fromkeys(unwanted):
-                    self._membership.upstream.not_wanted(job.link, group, now)
+                    self.upstream.not_wanted(job.link, group, now)
 
     def set_disk_full(self, full: bool) -> None:
-        self._acceptance.disk_full = full
+        self._rooms.set_disk_full(full)
 
     # -- messages out ----------------------------------------------------------------------------------------
 
@@ -354,34 +249,26 @@ class Router:
         self._delivery.drop(recipient, owed, now)
         for parcel, start, stop in owed:  # whoever is still in the group is told what it has missed
             if parcel.kind == MULTICAST and self.groups.get(parcel.signer, recipient) is not None:
-                self._outcomes.miss(recipient, parcel, start, stop, Reason.LEFT)
+                self.outcomes.miss(recipient, parcel, start, stop, Reason.LEFT)
 
     def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
         self._delivery.lose(damaged, now)
 
     def clear_queue(self, recipient: bytes) -> None:
         """Begin to drop a recipient's queue, as the operator asked by `queue drop`."""
-        self._queue_ends(recipient, None)
-
-    def joined_at(self, uplink: bytes) -> tuple[int, int]:
-        """Return how many groups an uplink has let us join, and how many we want."""
-        return self._membership.upstream.joined_at(uplink)
-
-    def missed_by(self, key: bytes, reason: Reason) -> int:
-        """Return how many messages the recipient has missed for that reason since it was here last."""
-        return self._outcomes.missed_by(key, reason)
+        self.purges.queue_ends(recipient, None)
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
         """Send the answer to an `Inquire`."""
         link = self.links.get(number)
         if link is not None:
-            self._membership.say(link, Answer(text), now)
+            self._kernel.speaker.say(link, Answer(text), now)
 
     def ask(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
         """Ask a neighbour's router, whose answer comes as `NeighbourAnswered`; False if it is not connected."""
         link = self.links.to(key)
         if link is not None and not link.app:
-            self._membership.ask(link, inquiry, now)
+            self.questions.ask(link, inquiry, now)
         return link is not None and not link.app
 
     def released(self, parcels: Iterable[Holding]) -> None:
@@ -398,19 +285,15 @@ class Router:
         """Retry, ask again for joins, write the door log, remove old routes, close silent strangers: once a second."""
         self.admission.end_silent(now)
         self._delivery.retry(now)
-        self._membership.ask_again(now)
-        self._services.tick(now)
-        self.catch_ups.tell(now)
-        self._published.tick(now)
-        self.redeeming.tick(now)
-        self.guests.tick(now)
+        for part in self._parts:
+            part.tick(now)
         self.door.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)
 
     @property
     def next_arrival(self) -> int:
-        return self._acceptance.next_arrival
+        return self._kernel.arrivals.following
 
     @property
     def has_decided(self) -> bool:
@@ -429,10 +312,7 @@ class Router:
     def begin(self, now: Now) -> None:
         """Log the first events of a run: its start and the limits in force."""
         self.note("start", (("arrival", self.next_arrival),), now)
-        self.note("config", self._told_limits(), now)
-
-    def _told_limits(self) -> tuple[tuple[str, int], ...]:
-        return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
+        self.note("config", self._limits.told(), now)
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
         """Record that the wall clock stepped by `by_s` s, or (0) that it is now doubted, or trusted again. While it is
@@ -445,8 +325,8 @@ class Router:
     def lapse(self, now: Now) -> None:
         """End, about once a minute, the subscriptions, queues and records of keys that were away for too long."""
         for key in self._away.too_long(now):
-            self._services.lan_ends(key, now)
-            self._gone(key, now)
+            self.rights.lan_ends(key, now)
+            self._departure.gone(key, now)
             if self.directory.forget_local(key):
                 self._pending.changes.locals_gone.append(key)
 
@@ -455,9 +335,37 @@ class Router:
     def take(self, now: Now) -> Decision:
         """Return the decisions of this cycle, after adding fetches for open windows and what recipients missed."""
         self._delivery.fetch_what_is_wanted()
-        self._outcomes.tell_missed()
+        self.outcomes.tell_missed()
         self._published.tell(now)
         return self._pending.take()
 
     def take_effects(self) -> list[Effect]:
         return self._pending.take_effects()
+
+
+def _kernel(key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered) -> Kernel:
+    """Return the state that the parts share, as the store has recovered it."""
+    pending = Pending()
+    return Kernel(
+        key=key,
+        directory=directory,
+        book=Book(limits.learned_max),
+        links=Links(),
+        groups=Groups(directory.with_role(Role.OVERLAY)),
+        queues=Queues(limits.queues, directory.met),
+        routes=Routes(limits.routes, directory.rank),
+        seen=Seen(limits.seen_recent_max),
+        index=Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met),
+        arrivals=Arrivals(recovered.next_arrival),
+        pending=pending,
+        door=DoorLog(directory.me, pending, limits.door),
+        speaker=Speaker(key, pending),
+        limits=limits,
+    )
+
+
+def _plans(kernel: Kernel) -> Plans:
+    """Return the plans of messages, by the routing algorithms."""
+    links, router_of = kernel.links, kernel.book.advertisements.router_of
+    routing = Routing(kernel.directory, kernel.groups, kernel.routes, links.standing_of, router_of, links.is_app)
+    return Plans(routing, kernel.revision)

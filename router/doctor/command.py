@@ -18,6 +18,7 @@ from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import address_text, for_this_home, hint, say, say_json
 from router.cli.preflight import neighbour_warnings, rules, service_warnings, unusable_keys
 from router.client.node import connect
+from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress, addresses_of_node
 from router.core.wire.crypto import SigningKey
 from router.core.wire.errors import RouterError
@@ -38,7 +39,6 @@ LAN_S = 10.0
 REACH_S = 20.0
 NEIGHBOURS_MAX = 20
 ASKED_MAX = 3
-DISCOVERY = "discovery"
 MARKS = {True: "ok", False: "BAD", None: "?"}
 
 
@@ -157,11 +157,11 @@ async def _gather_address(facts: Facts, address: TransportAddress) -> None:
 
 
 async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> None:
-    """Ask the discovery service what it hears on the LAN, and have it ask neighbours to dial back."""
+    """Ask the discovery service which nodes it has heard on the LAN, and have it ask neighbours to dial back."""
     running = facts.running
     if running is None:
         facts.why_not_asked = "no node runs"
-    elif all(one["name"] != DISCOVERY for one in running.status["services"]):
+    elif not (finders := [one["name"] for one in running.status["services"] if one["role"] == Role.FINDER]):
         facts.why_not_asked = 'no discovery service runs here; add "services.discovery" to node.services'
     if facts.why_not_asked or running is None:
         return
@@ -169,7 +169,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     known = sorted(running.peers, key=lambda one: bool(one["state"] != "connected"))
     whom = [one["address"] for one in known if one["state"] == "connected" or one["urls"]][:ASKED_MAX]
     names = {one["address"]: one["name"] or short(address_text(one["address"])) for one in running.peers}
-    lan = await _ask_service(home, "lan list", LAN_S)
+    lan = await _ask_service(home, finders[0], "lan list", LAN_S)
     if isinstance(lan, dict):
         facts.lan_rows, facts.lan_problem = tuple(lan["networks"]), lan["problem"]
     else:
@@ -177,20 +177,20 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     if not ports or not whom:
         facts.why_not_reached = "no neighbour is known" if ports else "this node listens on no port for others"
         return
-    answers = await _ask_service(home, f"reach {ports[0]} {' '.join(whom)}", REACH_S)
+    answers = await _ask_service(home, finders[0], f"reach {ports[0]} {' '.join(whom)}", REACH_S)
     if not isinstance(answers, list):
         facts.why_not_reached = str(answers)
         return
     facts.dialled_back = [DialledBack(names.get(one["router"], ""), one["at"], one["why"]) for one in answers]
 
 
-async def _ask_service(home: Home, question: str, timeout_s: float) -> Any:
-    """Return the service's answer, or a sentence if it is an error or does not come in time."""
+async def _ask_service(home: Home, name: str, question: str, timeout_s: float) -> Any:
+    """Return the service's answer; if it is an error, or does not come in time, a sentence instead."""
     answer: Any = {"error": "the discovery service does not answer; `router status` tells more"}
     try:
         with trio.move_on_after(timeout_s):
             async with connect(home=home) as node:
-                answer = json.loads(await node.ask("service", f"{DISCOVERY} {question}", timeout_s=timeout_s))
+                answer = json.loads(await node.ask("service", f"{name} {question}", timeout_s=timeout_s))
     except* RouterError as group:
         answer = {"error": str(innermost(group))}
     return answer["error"] if isinstance(answer, dict) and "error" in answer else answer

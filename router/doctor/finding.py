@@ -12,7 +12,7 @@ from router.core.wire.address import TransportAddress
 
 
 class Finding(Struct, frozen=True):
-    """The result of one check. `ok`: whether all is well; None if it was not checked, or cannot be told from here."""
+    """The result of one check. `ok`: whether all is well; None if it was not checked, or cannot be known from here."""
 
     check: str
     ok: bool | None
@@ -36,14 +36,15 @@ class Disk(Struct, frozen=True):
 
 
 class Descriptors(Struct, frozen=True):
-    """File descriptors: the most that the node may open, and how many it has open; None: no node runs."""
+    """File descriptors: the most that the node may open, and how many it has open (None if no node runs)."""
 
     most: int
     open: int | None = None
 
 
 class Dial(Struct, frozen=True):
-    """The result of dialling a URL: the key that answered in hex, or why none did; `took_s`: until TLS stood."""
+    """The result of dialling a URL: the key that answered in hex, or why none did; `took_s`: the time until TLS was
+    established."""
 
     url: str
     key: str = ""
@@ -98,6 +99,6 @@ class Running(Struct, frozen=True):
 
 
 def split_remedy(text: str) -> tuple[str, str]:
-    """Split a sentence that names a cause and a remedy into these two."""
+    """Split a sentence that names a cause and a remedy into these two; the remedy is "" if there is none."""
     said, _, remedy = text.partition("; ")
     return said, remedy

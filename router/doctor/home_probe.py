@@ -24,7 +24,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 async def probe_disk(home: Home) -> Disk:
-    """Return the facts about the disk of a home; a disk that hangs is given up after `DISK_S`."""
+    """Return the facts about the disk of a home; give up a disk that hangs after `DISK_S`."""
     place = home.store_path if home.store_path.is_dir() else home.path
     with trio.move_on_after(DISK_S):
         return await trio.to_thread.run_sync(_disk, home, place, abandon_on_cancel=True)
@@ -69,7 +69,7 @@ def _files(directory: Path) -> Iterator[tuple[Path, int, float]]:
 
 
 def _filesystem(place: Path) -> str:
-    """Return the kind of the file system that holds a directory; "" if the system does not tell."""
+    """Return the kind of the file system that holds a directory; "" if the system does not say."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
         device = place.stat().st_dev
@@ -81,8 +81,8 @@ def _filesystem(place: Path) -> str:
 
 
 def probe_descriptors(pid: int | None) -> Descriptors:
-    """Return how many file descriptors the node's process may open, and has open; if no node runs, only the limit of
-    this process."""
+    """Return how many file descriptors the node's process may open, and how many it has open; if no node runs, only the
+    limit of this process."""
     if pid is not None:
         try:
             lines = Path(f"/proc/{pid}/limits").read_text().splitlines()

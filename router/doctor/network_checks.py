@@ -58,7 +58,7 @@ def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: 
 
 def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Finding:
     """Judge a URL to listen on. `problem`: why nobody could listen there, found without a node; `started`: whether the
-    running node listens there; `dial`: who answered there, if a node runs."""
+    running node listens there; `dial`: the result of dialling it, if a node runs."""
     if problem:
         said, remedy = split_remedy(problem)
         return Finding("port", False, said, remedy)
@@ -176,7 +176,7 @@ def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
 
 
 def judge_lan(lan: Lan) -> Finding:
-    """Judge the LAN by what the discovery service hears there, and by what this machine alone can find out."""
+    """Judge the LAN by the nodes that the discovery service has heard, and by what this machine alone can find out."""
     machine = _machine(lan)
     if lan.rows is None:
         said, remedy = split_remedy(lan.why)
@@ -259,8 +259,8 @@ def _neighbour(one: Mapping[str, Any]) -> Finding:
 
 
 def judge_blocked(name: str, typed: str) -> Finding:
-    """Return the finding about a neighbour that this node has blocked: its owner's choice, and often a forgotten
-    one. `typed`: how commands take it."""
+    """Return the finding about a neighbour that this node has blocked: the owner's choice, but often a forgotten one.
+    `typed`: the name by which commands take it."""
     remedy = f"if that is not wanted any more: `router peer unblock {typed}`"
     return Finding("neighbour", True, f"{name} is blocked on this node: nothing goes there or comes from there", remedy)
 

@@ -1,4 +1,4 @@
-"""Gather facts about clock, port, addresses and LAN, such as who answers where, in bounded time."""
+"""Gather facts about ports, addresses and the LAN, such as which key answers at a URL, in bounded time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _reachable(url: str) -> str:
 
 
 async def probe_address(address: TransportAddress, *, dials: bool) -> Advertised:
-    """Return what an advertised address resolves to, and who answers when it is dialled."""
+    """Return the IP addresses of an advertised address, and the key that answers when it is dialled."""
     ips: tuple[IPv4Address | IPv6Address, ...] = ()
     unresolved = "its name was not resolved in time"
     with trio.move_on_after(RESOLVE_S):

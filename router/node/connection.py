@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 import trio
+from msgspec import Struct
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import (
@@ -105,32 +106,39 @@ class StreamWriter(LinkWriter):
                 await self._written.wait()
 
 
+class NodeSide(Struct, frozen=True):
+    """The parts of a node that its connections share. `tell` passes events to the message router; readers wait while
+    `is_busy`; a stranger is read at the rate of `paces`."""
+
+    key: SigningKey
+    tell: Callable[[LinkEvent], None]
+    in_flight: InFlight
+    clock: Clock
+    log_head: Callable[[], LogHead | None]
+    is_busy: Callable[[], bool]
+    paces: Paces | None = None
+
+
 class Connection:
-    """Runs one stream until it ends. `tell` passes events to the message router. A stranger is read at the rate of
-    `paces`."""
+    """Runs one stream until it ends."""
 
     def __init__(
         self,
         number: int,
         stream: Stream,
         offer: Offer,
-        key: SigningKey,
+        node: NodeSide,
         *,
         dialled: bool,
         expect: PublicKey | None,
-        tell: Callable[[LinkEvent], None],
-        in_flight: InFlight,
-        clock: Clock,
         limits: LinkLimits,
-        log_head: Callable[[], LogHead | None],
-        is_busy: Callable[[], bool],
         welcome: Callable[[PublicKey], Welcome | None] = everybody,
-        paces: Paces | None = None,
     ) -> None:
         self._stream = stream
+        self._node = node
         self._session = Session(
             offer,
-            key,
+            node.key,
             dialler=dialled,
             peer=stream.peer,
             expect=expect,
@@ -138,12 +146,6 @@ class Connection:
             welcome=welcome,
         )
         self._dialled = dialled
-        self._tell = tell
-        self._in_flight = in_flight
-        self._clock = clock
-        self._log_head = log_head
-        self._is_busy = is_busy
-        self._paces = paces
         self._pace: StrangerPace | None = None
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
@@ -166,7 +168,7 @@ class Connection:
             text = f"the connection broke: {group.exceptions[0]}"
         finally:
             if self.is_up:
-                self._tell(Closed(self.link_writer.number, text))
+                self._node.tell(Closed(self.link_writer.number, text))
         return text
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -213,15 +215,11 @@ class Connection:
         return data
 
     async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
-        mono_ns = self._clock.mono_ns()
+        mono_ns = self._node.clock.mono_ns()
         self.link_writer.silences = 0
         self._trickles = len(data) < TRICKLE_BYTES
         number, settled, ended = self.link_writer.number, 0, None
-        while self._is_busy():
-            await trio.sleep(BUSY_S)
-        received_bytes, self._received_bytes = self._received_bytes, self._stream.received_bytes
-        if self._pace is not None:
-            await self._pace.take_bytes(max(len(data), self._received_bytes - received_bytes))
+        await self._wait_turn(len(data))
         machine = self._session.machine
         before = machine.state
         events, fault = self._receive(data, mono_ns)
@@ -230,38 +228,55 @@ class Connection:
         for event in events:
             match event:
                 case Messages():
-                    self.link_writer.is_idle = False
-                    if self._pace is not None:
-                        await self._pace.take_messages(len(event.spans))
-                    arrived = read_messages(number, event)
-                    await self._in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)
-                    self._tell(arrived)
-                    if arrived.refusals and not self._session.allows(len(arrived.refusals), mono_ns / 1e9):
+                    if not await self._take_messages(event, mono_ns):
                         fault = fault or RemoteProtocolError(Reason.RATE_LIMITED, MALFORMED_MANY)
                 case SettledUpTo(n):
                     settled = n  # cumulative: the last of a read counts
                 case RefusedAt(k, reason, text):
-                    self._tell(RefusedOne(number, k, reason, text))
+                    self._node.tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
-                    self.is_up, self._trickles = True, False
-                    if self._paces is not None and self._session.is_stranger:
-                        self._pace = self._paces.one()
-                    self._tell(Opened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
-                    if hello.role == "router":  # measures at once how far apart both clocks are
-                        self.link_writer.ping(mono_ns)
+                    self._come_up(peer, hello, mono_ns)
                 case Heard(item):
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
                     self.verdict = self._judge(reason, text)
         if settled:
-            self._tell(Settled(number, settled))
+            self._node.tell(Settled(number, settled))
         self.link_writer.flush_session()
         if ended is not None or fault is not None:
             await self.link_writer.all_settled()
         if fault is not None:
             raise fault
         return ended
+
+    async def _wait_turn(self, size: int) -> None:
+        """Wait until the node can take a read of `size` bytes, and a stranger's pace allows it."""
+        while self._node.is_busy():
+            await trio.sleep(BUSY_S)
+        received_bytes, self._received_bytes = self._received_bytes, self._stream.received_bytes
+        if self._pace is not None:
+            await self._pace.take_bytes(max(size, self._received_bytes - received_bytes))
+
+    async def _take_messages(self, messages: Messages, mono_ns: int) -> bool:
+        """Pass messages on when there is room for them; return whether as many malformed ones are still allowed."""
+        self.link_writer.is_idle = False
+        if self._pace is not None:
+            await self._pace.take_messages(len(messages.spans))
+        number = self.link_writer.number
+        arrived = read_messages(number, messages)
+        await self._node.in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)
+        self._node.tell(arrived)
+        return not arrived.refusals or self._session.allows(len(arrived.refusals), mono_ns / 1e9)
+
+    def _come_up(self, peer: PublicKey, hello: link_items.Hello, mono_ns: int) -> None:
+        """Report that the other end has proven its key."""
+        self.is_up, self._trickles = True, False
+        if self._node.paces is not None and self._session.is_stranger:
+            self._pace = self._node.paces.one()
+        self._node.tell(Opened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
+        if hello.role == "router":  # measures at once how far apart both clocks are
+            self.link_writer.ping(mono_ns)
 
     def _receive(self, data: bytes, mono_ns: int) -> tuple[Sequence[Event], RemoteProtocolError | None]:
         """Return the events in `data`, and the peer's protocol error, None if there is none."""
@@ -283,18 +298,18 @@ class Connection:
         return Verdict()
 
     def _hear(self, item: link_items.Item, mono_ns: int) -> None:
-        wall_ns = self._clock.wall_ns()
+        wall_ns = self._node.clock.wall_ns()
         if isinstance(item, link_items.Ping):
-            self.link_writer.say(link_items.Pong(item.t0, wall_ns, self._clock.wall_ns(), self._log_head()))
+            self.link_writer.say(link_items.Pong(item.t0, wall_ns, self._node.clock.wall_ns(), self._node.log_head()))
         elif isinstance(item, link_items.Pong) and item.t0 == self.link_writer.pinged_ns:
             rtt_ns = mono_ns - item.t0
             offset_ns = (item.t1 + item.t2) // 2 - (wall_ns - rtt_ns // 2)
-            self._tell(Measured(self.link_writer.number, rtt_ns, offset_ns, item.head))
+            self._node.tell(Measured(self.link_writer.number, rtt_ns, offset_ns, item.head))
         elif isinstance(item, link_items.Missed):
             said = missed_text(item.count, item.reason, "this node")
             log.warning("%s: %s", self.link_writer.where, said)
             self.link_writer.problem = self.link_writer.problem or said
-            self._tell(MissedSome(self.link_writer.number, item))
+            self._node.tell(MissedSome(self.link_writer.number, item))
 
     # -- writing -------------------------------------------------------------------------------------------
 

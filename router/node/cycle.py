@@ -21,12 +21,11 @@ from msgspec import Struct
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
-from router.core.neighbours.directory import PUBSUB, WHY, Standing
+from router.core.neighbours.directory import WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
     Asking,
     Changes,
-    Close,
     Decision,
     Effect,
     Fetch,
@@ -35,26 +34,24 @@ from router.core.routing.effects import (
     Outside,
     Pulled,
     PullFrom,
-    SendItem,
-    SendOwn,
-    SendParcel,
     ServiceAnswered,
     Settle,
 )
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
-from router.core.wire.admin import Inquiry
+from router.core.service.roles import Role
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.disk.store.terms import Applied, MapFull
-from router.node.admin import AskedStore, Inquiries
+from router.node.admin import Inquiries
 from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStore, Log, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
-from router.node.link_writer import LinkWriter
-from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
-from router.node.service_questions import SERVICE
+from router.node.open_links import OpenLinks
+from router.node.orders import ClearQueue, ClockConfirmed, Order, Reconfigured, ServiceNews
+from router.node.questions.question import AskedStore
+from router.node.service_questions import SERVICE, ServiceQuestions
 from router.node.wall_clock import WallClock
 from router.settings.config import Config
 from router.why.questions import Fates, FateStore
@@ -88,7 +85,7 @@ class Verify(Struct, frozen=True):
     job: Job
 
 
-Heard = LinkEvent | ClearQueue | Reconfigured | ServiceNews | ClockConfirmed | FileLooked | FileWritten | News
+Heard = LinkEvent | Order | FileLooked | FileWritten | News
 Deed = Verify | Outside | Tidy | Find | Remind
 
 
@@ -101,7 +98,7 @@ class CycleLimits(Struct, frozen=True):
 
 
 class Cycle:
-    """Owns the deciding core, the store and the link writers, and the one inbox for all events.
+    """Owns the deciding core, the store and the open links, and the one inbox for all events.
 
     `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come.
     """
@@ -123,8 +120,7 @@ class Cycle:
         self.router = router
         self.store = store
         self.wall = wall
-        self.link_writers: dict[int, LinkWriter] = {}
-        self.measured: dict[int, Measured] = {}
+        self.open_links = OpenLinks()
         self.counts = ev.Counts()
         self.commits = 0
         self.wakes = self.is_urgent = self.is_draining = False
@@ -134,6 +130,7 @@ class Cycle:
         self._limits = limits
         self._inquiries = inquiries
         self._fates = fates
+        self._service_questions = ServiceQuestions()
         self._inbox: list[Heard] = []
         self._opening: set[int] = set()  # links whose `Opened` is not yet fed: their reads must not overtake it
         self._jobs: list[Job] = []
@@ -141,18 +138,9 @@ class Cycle:
         self._decision = Decision()
         self._began = self.now()
         self._housekeeping = Housekeeping(
-            router,
-            store,
-            logbook,
-            self.link_writers,
-            self.measured,
-            housekeeping,
-            self._began,
-            wall,
-            self._deeds,
-            free_bytes,
+            router, store, logbook, self.open_links, housekeeping, self._began, wall, self._deeds, free_bytes
         )
-        store.keep_history_for(router.directory.service_called(PUBSUB))
+        store.keep_history_for(router.directory.with_role(Role.OVERLAY))
         router.begin(self._began)
 
     def __repr__(self) -> str:
@@ -195,7 +183,7 @@ class Cycle:
     def drain(self) -> None:
         """Say goodbye on all links; settlings are still taken."""
         self.is_draining = True
-        for writer in self.link_writers.values():
+        for writer in self.open_links.writers.values():
             writer.close(Reason.SHUTDOWN, "the node stops")
 
     def stop(self) -> None:
@@ -280,16 +268,15 @@ class Cycle:
     def _feed(self, heard: Heard, now: Now) -> None:
         match heard:
             case Opened(writer, key, owner, dialled, hello):
-                self.link_writers[writer.number] = writer
+                self.open_links.writers[writer.number] = writer
                 if self.is_draining:
                     writer.close(Reason.SHUTDOWN, "the node stops")
                 self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
             case Closed(number, _):
-                self._inquiries.link_ended(self.router, number, now)
+                self.open_links.note_end(self.router, number, now)
                 self.router.link_down(number, now)
-                self._inquiries.services.look(self.router, now)
-                self.link_writers.pop(number, None)
-                self.measured.pop(number, None)
+                self._service_questions.look(self.router, now)
+                self.open_links.remove(number)
             case Settled(number, n):
                 self.router.settled(number, n, now)
             case RefusedOne(number, k, reason, text):
@@ -299,12 +286,18 @@ class Cycle:
             case MissedSome(number, missed):
                 self.router.catch_ups.dropped(number, missed, now)
             case Measured(number, rtt_ns, offset_ns, head):
-                self.measured[number] = heard
+                self.open_links.measured[number] = heard
                 self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
                 self._housekeeping.heard_clock(heard, now)
             case Arrived():
                 if (job := self._examine(heard)) is not None:
                     self._deeds.append(Verify(job))
+            case _:
+                self._feed_order(heard, now)
+
+    def _feed_order(self, heard: Order | FileLooked | FileWritten | News, now: Now) -> None:
+        """Feed what is no link's event: an order of the operator, or the outcome of a deed."""
+        match heard:
             case ClearQueue(recipient):
                 self.router.clear_queue(recipient)
             case Reconfigured(neighbours, offers, inviters):
@@ -315,8 +308,8 @@ class Cycle:
                 self.router.guests.looked(heard, now)
             case FileWritten():
                 self.router.guests.file_written(heard, now)
-            case ServiceNews(service, word, argument):
-                self.router.tell_service(service, Inquiry(word, argument), now)
+            case ServiceNews(service, news):
+                self.router.tell_service(service, news.inquiry(), now)
             case ClockConfirmed():
                 self._housekeeping.confirm_clock(now)
             case _:
@@ -324,7 +317,7 @@ class Cycle:
 
     def _warn_once(self, number: int) -> None:
         """Warn the operator once per link that a neighbour, no app or service of ours, takes nothing from us."""
-        writer, link = self.link_writers.get(number), self.router.links.get(number)
+        writer, link = self.open_links.writers.get(number), self.router.links.get(number)
         if writer and link and link.standing is not Standing.LOCAL and not writer.problem:
             writer.problem = REFUSES_US
             log.warning("%s %s", writer.where, writer.problem)
@@ -364,27 +357,9 @@ class Cycle:
             elif isinstance(effect, Outside):
                 self._deeds.append(effect)
             else:
-                self._write(effect)
-
-    def _write(self, effect: SendParcel | Settle | SendOwn | SendItem | Close) -> None:
-        if isinstance(effect, Settle):
-            self._in_flight.give_back(effect.link, effect.size)
-        writer = self.link_writers.get(effect.link)
-        if writer is None:
-            return
-        match effect:
-            case SendParcel():
-                writer.hand(effect.parcel, effect.start, effect.stop, effect.local)
-            case Settle():
-                writer.settle(effect.n, effect.refusals)
-            case SendOwn():
-                writer.tell(effect.wire)
-            case SendItem():
-                writer.say(effect.item)
-            case Close():
-                if effect.reason is Reason.NOT_AUTHORISED and effect.text:
-                    log.warning("%s is not let in: %s", writer.where, effect.text)
-                writer.close(effect.reason, effect.text)
+                if isinstance(effect, Settle):
+                    self._in_flight.give_back(effect.link, effect.size)
+                self.open_links.write(effect)
 
     def _go_on(self, effect: Asking, now: Now) -> None:
         """Give the router the answer that it asked for, on which it decides at once."""
@@ -393,7 +368,7 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
             case ServiceAnswered():
-                self._inquiries.services.answered(self.router, effect, now)
+                self._service_questions.answered(self.router, effect, now)
             case Pulled():
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
             case PullFrom():
@@ -411,6 +386,6 @@ class Cycle:
         elif inquiry.ask == WHY:
             self._deeds += self._fates.ask(self, effect.link, inquiry.argument, effect.service, now)
         elif inquiry.ask == SERVICE:
-            self._inquiries.services.ask(self.router, effect.link, inquiry.argument, now)
+            self._service_questions.ask(self.router, effect.link, inquiry.argument, now)
         else:
             self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)

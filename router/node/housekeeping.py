@@ -7,7 +7,7 @@ runs one of them: its decisions are committed before the store is read again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
-from router.node.link_writer import LinkWriter
+from router.node.open_links import OpenLinks
 from router.node.wall_clock import State, Vote, WallClock
 from router.settings.config import Config
 
@@ -91,8 +91,7 @@ class HousekeepingLimits(Struct, frozen=True):
 
 
 class Housekeeping:
-    """Runs these duties on the cycle's `link_writers`, `measured` (by link) and `deeds`; `free_bytes` returns the free
-    disk space.
+    """Runs these duties on the cycle's open links and `deeds`; `free_bytes` returns the free disk space.
 
     `is_due`: a second has passed; `is_disk_full`: as found at the last such second.
     """
@@ -102,8 +101,7 @@ class Housekeeping:
         router: Router,
         store: HouseStore,
         logbook: Log,
-        link_writers: Mapping[int, LinkWriter],
-        measured: dict[int, Measured],
+        open_links: OpenLinks,
         limits: HousekeepingLimits,
         now: Now,
         wall: WallClock,
@@ -113,8 +111,7 @@ class Housekeeping:
         self._router = router
         self._store = store
         self._logbook = logbook
-        self._link_writers = link_writers
-        self._measured = measured
+        self._open_links = open_links
         self._limits = limits
         self._deeds = deeds
         self._free_bytes = free_bytes
@@ -187,7 +184,7 @@ class Housekeeping:
     def _look_at_links(self, now: Now) -> None:
         if now.mono_s - self._pinged_at_s > self._limits.ping_s:
             self._pinged_at_s = now.mono_s
-            for link_writer in self._link_writers.values():
+            for link_writer in self._open_links.writers.values():
                 link_writer.look(now.mono_ns)
         if now.mono_s - self._looked_at_s > self._limits.idle_close_s:
             self._looked_at_s = now.mono_s
@@ -215,7 +212,7 @@ class Housekeeping:
     def is_news(self, measured: Measured) -> bool:
         """Whether a measurement needs a cycle at once: it is a link's first, or may change the judgement of the
         clock."""
-        return measured.link not in self._measured or self._may_decide(measured)
+        return measured.link not in self._open_links.measured or self._may_decide(measured)
 
     def heard_clock(self, measured: Measured, now: Now) -> None:
         if self._may_decide(measured) and self._is_asked(measured.link):
@@ -231,13 +228,13 @@ class Housekeeping:
 
     def _look_at_clock(self, now: Now) -> Now:
         """Judge the clock by its neighbours' measurements; return the reading with the new judgement."""
-        asked = (one for one in self._measured.values() if one.rtt_ns <= self._wall.near_ns)
+        asked = (one for one in self._open_links.measured.values() if one.rtt_ns <= self._wall.near_ns)
         votes = [Vote(one.offset_ns, self._is_uplink(one.link)) for one in asked if self._is_asked(one.link)]
         step_s = self._wall.look(now, votes)
         if step_s:
             log.warning("the clock jumped by %.0f s", step_s)
-            self._measured.clear()
-            for number, link_writer in self._link_writers.items():
+            self._open_links.measured.clear()
+            for number, link_writer in self._open_links.writers.items():
                 if self._is_asked(number):
                     link_writer.ping(now.mono_ns)
         return self._judge_clock(step_s, now)
@@ -266,7 +263,7 @@ class Housekeeping:
 
     def _close_idle(self) -> None:
         """Close links to peers without a message since the last call; never to apps, clients or uplinks."""
-        for number, link_writer in self._link_writers.items():
+        for number, link_writer in self._open_links.writers.items():
             link = self._router.links.get(number)
             unneeded = link is not None and link.standing is Standing.PEER and not link.uplink
             if unneeded and link_writer.is_idle:

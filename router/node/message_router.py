@@ -149,7 +149,7 @@ class MessageRouter(TrioActor):
     async def _drain(self, done: trio.Event) -> None:
         self.cycle.drain()
         with trio.move_on_after(self._drain_s):
-            while self.cycle.link_writers:
+            while self.cycle.open_links.writers:
                 await self._cycled.wait()
         self.cycle.stop()
         self._wake()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
-import secrets
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,23 +20,18 @@ from msgspec.structs import replace
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
 from router.core.neighbours.dial_budget import DialBudget, DialLimits
-from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, Standing
+from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
-from router.core.routing.recovered import Belief
+from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
-from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
-from router.disk.log.eventlog import Segments
-from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
-from router.disk.store.terms import Beginning
 from router.node import descriptors, memory, wall_clock
 from router.node.admin import Inquiries
 from router.node.asked_listeners import AskedListeners
-from router.node.connection import Connection
+from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler, Verdict
 from router.node.guest import Guest
@@ -51,19 +44,28 @@ from router.node.limits import (
     housekeeping_limits,
     in_flight_bytes,
     link_limits,
-    log_limits,
     pace_limits,
-    store_limits,
     strangers_max,
     unknown_max,
     verifiers,
 )
 from router.node.message_router import Drain, MessageRouter
+from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
+from router.node.questions.configuration import ConfigurationQuestions
+from router.node.questions.finder import load_questions
+from router.node.questions.invitations import InvitationQuestions
+from router.node.questions.log import LogQuestions
+from router.node.questions.peers import PeerQuestions
+from router.node.questions.question import Questions
+from router.node.questions.reports import ReportQuestions
+from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
+from router.service.verbs.add_neighbour import NeighbourUnreachable
+from router.service.verbs.listen import Listening
 from router.settings import config_guests, keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
@@ -77,16 +79,6 @@ from router.why.questions import Fates
 log = logging.getLogger(__name__)
 
 INBOX_BUSY = 20_000
-STORE_IS_GONE = (
-    "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
-    "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
-    "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
-)
-LOG_IS_SHORT = (
-    "the log in %s lacks %d events after the first %d, which the store beside it has handed over: what became of those "
-    "messages can no longer be told, and the log will name the gap. If you have them, stop the node and restore the "
-    "segments of log/"
-)
 
 
 class SystemClock:
@@ -168,46 +160,22 @@ class Node:
             wall_clock.check(now)
             config = self._config = _that_fits(config)
             self._key = keyring.load_or_create(self._home, keyring.NODE)
-            boot = secrets.token_bytes(16)
-            store = Store(self._home.store_path, store_limits(config), boot)
-            held.callback(store.close)
-            segments = Segments(self._home.log_path, self._key, log_limits(config))
-            sealed = segments.last_sealed()  # without its store a log goes on after a gap, which it records
-            beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
-            recovered = store.recover(bytes(self._key.public), beginning)
-            if sealed and recovered.epoch == beginning.epoch:
-                log.warning(STORE_IS_GONE, self._home.store_path, sealed)
-            elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # 1: the gap after a store that is gone
-                log.warning(LOG_IS_SHORT, self._home.log_path, lacking, sealed)
-            self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
-            held.callback(self._logbook.close)
-            newest_ns = self._logbook.newest_ns()
-            first = Belief(newest_ns, newest_ns, wall_clock.State.BELIEVED.value) if newest_ns else None
-            self._wall = wall_clock.WallClock(now, clock_limits(config), recovered.clock or first)
+            disk = held.enter_context(open_disk(self._home, config, self._key, now))
+            self._logbook = disk.logbook
+            self._wall = wall_clock.WallClock(now, clock_limits(config), disk.clock())
             now = self._wall.now(now)
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
-            router = Router(self._key, self._directory, core_limits(config), recovered, now)
+            router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
             self._guest = Guest(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
-            self._offer = Offer(
-                "router",
-                recovered.epoch,
-                config.store.durability == "synced",
-                config.limits.window_messages,
-                config.limits.window_bytes,
-                b"",
-                config.limits.frame_bytes_max,
-                (),
-                config.node.name or None,
-                self._public_pubsub(),
-            )
+            self._offer = self._offer_to_all(config, disk.recovered.epoch)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
             async with actor_system():
-                await self._run_actors(router, store, on_ready)
+                await self._run_actors(router, disk.store, on_ready)
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -217,39 +185,26 @@ class Node:
         self._directory.public |= residents.public
         self._directory.services = residents.directory
 
+    def _offer_to_all(self, config: Config, epoch: bytes) -> Offer:
+        """Return the beginning of every link of this node, without what differs from one link to the next."""
+        return Offer(
+            "router",
+            epoch,
+            config.store.durability == "synced",
+            config.limits.window_messages,
+            config.limits.window_bytes,
+            b"",
+            config.limits.frame_bytes_max,
+            (),
+            config.node.name or None,
+            self._public_pubsub(),
+        )
+
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
-            dialler = Dialler(
-                self._key,
-                neighbours(config),
-                config.link,
-                connections,
-                self._serve_dialled,
-                self._waiting,
-                random.random,
-                lambda: self._directory.is_on_loopback,
-                DialBudget(DialLimits(), router.door.dials),
-                self._not_connected,
-            )
-            self._dialler = dialler
-            inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
-            inquiries.residents, inquiries.on_report = self._residents.facts, self._residents.hear_report
-            inquiries.hurry = dialler.hurry
-            inquiries.invited = lambda router: self._guest.rows(router.redeeming, dialler.problems)
-            cycle = Cycle(
-                router,
-                store,
-                self._logbook,
-                self._in_flight,
-                self._clock,
-                self._wall,
-                cycle_limits(config),
-                housekeeping_limits(config),
-                inquiries,
-                Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
-                lambda: shutil.disk_usage(store.path).free,
-            )
+            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.door.dials))
+            cycle = self._cycle_on(router, store, dialler)
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)
             self._message_router = MessageRouter.launch(
@@ -263,30 +218,85 @@ class Node:
                 self._asked,
                 cycle_limits(config).drain_s,
             )
+            self._side = NodeSide(
+                self._key,
+                self._message_router.hear,
+                self._in_flight,
+                self._clock,
+                self._logbook.head,
+                self._is_busy,
+                self._paces,
+            )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
-            node = router.queues.node
-            on_ready(
-                Ready(
-                    self._key.public,
-                    config.node.role,
-                    tuple(self._listeners),
-                    config.store.durability,
-                    node.messages,
-                    node.bytes,
-                    self._residents.at_start(),
-                )
-            )
+            on_ready(self._ready(router))
             await self._stopping.wait()
             drained = trio.Event()
             self._message_router.actor_ref.tell(Drain(drained))
             await drained.wait()
             connections.cancel_scope.cancel()
 
+    def _dialler_in(self, connections: trio.Nursery, budget: DialBudget) -> Dialler:
+        return Dialler(
+            self._key,
+            neighbours(self._config),
+            self._config.link,
+            connections,
+            self._serve_dialled,
+            self._waiting,
+            random.random,
+            lambda: self._directory.is_on_loopback,
+            budget,
+            self._not_connected,
+        )
+
+    def _cycle_on(self, router: Router, store: Store, dialler: Dialler) -> Cycle:
+        config = self._config
+        return Cycle(
+            router,
+            store,
+            self._logbook,
+            self._in_flight,
+            self._clock,
+            self._wall,
+            cycle_limits(config),
+            housekeeping_limits(config),
+            Inquiries(load_questions(*self._questions(dialler))),
+            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+            lambda: shutil.disk_usage(store.path).free,
+        )
+
+    def _questions(self, dialler: Dialler) -> tuple[Questions, ...]:
+        """Return the questions that need other parts of this node than the message router."""
+
+        def invited(router: Router) -> list[dict[str, Any]]:
+            return self._guest.rows(router.redeeming, dialler.problems)
+
+        return (
+            StatusQuestions(self._facts, self._residents.facts, invited),
+            PeerQuestions(dialler.problems, invited),
+            InvitationQuestions(invited, dialler.hurry),
+            LogQuestions(self._logbook.sealed_seq),
+            ConfigurationQuestions(self.reload),
+            ReportQuestions(self._residents.hear_report),
+        )
+
+    def _ready(self, router: Router) -> Ready:
+        config, held = self._config, router.queues.node
+        return Ready(
+            self._key.public,
+            config.node.role,
+            tuple(self._listeners),
+            config.store.durability,
+            held.messages,
+            held.bytes,
+            self._residents.at_start(),
+        )
+
     def _public_pubsub(self) -> PublicKey | None:
-        key = self._directory.service_called(PUBSUB)
+        key = self._directory.with_role(Role.OVERLAY)
         return PublicKey(key) if key is not None and key in self._directory.public else None
 
     def _urls(self) -> tuple[str, ...]:
@@ -303,14 +313,13 @@ class Node:
 
     def _listens_for(self, service: bytes, url: str, problem: str) -> None:
         """Tell a service where this node listens for it, or why it does not."""
-        said = json.dumps({"url": url, "problem": problem})
-        self._message_router.hear(ServiceNews(service, LISTENING, said))
+        self._message_router.hear(ServiceNews(service, Listening(url, problem)))
 
     def _not_connected(self, neighbour: Neighbour, text: str, let_in: bool) -> None:
         """Tell the service that named a neighbour that connecting to it failed."""
         if neighbour.by:
-            said = json.dumps({"key": neighbour.key.hex(), "text": text, "let_in": let_in})
-            self._message_router.hear(ServiceNews(neighbour.by, UNREACHED, said))
+            news = NeighbourUnreachable(PublicKey(neighbour.key), text, let_in)
+            self._message_router.hear(ServiceNews(neighbour.by, news))
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -375,17 +384,11 @@ class Node:
             next(self._numbers),
             stream,
             offer,
-            self._key,
+            self._side,
             dialled=expect is not None,
             expect=expect,
-            tell=self._message_router.hear,
-            in_flight=self._in_flight,
-            clock=self._clock,
             limits=link_limits(config, is_known=is_known),
-            log_head=self._log_head,
-            is_busy=self._is_busy,
             welcome=judge,
-            paces=self._paces,
         )
         if not is_known and self._unknown > unknown_max(config.limits):
             found = judge(stream.peer) if stream.peer is not None else None
@@ -402,9 +405,6 @@ class Node:
     def _is_busy(self) -> bool:
         """Whether readers must wait, because too many events are not yet fed."""
         return len(self._message_router.cycle) > INBOX_BUSY
-
-    def _log_head(self) -> LogHead | None:
-        return self._logbook.head()
 
     async def _waiting(self, key: bytes) -> bool:
         return self._message_router.cycle.is_owed(key)
@@ -433,9 +433,3 @@ def _that_fits(config: Config) -> Config:
     remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
-
-
-def _first_unsealed(store: Store, sealed: int) -> int:
-    """Return the sequence number of the first event that only the store holds, after those in segments."""
-    values = store.log_values(sealed, 1)
-    return values[0][0] if values else store.next_seq

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from router.core.control.redeeming import Offer
 from router.core.neighbours.directory import Neighbour
+from router.service.verbs.verb import News
 
 
 class ClearQueue(Struct, frozen=True):
@@ -27,9 +28,11 @@ class ServiceNews(Struct, frozen=True):
     """Tell a service of this node the result of its request."""
 
     service: bytes
-    word: str
-    argument: str
+    news: News
 
 
 class ClockConfirmed(Struct, frozen=True):
     """Trust this machine's clock, which the operator says is right."""
+
+
+Order = ClearQueue | Reconfigured | ServiceNews | ClockConfirmed

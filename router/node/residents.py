@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,11 +18,12 @@ from msgspec import Struct, field
 
 from router.actors.process import program
 from router.core.neighbours.directory import ServiceFacts
+from router.core.service.roles import Role
 from router.core.wire.crypto import SigningKey
 from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
-from router.service.plugins import NotStarted, Plugin, load
+from router.service.plugins import NotStarted, Plugin, UnknownService, load
 from router.service.reports import ENDED, PROBLEM, WARNING
 from router.service.running import back_off, key_of, leave_free_bytes, supervise
 from router.service.watchdog import Watchdog
@@ -90,6 +92,7 @@ class Residents:
         self._all = {
             one.name: Resident(one, load(one.module), key_of(home, one.name)) for one in instances(config.node.services)
         }
+        _check_roles(self._all)
 
     def __repr__(self) -> str:
         return f"<residents: {', '.join(self._all) or 'none'}>"
@@ -108,9 +111,10 @@ class Residents:
 
     @property
     def directory(self) -> dict[bytes, ServiceFacts]:
-        """Return the services by key: the name of each, and the events that it may write to the log."""
+        """Return the services by key: the name and role of each, and the events that it may write to the log."""
         return {
-            bytes(one.key.public): ServiceFacts(name, frozenset(one.plugin.events)) for name, one in self._all.items()
+            bytes(one.key.public): ServiceFacts(name, frozenset(one.plugin.events), one.plugin.role)
+            for name, one in self._all.items()
         }
 
     def at_start(self) -> dict[str, dict[str, str]]:
@@ -133,6 +137,7 @@ class Residents:
         return {
             "name": one.instance.name,
             "module": one.instance.module,
+            "role": one.plugin.role,
             "run": one.run,
             "starts": one.starts,
             "address": one.key.public.hex(),
@@ -230,6 +235,15 @@ class Residents:
             assert one.problem is not None
             log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem.text, pause_s)
             await trio.sleep(pause_s)
+
+
+def _check_roles(residents: Mapping[str, Resident]) -> None:
+    """Raise `UnknownService` if two services have the same role."""
+    having: dict[Role, str] = {}
+    for name, one in residents.items():
+        if (role := one.plugin.role) is not None and (other := having.setdefault(role, name)) != name:
+            said = f'the services "{other}" and "{name}" both have the role {role}, of which a node has one'
+            raise UnknownService(f"{said}; take one of them out of node.services")
 
 
 def _exit_text(code: int) -> str:

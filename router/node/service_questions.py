@@ -7,8 +7,9 @@ from itertools import count
 
 from router.core.router import Router
 from router.core.routing.effects import ServiceAnswered
-from router.core.wire.admin import ASKED, Inquiry
+from router.core.wire.admin import Inquiry
 from router.core.wire.now import Now
+from router.service.verbs.answer import Asked
 
 SERVICE = "service"
 OPEN_MAX = 256
@@ -35,7 +36,7 @@ class ServiceQuestions:
             self._fail(router, link, f"{said}: add its module there, and start the node again", now)
             return
         number = next(self._numbers)
-        if not router.tell_service(key, Inquiry(ASKED, f"{number} {question}"), now):
+        if not router.tell_service(key, Inquiry(Asked.WORD, f"{number} {question}"), now):
             self._fail(router, link, f"the service {name} is not running; `router status` says why", now, away=True)
             return
         self._open[number] = link, key

@@ -6,52 +6,30 @@ A service is a folder. Its upper half, `rules.py`, holds one class that decides 
         def __init__(self, setup: Setup) -> None: ...
         def hear(self, heard: Heard, now: Now) -> list[Deed]: ...
 
-The host calls `hear` for one thing after the other. It commits what the deeds keep and note in one transaction,
-together with the messages they send, and only then carries them out; `settled` collects (see `Settles`). Time,
+The host calls `hear` for one thing after the other. It commits what the deeds keep and log in one transaction,
+together with the messages they send, and only then carries them out; `settled` collects (see `BatchRules`). Time,
 settings and kept values come as arguments, so the same class runs in the node, in a process of its own and in a world.
+
+This is what every service may. What a service hears and does besides by its role stands in `router/service/roles/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from router.core.wire.advert import EXPIRY_S
-from router.core.wire.crypto import MessageId, PublicKey
-from router.core.wire.hint import Hinted
-from router.core.wire.pubsub import Wanted
-from router.core.wire.reasons import Reason
-from router.service.at_doors import Came, Connect, Hand, Opened, Unconnected, Write
-from router.service.between_nodes import Confirm, Forward, IdsOnly, Passed, Published, PulledFrom, PullFrom
-from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld, SaidCaughtUp
-from router.service.kept_reading import has_room, kept_under, kept_values
-from router.service.nearby import (
-    Attend,
-    Dial,
-    DialBack,
-    DialledBack,
-    Interfaces,
-    Linked,
-    Listen,
-    Listening,
-    Unreached,
-    WriteAtEnd,
-)
-from router.service.own_key import Attest, Attested
-from router.service.warning import Inform, Warn
-
-__all__ = [
-    "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
-    "Computed", "Confirm", "Connect", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant",
-    "Hand", "Heard", "HeldIds", "Hinted", "IdsOnly", "Inform", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked",
-    "ListHeld", "Listen", "Listening", "Message", "MessageId", "Note", "Now", "Opened", "Passed", "Publish",
-    "Published", "Pull", "PullFrom", "Pulled", "PulledFrom", "Refuse", "Rules", "SaidCaughtUp", "Send", "Sent",
-    "Settles", "Setup", "Signed", "Started", "Tick", "Unconnected", "Unreached", "Wake", "Wanted", "Warn", "Write",
-    "WriteAtEnd", "has_room", "kept_under", "kept_values",
-]  # fmt: skip
+from router.core.wire.crypto import MessageId as MessageId
+from router.core.wire.crypto import PublicKey as PublicKey
+from router.core.wire.heard import Heard as Heard
+from router.core.wire.reasons import Reason as Reason
+from router.service.verbs.add_neighbour import AddNeighbour as AddNeighbour
+from router.service.verbs.answer import Answer as Answer
+from router.service.verbs.answer import Asked as Asked
+from router.service.verbs.grant import Grant as Grant
+from router.service.verbs.log_event import LogEvent as LogEvent
+from router.service.verbs.verb import Deed as Deed
 
 TTL_S = 86_400
 
@@ -97,14 +75,13 @@ class Setup(Struct, frozen=True):
 # -- what rules hear ------------------------------------------------------------------------------------------------
 
 
-class Started(Struct, frozen=True):
+class Started(Heard, frozen=True):
     """The service is connected to its router: the first event of each life."""
 
     router: PublicKey
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Heard, frozen=True):
     """A unicast to this service (`source`) or a message of a group (`group`); it comes once, even across crashes.
 
     `wire`: the bytes as received, without VIA; `via`: the router next to ours that brought it, None if it was published
@@ -117,19 +94,43 @@ class Message:
     group: PublicKey | None = None
     via: PublicKey | None = None
     seen: tuple[MessageId, ...] = ()
-    wire: bytes = field(default=b"", repr=False)
+    wire: bytes = b""
     redelivered: bool = False
 
-
-class Asked(Struct, frozen=True):
-    """An operator's question; `Answer` with the same number answers it, at once or later."""
-
-    number: int
-    word: str
-    argument: str = ""
+    def __repr__(self) -> str:
+        return f"<Message {self.id!r} of {self.group or self.source!r}: {self.body!r}>"
 
 
-class Sent(Struct, frozen=True):
+class Opened(Heard, frozen=True):
+    """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, "" at a
+    Unix socket; `tag`: that of the `Connect` that opened it."""
+
+    door: str
+    peer: str
+    address: str = ""
+    tag: str = ""
+
+
+class Came(Heard, frozen=True):
+    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" means that a stream has ended.
+
+    `to_group`: a datagram at a multicast door was sent to everybody there."""
+
+    door: str
+    peer: str
+    data: bytes
+    to_group: bool = False
+
+
+class ConnectionFailed(Heard, frozen=True):
+    """The `Connect` with this tag has failed."""
+
+    door: str
+    tag: str
+    text: str
+
+
+class Sent(Heard, frozen=True):
     """The message with this tag is in the router's custody, or was refused; for a `Forward` only a refusal is
     reported."""
 
@@ -139,7 +140,22 @@ class Sent(Struct, frozen=True):
     text: str = ""
 
 
-class Pulled(Struct, frozen=True):
+class HopOutcome(Heard, frozen=True):
+    """The fate of the message with this tag at the next hop. `to`: that router, or a local recipient.
+
+    `reason` is None if it has taken custody ("acked", "delivered" to an app of this node, or "unconfirmed" with ttl 0);
+    else the copy has ended for that reason. No `HopOutcome` follows if the connection to the own router is lost
+    meanwhile.
+    """
+
+    tag: str
+    id: MessageId
+    to: PublicKey
+    state: str
+    reason: Reason | None = None
+
+
+class Pulled(Heard, frozen=True):
     """The answer to `Pull`; `wire` is None if the router does not have the message."""
 
     group: PublicKey
@@ -147,7 +163,7 @@ class Pulled(Struct, frozen=True):
     wire: bytes | None
 
 
-class Computed(Struct, frozen=True):
+class Computed(Heard, frozen=True):
     """The job with this tag is done, or failed with `error`."""
 
     tag: str
@@ -155,52 +171,22 @@ class Computed(Struct, frozen=True):
     error: str = ""
 
 
-class Signed(Struct, frozen=True):
-    """The answer to the `Advertise` with this tag: the signed message `[1, PEER_ADVERTISEMENT]`, or why there is
-    none."""
-
-    tag: str
-    message: bytes = b""
-    error: str = ""
-
-
-class Tick(Struct, frozen=True):
+class Tick(Heard, frozen=True):
     """The time of the last `Wake` has come."""
-
-
-Heard = (
-    Started | Message | Asked | Opened | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted
-    | Signed | Tick | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | SaidCaughtUp
-    | Attested | Unconnected | Published
-)  # fmt: skip
 
 
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
-class Keep(Struct, frozen=True):
+class Put(Deed, frozen=True):
     """Keep a value under a key of this service's state; None removes it."""
 
     key: bytes
     value: bytes | None
 
 
-class Note(Struct, frozen=True):
-    """Write an event of `events.py` to the node's log; `message` is the id it is about, by which `why` finds it.
-
-    One about several, at most 64, names their ids in `messages`, and what differs between them in `each`: by name the
-    value for each message, without commas. `why` shows of it what concerns the one message."""
-
-    event: str
-    message: MessageId | None = None
-    reason: Reason | None = None
-    fields: Mapping[str, str | int | bool] = {}
-    messages: Sequence[MessageId] = ()
-    each: Mapping[str, Sequence[str | int]] = {}
-
-
-class Send(Struct, frozen=True):
-    """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `Passed`.
+class Send(Deed, frozen=True):
+    """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `HopOutcome`.
 
     One that is not `kept` needs no room in the state, and is lost if the service ends before its router has it."""
 
@@ -212,7 +198,7 @@ class Send(Struct, frozen=True):
     kept: bool = True
 
 
-class Publish(Struct, frozen=True):
+class Publish(Deed, frozen=True):
     """Publish to a group, given by its name in the home or its key; "": the group of this service's own key."""
 
     body: bytes
@@ -221,7 +207,16 @@ class Publish(Struct, frozen=True):
     tag: str = ""
 
 
-class Join(Struct, frozen=True):
+class Forward(Deed, frozen=True):
+    """Send a multicast on as it was received, to the next router `via`. With a tag, `HopOutcome` reports its fate
+    there, or `Sent` that the own router refused it."""
+
+    wire: bytes
+    via: PublicKey
+    tag: str = ""
+
+
+class Join(Deed, frozen=True):
     """Join a group, given by name or key; "": the group of this service's own key. `local`: only messages published on
     this node."""
 
@@ -229,86 +224,53 @@ class Join(Struct, frozen=True):
     local: bool = False
 
 
-class Leave(Struct, frozen=True):
+class Leave(Deed, frozen=True):
     """Leave a group."""
 
     group: str = ""
 
 
-class Pull(Struct, frozen=True):
+class Pull(Deed, frozen=True):
     """Ask the own router for a message of a group by its id; `Pulled` answers."""
 
     group: PublicKey
     id: MessageId
 
 
-class Answer(Struct, frozen=True):
-    """Answer an operator's question with a JSON value of at most 64,512 bytes; beyond that the answer is an error."""
-
-    number: int
-    value: Any
-
-
-class Refuse(Struct, frozen=True):
+class Refuse(Deed, frozen=True):
     """Refuse the message of the present event. With a *later* reason it comes again after a while."""
 
     reason: Reason
     text: str = ""
 
 
-class Learn(Struct, frozen=True):
-    """Make a neighbour known to the router until that Unix second; a time that has passed ends this.
+class Write(Deed, frozen=True):
+    """Write to the peer of a door; b"" closes a stream."""
 
-    `how`: "lan" if it was met there; "hint" if only a hint names its addresses, which may be a victim's and are dialled
-    within a budget; otherwise lists of neighbours show this service's name."""
-
-    key: PublicKey
-    urls: tuple[str, ...] = ()
-    until_s: int = 0
-    name: str = ""
-    how: str = ""
+    door: str
+    peer: str
+    data: bytes
 
 
-class Grant(Struct, frozen=True):
-    """Give a key rights (join, store, relay, why) until that Unix second; no rights take them back.
+class HandOver(Deed, frozen=True):
+    """Hand a stream of a door over to the router as a link. `first`: bytes of it that came already."""
 
-    `uses`: how often the key may sign on with them; 0: without a limit.
-    """
-
-    key: PublicKey
-    rights: tuple[str, ...] = ()
-    until_s: int = 0
-    uses: int = 0
+    door: str
+    peer: str
+    first: bytes = b""
 
 
-class Agree(Struct, frozen=True):
-    """Let a router bring messages of these groups and ask for them, until that Unix second or for two hours.
+class Connect(Deed, frozen=True):
+    """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open.
 
-    This replaces what the service agreed on with that router before; no groups end it. It is forgotten when the node
-    starts again. `lan`: the router is a neighbour on a LAN: both join the groups at each other, and the agreement also
-    holds while it is away (`queues.lan_keep_s`) and after a restart."""
+    `Opened` with this tag follows, or `ConnectionFailed`."""
 
-    key: PublicKey
-    groups: tuple[PublicKey, ...] = ()
-    until_s: int = 0
-    lan: bool = False
+    door: str
+    url: str
+    tag: str
 
 
-class Advertise(Struct, frozen=True):
-    """Have the router sign an advertisement of itself, which `Signed` with the same tag brings.
-
-    Only the service called `discovery` may. The advertisement names the public services of this node and these groups,
-    by name or key, and without addresses those at which others reach the node; it expires in `life_s`. The later of two
-    has the greater `rev`."""
-
-    addresses: tuple[str, ...] = ()
-    groups: tuple[PublicKey | str, ...] = ()
-    ttl_s: int = TTL_S
-    life_s: int = EXPIRY_S
-    tag: str = ""
-
-
-class Compute(Struct, frozen=True):
+class Compute(Deed, frozen=True):
     """Call `module:function` with these bytes in another process; `Computed` brings the bytes it returns."""
 
     function: str
@@ -316,17 +278,25 @@ class Compute(Struct, frozen=True):
     tag: str = ""
 
 
-class Wake(Struct, frozen=True):
+class Wake(Deed, frozen=True):
     """Ask for a `Tick` at that Unix second; a later `Wake` replaces an earlier one."""
 
     at_s: float
 
 
-Deed = (
-    Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
-    | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial | ListHeld
-    | Attest | CaughtUp | Connect | Warn | Inform | IdsOnly
-)  # fmt: skip
+class Warn(Deed, frozen=True):
+    """Tell the operator, on the process's standard error and in `router status`: what is wrong, and what to do."""
+
+    text: str
+
+
+class Inform(Deed, frozen=True):
+    """Tell the operator, on the process's standard error alone: what there is, with nothing to be done about it."""
+
+    text: str
+
+
+# -- rules ----------------------------------------------------------------------------------------------------------
 
 
 class Rules(Protocol):
@@ -338,15 +308,42 @@ class Rules(Protocol):
         """Decide what follows from one thing that was heard."""
 
 
-class Settles(Rules, Protocol):
+class BatchRules(Rules, Protocol):
     """Rules that deal with much at once: all that came while the last transaction was written is heard, then this."""
 
     def settled(self, now: Now) -> list[Deed]:
         """Decide what follows from all that was heard since the last time; commits in the same transaction."""
 
 
-class Gathers(Settles, Protocol):
+class PacedRules(BatchRules, Protocol):
     """Rules that at times would rather decide seldom and about much."""
 
-    def gather_s(self, now: Now) -> float:
+    def batch_delay_s(self, now: Now) -> float:
         """Return for how long after a cycle the next one waits for more; 0: no longer than usual."""
+
+
+# -- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def kept_under(kept: Mapping[bytes, bytes], prefix: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the keys of a service's state that begin so, without the prefix, each with its value, in order."""
+    under = getattr(kept, "under", None)
+    if under is None:
+        return sorted((key[len(prefix) :], value) for key, value in kept.items() if key.startswith(prefix))
+    found: list[tuple[bytes, bytes]] = under(prefix)
+    return found
+
+
+def kept_values(kept: Mapping[bytes, bytes], keys: Sequence[bytes]) -> list[bytes]:
+    """Return the values of these keys of a service's state, in one reading of its disk."""
+    several = getattr(kept, "several", None)
+    if several is None:
+        return [kept[key] for key in keys]
+    found: list[bytes] = several(keys)
+    return found
+
+
+def has_room(kept: Mapping[bytes, bytes]) -> bool:
+    """Whether the disk of a service's state has room for more. Without, rules should refuse what they would have to
+    keep; when it is fuller still nothing can be kept, and the service stops."""
+    return bool(getattr(kept, "has_room", True))

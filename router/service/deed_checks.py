@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from router.core.control.service_words import NotedEvent
 from router.core.log.events import EACH
 from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import MessageId
 from router.core.wire.errors import RouterError
-from router.service.contract import Answer, Note
+from router.service.contract import Answer, LogEvent
+from router.service.verbs.log_event import NotedEvent
 
 EVENT_BYTES_MAX = 16 * 1024
 
@@ -27,7 +27,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
+def event_of(note: LogEvent, declared: frozenset[str]) -> dict[str, Any]:
     """Return the event in the form kept until the node's log has it. Raises `WrongDeed`."""
     found: dict[str, Any] = {"event": note.event}
     ids = note.messages if note.message is None else (note.message, *note.messages)
@@ -42,7 +42,7 @@ def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
     return found
 
 
-def _each(note: Note, name: str, ids: Sequence[MessageId]) -> str:
+def _each(note: LogEvent, name: str, ids: Sequence[MessageId]) -> str:
     values = note.each[name]
     joined = ",".join(map(str, values))
     if len(values) != len(ids) or joined.count(",") != max(0, len(values) - 1):

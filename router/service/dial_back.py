@@ -12,7 +12,7 @@ from router.core.wire.address import IpAddress
 from router.core.wire.admin import WHENCE
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
-from router.service.contract import DialBack, DialledBack
+from router.service.roles.discovery import DialBack, DialledBack
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed
 

@@ -23,9 +23,10 @@ from urllib.parse import parse_qsl
 import trio
 
 from router.core.wire.errors import RouterError
-from router.service.contract import Came, Connect, Hand, Interfaces
+from router.service.contract import Came, Connect, HandOver
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
+from router.service.roles.discovery import Interfaces
 from router.service.stream_reading import READ_BYTES_MAX
 from router.service.streams import FORM, STREAMS_MAX, Streams, host_port, own_socket
 from router.transport.contract import Stream
@@ -149,7 +150,7 @@ class Doors:
         else:
             self._streams.write(door, peer, data)
 
-    def decide(self, hand: Hand) -> None:
+    def decide(self, hand: HandOver) -> None:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""
         self._streams.decide(hand)
 

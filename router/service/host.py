@@ -37,9 +37,11 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 from router.service.attempts import Attempts
-from router.service.contract import Keep, Note
-from router.service.deed_checks import EVENT_BYTES_MAX, as_json, event_of, fault_of
+from router.service.contract import LogEvent, Put
+from router.service.deed_checks import EVENT_BYTES_MAX, event_of, fault_of
 from router.service.state import EVENTS_MAX, Batch, State, StateError
+from router.service.verbs.log_event import LogEvents
+from router.service.verbs.verb import Request
 from router.settings.config import Config
 from router.settings.home import Home
 
@@ -207,12 +209,12 @@ class Service(TrioActor):
 
     # -- what lasts ----------------------------------------------------------------------------------------
 
-    async def keep(self, *deeds: Keep | Note) -> None:
+    async def keep(self, *deeds: Put | LogEvent) -> None:
         """Keep values and note events in one transaction; in `on_message`, together with the fact that the message was
         handled, so that it does not come again after a crash. Raises `StateError`."""
         batch = Batch()
         for deed in deeds:
-            if isinstance(deed, Keep):
+            if isinstance(deed, Put):
                 batch.kept[deed.key] = deed.value
             else:
                 batch.events.append(event_of(deed, self.place.events))
@@ -277,9 +279,9 @@ class Service(TrioActor):
 
     async def _note(self, state: State, first: int, events: list[bytes]) -> int:
         """Offer these events to the node's log; the number of the last one that it has."""
-        argument = b'{"epoch":"%b","first":%d,"events":[%b]}' % (state.epoch.hex().encode(), first, b",".join(events))
+        argument = LogEvents.of_kept(state.epoch.hex(), first, events)
         try:
-            answer = json.loads(await self.node.ask("note", argument.decode()))
+            answer = json.loads(await self.node.ask(LogEvents.WORD, argument))
         except NodeUnavailable:
             self._events_held_up = "the node is away"
             return 0
@@ -307,12 +309,12 @@ class Service(TrioActor):
         self.warn(f"an earlier version of it kept {of_them} that the node's log does not take: {faults[0]}")
         return first + len(left_out) - 1
 
-    async def say(self, word: str, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a word of the contract to the own router, and return its answer.
+    async def ask(self, request: Request) -> dict[str, Any]:
+        """Make a request to the own router, and return its answer.
 
         Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
         """
-        found: dict[str, Any] = json.loads(await self.node.ask(word, as_json(argument)))
+        found: dict[str, Any] = json.loads(await self.node.ask(request.WORD, request.to_argument()))
         if "error" in found:
             raise SaidError(str(found["error"]))
         return found

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from router.service.nearby import Interface
+from router.service.roles.discovery import Interface
 
 ROUTES, NEIGHBOURS = Path("/proc/net/route"), Path("/proc/net/arp")
 _HAS_GATEWAY = 0x2

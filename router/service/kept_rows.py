@@ -45,7 +45,7 @@ def judge(kept: Mapping[bytes, bytes], service: str, version: int, forms: Mappin
                 f"{form.name} in the state of {service} has {size} bytes under a key of {len(key)}, which this program "
                 f"does not write; stop the node, and replace services/{service} of the home by a backup or move it away"
             )
-    return [] if found is not None else [c.Keep(STATE, encode([version]))]
+    return [] if found is not None else [c.Put(STATE, encode([version]))]
 
 
 def _version(row: bytes) -> str:

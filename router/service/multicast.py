@@ -23,7 +23,7 @@ import trio
 from router.service.clock import steady_s
 from router.service.contract import Came
 from router.service.interfaces import interfaces
-from router.service.nearby import EVERYBODY, Interface, Interfaces
+from router.service.roles.discovery import EVERYBODY, Interface, Interfaces
 from router.transport.sockets import words
 
 SCHEME = "multicast"

@@ -13,7 +13,8 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Outcome
 from router.core.wire.message import MULTICAST, via_of
 from router.core.wire.reasons import Reason, reason_from
-from router.service.between_nodes import Passed, PullFrom
+from router.service.contract import HopOutcome
+from router.service.roles.overlay import PullFrom
 
 COPIES_MAX = 10_000
 """Most copies whose outcome is awaited; beyond it the oldest is not reported any more."""
@@ -47,7 +48,7 @@ class Copies:
         """Forget a message that the own router has not taken."""
         self._tags.pop((id, via_of(wire)), None)
 
-    def hear(self, outcome: Outcome) -> Iterator[Passed]:
+    def hear(self, outcome: Outcome) -> Iterator[HopOutcome]:
         """Yield the results that an outcome means for messages with a tag."""
         for one in outcome.recipients:
             if one.state not in TERMINAL or not isinstance(one.recipient, bytes):
@@ -55,7 +56,7 @@ class Copies:
             to = PublicKey(one.recipient)
             tag = self._tags.pop((outcome.id, to), None) or self._tags.pop((outcome.id, None), None)
             if tag is not None:
-                yield Passed(tag, outcome.id, to, one.state, _why(one.state, one.reason))
+                yield HopOutcome(tag, outcome.id, to, one.state, _why(one.state, one.reason))
 
 
 def _why(state: str, reason: int | None) -> Reason | None:

@@ -1,6 +1,7 @@
 """Find the parts that a service's folder declares: its class, settings, reasons and events, each in a file of its own.
 
-    services/guestbook/rules.py      a class with `hear`: the rules        or service.py: a subclass of `Service`
+    services/guestbook/__init__.py   `RUN`: where it runs by default; `ROLE`: what the router expects of it
+                       rules.py      a class with `hear`: the rules        or service.py: a subclass of `Service`
                        settings.py   `Settings`, a Struct
                        reasons.py    reasons of its own
                        events.py     `EVENTS`: event -> sentence; `SHOWN`: field of an event -> its value for people
@@ -25,6 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from router.core.log.events import EVENT_FORM
+from router.core.service.roles import Role
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import OTHERS, RANGES, Reason
 from router.service.contract import Rules
@@ -58,6 +60,8 @@ class Plugin(Struct, frozen=True):
     events: Mapping[str, str]
     run: str = INSIDE
     """Where it runs unless the configuration says otherwise."""
+    role: Role | None = None
+    """What its router expects of it, and tells it."""
 
     @property
     def folder(self) -> str:
@@ -119,7 +123,20 @@ def load(spec: str) -> Plugin:
         raise UnknownService(f"{module_name} has Settings that are no Struct; write `class Settings(Struct, …)`")
     if (run := getattr(module, "RUN", INSIDE)) not in (INSIDE, APART):
         raise UnknownService(f'{module_name} says RUN = {run!r}; a service runs "{INSIDE}" or "{APART}" by default')
-    return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]), run)
+    return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]), run, _role(module))
+
+
+def load_role(spec: str) -> Role | None:
+    """Return the role of that service, without loading its rules; None if it has none. Raises `UnknownService`."""
+    return _role(_load_module(spec, spec.partition(":")[0]))
+
+
+def _role(module: ModuleType) -> Role | None:
+    said = getattr(module, "ROLE", None)
+    if said is not None and said not in list(Role):
+        roles = " and ".join(f'"{role}"' for role in Role)
+        raise UnknownService(f"{module.__name__} says ROLE = {said!r}; there are {roles}")
+    return None if said is None else Role(said)
 
 
 def load_reasons(spec: str) -> None:

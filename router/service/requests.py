@@ -8,10 +8,13 @@ from collections.abc import Callable
 from router.client.errors import ClientError
 from router.core.wire.control import JoinAck, LeaveAck
 from router.service import contract as c
-from router.service import words
 from router.service.dial_back import dialled_back
 from router.service.host import SaidError, Service
 from router.service.passing import PullsToSay
+from router.service.roles import discovery as d
+from router.service.roles import overlay as o
+from router.service.verbs.pull_from import PullsFrom
+from router.service.verbs.verb import Request
 
 PULL_S = 10.0
 
@@ -40,46 +43,37 @@ class Requests:
                     await self._host.node.leave(group or self._host.place.key)
                 case c.Pull(group, id):
                     self._hear(c.Pulled(group, id, await self._host.node.pull(group, id, timeout_s=PULL_S)))
-                case c.Confirm(group, wanted, success):
+                case o.AckWanted(group, wanted, success):
                     self._host.node.wires.say((JoinAck if wanted else LeaveAck)(group, success))
-                case c.PullFrom():
+                case o.PullFrom():
                     for run in self.pulls.take():
-                        await self._pull_from(run)
-                case c.DialBack():
+                        await self._ask(PullsFrom.of(run))
+                case d.DialBack():
                     self._hear(await dialled_back(self._host.node, self._host.place.key, deed))
-                case c.ListHeld():
-                    self._hear(await self._held_ids(deed))
-                case c.Advertise():
-                    self._hear(await self._signed(deed))
-                case _ if (request := words.request_of(deed)) is not None:
-                    await self._host.say(*request)
+                case o.Advertise():
+                    await self._advertise(deed)
+                case Request():
+                    await self._ask(deed)
         except (ClientError, SaidError) as error:
             log.warning("%s: %s was not done: %s", self._host, type(deed).__name__, error)
 
-    async def _pull_from(self, run: list[c.PullFrom]) -> None:
+    async def _ask(self, request: Request) -> None:
+        """Make a request; the rules hear what follows from the answer, also from a failure."""
         try:
-            states = (await self._host.say(*words.pull_of(run)))["states"]
+            answer = await self._host.ask(request)
         except (ClientError, SaidError) as error:
-            log.warning("%s: %s was not asked for %d messages: %s", self._host, run[0].router.hex(), len(run), error)
-            states = ["later"] * len(run)
-        for one, state in zip(run, states, strict=True):
-            self._hear(c.PulledFrom(one.router, one.group, one.id, state))
+            log.warning("%s: %s was not done: %s", self._host, type(request).__name__, error)
+            answer = {"error": str(error)}
+        for heard in request.answered(answer):
+            self._hear(heard)
 
-    async def _held_ids(self, asked: c.ListHeld) -> c.HeldIds:
-        request = words.request_of(asked)
-        assert request is not None
+    async def _advertise(self, deed: o.Advertise) -> None:
+        request = deed.request(lambda group: self._host.node.group(group).key)
         try:
-            return words.held_ids(asked, await self._host.say(*request))
-        except (ClientError, SaidError) as error:
-            return c.HeldIds(asked.group, error=str(error), after=asked.after)
-
-    async def _signed(self, deed: c.Advertise) -> c.Signed:
-        groups = [self._host.node.group(one).key.hex() for one in deed.groups]
-        said = {"addresses": deed.addresses, "groups": groups, "ttl_s": deed.ttl_s, "life_s": deed.life_s}
-        try:
-            return c.Signed(deed.tag, bytes.fromhex((await self._host.say("advertise", said))["message"]))
+            answer = await self._host.ask(request)
         except SaidError as error:
             if str(error) not in self._warned:
                 self._warned.add(str(error))
                 self._host.warn(f"it cannot make this node known: {error}")
-            return c.Signed(deed.tag, error=str(error))
+            answer = {"error": str(error)}
+        self._hear(deed.answered(answer))

@@ -19,7 +19,7 @@ from router.client.composer import Lifetime
 from router.client.received import Received
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import with_via
-from router.service import clock, words
+from router.service import clock
 from router.service import contract as c
 from router.service.alarm import Alarm
 from router.service.deed_checks import answer_of, event_of
@@ -27,10 +27,14 @@ from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
 from router.service.host import Place, Service
 from router.service.jobs import Jobs
+from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
 from router.service.requests import Requests
+from router.service.roles import discovery as d
+from router.service.roles import overlay as o
 from router.service.sending import UNKEPT, Sending, ToSend
 from router.service.state import Batch, State
+from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
 
@@ -128,7 +132,7 @@ class RulesHost(Service):
         self._room = trio.lowlevel.ParkingLot()
         self._alarm = Alarm(lambda: self.hear(c.Tick()))
         self._sending = Sending(self.hear, lambda: self._work.set())
-        self._linked = words.LinkedRouters()
+        self._linked = LinkedRouters()
         self._ask = Requests(self, self.hear)
         self._requests, self._requested = trio.open_memory_channel[c.Deed | list[ToSend]](REQUESTS_MAX)
 
@@ -201,10 +205,10 @@ class RulesHost(Service):
     async def _hear_words(self) -> None:
         """Handle the router's words: groups that are wanted, results of requests, and operators' questions."""
         async for inquiry in self.node.words:
-            if isinstance(inquiry, c.Wanted | c.Hinted):
+            if isinstance(inquiry, o.Wanted | o.Hinted):
                 self.hear(inquiry)
-            elif (heard := words.heard(inquiry)) is not None:
-                if isinstance(heard, c.Linked):
+            elif (heard := news_of(inquiry)) is not None:
+                if isinstance(heard, o.Linked):
                     self._linked.note(heard)
                 self.hear(heard)
 
@@ -254,12 +258,12 @@ class RulesHost(Service):
         follows = Cycle()
         kept = follows.batch.kept
         for deed in deeds:
-            if type(deed) is c.Keep:  # as most are
+            if type(deed) is c.Put:  # as most are
                 kept[deed.key] = deed.value
             else:
                 self._lay_down(follows, deed, received)
         for deed in follows.deeds:
-            if isinstance(deed, c.Hand):
+            if isinstance(deed, c.HandOver):
                 self._doors.decide(deed)
         cycle.take(follows)
         self._kept.changed.update(follows.batch.kept)
@@ -272,7 +276,7 @@ class RulesHost(Service):
     def _lay_down(self, cycle: Cycle, deed: c.Deed, received: Received | None) -> None:
         """Sort a deed: notes and messages belong to the transaction, as kept values do, the rest comes after it."""
         match deed:
-            case c.Note():
+            case c.LogEvent():
                 cycle.batch.events.append(event_of(deed, self.place.events))
             case c.Send(kept=False):
                 cycle.deeds.append(deed)
@@ -326,29 +330,29 @@ class RulesHost(Service):
 
     async def _carry_out(self, deed: c.Deed) -> None:
         match deed:
-            case c.WriteAtEnd(door, peer, data):
+            case d.WriteOnClose(door, peer, data):
                 self._doors.write_at_end(door, peer, data)
             case c.Connect():
                 self._doors.connect(deed)
-            case c.Attend(door, interfaces):
+            case d.UseInterfaces(door, interfaces):
                 self._doors.attend(door, interfaces)
-            case c.Hand(door, peer):
+            case c.HandOver(door, peer):
                 self._doors.hand(door, peer)
             case c.Compute(function, argument, tag):
                 self._jobs.put(function, argument, tag)
             case c.Wake(at_s):
                 self._alarm.set(at_s)
-            case c.Attest(tag=tag):
-                self.hear(c.Attested(tag, self.place.key.sign(deed.signed())))
+            case o.Attest(tag=tag):
+                self.hear(o.Attested(tag, self.place.key.sign(deed.signed())))
             case c.Warn(text):
                 self.warn(text)
             case c.Inform(text):
                 informing.info("%s: %s", self, text)
             case c.Send():
                 await self._requests.send([(UNKEPT, deed.tag, self._wire(deed))])
-            case c.Pull() | c.DialBack() | c.ListHeld():
+            case c.Pull() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
-            case c.PullFrom():
+            case o.PullFrom():
                 if self._ask.pulls.add(deed):
                     await self._requests.send(deed)
             case _:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import trio
 
-from router.service.contract import Came, Connect, Hand, Opened, Unconnected
+from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
 from router.service.stream_reading import READ_BYTES_MAX, Readers, Reading
 from router.transport.contract import Stream, StreamBroken
 from router.transport.sockets import words
@@ -181,10 +181,10 @@ class Streams:
             with trio.fail_after(CONNECT_S):
                 stream = await trio.open_tcp_stream(host, port)
         except trio.TooSlowError:
-            self._hear(Unconnected(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
+            self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
         except (OSError, ValueError) as error:
             said = _cause(error) if isinstance(error, OSError) else str(error)
-            self._hear(Unconnected(deed.door, deed.tag, said))
+            self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
             self._begin(deed.door, own_socket(stream.socket), deed.tag)
 
@@ -226,7 +226,7 @@ class Streams:
 
     # -- handing over --------------------------------------------------------------------------------------
 
-    def decide(self, hand: Hand) -> None:
+    def decide(self, hand: HandOver) -> None:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""
         peer = self._peers.get((hand.door, hand.peer))
         if peer is not None and peer.handed is None:

@@ -58,8 +58,8 @@ def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
 
 
 def not_one(typed: str, found: Found) -> dict[str, Any]:
-    """Return the error answer if no message or more than one is found. `typed`: the beginning of an id as the user
-    typed it."""
+    """Return the error answer for an id that fits no message, or more than one. `typed`: the beginning of an id as the
+    user typed it."""
     typed = spelling(typed)
     if found.candidates:
         rows = found.candidates[:CANDIDATES_MAX]

@@ -61,7 +61,7 @@ def why(message: str, follow: bool, as_json: bool) -> None:
 
 
 def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
-    """Return what is known of a message; of a whole id that nobody knows, of its bytes in reverse order."""
+    """Return the answer about a message; for a whole id that is not known, ask about its bytes in reverse order."""
     reverse = _reversed(text)
     try:
         answer = _asked(home, text, follow)
@@ -82,7 +82,7 @@ def _reversed(text: str) -> str:
 
 
 def _held_by_services(home: Home, answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return how the message stands now at each service of this node that noted something about it and can tell."""
+    """Return the message's present state at each service of this node that noted something about it and answers."""
     names = dict.fromkeys(one["fields"].get("service") for one in answer.get("noted", ()))
     found: dict[str, dict[str, Any]] = {}
     for name in names:
@@ -106,8 +106,8 @@ def _asked(home: Home, text: str, follow: bool) -> dict[str, Any]:
 
 
 def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[[Any], str]]]) -> dict[str, Any]:
-    """Return the answer with the fields of services' events, and of their answers, as people read them; those without a
-    value are left out."""
+    """Return the answer with the fields of services' events, and of their answers, as people read them, without empty
+    ones."""
     noted = [
         {
             **one,
@@ -127,7 +127,7 @@ def _readable(answer: dict[str, Any], shown: Mapping[str, Mapping[str, Callable[
 
 
 def _of_handover(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an event with those of a message that is owed as one: to whom, or to nobody."""
+    """Return the fields of an event; if it says that a message is owed, one field names the recipients, or nobody."""
     if fields.get("handover") != "owed":
         return fields
     rest = {name: value for name, value in fields.items() if name not in ("handover", "recipients")}

@@ -44,9 +44,9 @@ ProspectOf = Callable[[str, int, int], Prospect]
 
 
 def why(home: Home, typed: str) -> dict[str, Any]:
-    """Return the answer that the running node would give, or its own if it runs by now; with `store_problem` if only
-    the log was judged. Raise `HomeBusy` if the home is held by a process that cannot be asked. `typed`: the beginning
-    of the id."""
+    """Return the answer that the running node would give, or the node's own answer if it runs by now; with
+    `store_problem` if only the log was judged. Raise `HomeBusy` if a process that cannot be asked holds the home.
+    `typed`: the beginning of the id."""
     ttl_s_max = config.load(home.config_path)[0].limits.ttl_s_max
     return asked_or_read(home, partial(ask, home, "why", typed), partial(_read, home, typed, ttl_s_max))
 

@@ -53,7 +53,7 @@ CHANGING = "changing now: it is no longer queued, and its end was written while 
 
 
 class Logs(Protocol):
-    """The place of the event log (`router.disk.log.logbook.Logbook`)."""
+    """Access to the event log (`router.disk.log.logbook.Logbook`)."""
 
     def log(self) -> Log: ...
 
@@ -103,8 +103,8 @@ class Fates:
     # -- being asked -----------------------------------------------------------------------------------------
 
     def ask(self, view: View, link: int, argument: str, service: bytes | None, now: Now) -> Deeds:
-        """Begin a question: of the owner, about the beginning of an id and with `follow`, or of a local `service`,
-        about a whole id."""
+        """Begin a question: the owner may ask about the beginning of an id, and with `follow`; a local `service` about
+        a whole id."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
@@ -118,7 +118,8 @@ class Fates:
         return self._begin(view, question, now)
 
     def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now) -> Deeds:
-        """Begin the question of a neighbour's router: a whole id, and the number of further routers to ask."""
+        """Begin a question of a neighbour's router, which consists of a whole id and the number of further routers to
+        ask."""
         text, _, depth = argument.partition(" ")
         said = Report(text[:64])
         if WHY not in view.router.directory.grants(neighbour):
@@ -135,7 +136,7 @@ class Fates:
 
     def answered(self, view: View, neighbour: bytes, text: bytes, now: Now) -> Deeds:
         """Take another router's report, and answer the questions for which it was the last one missing; ignore an
-        unexpected one."""
+        unexpected report."""
         told = decode_report(text)
         if told is not None:
             for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
@@ -314,7 +315,7 @@ def _error(question: Question, text: str) -> bytes:
 
 
 def _damaged(question: Question, what: str, error: Exception | None) -> bytes:
-    """Return an error answer; a neighbour is not told where on this disk the damage is."""
+    """Return an error answer; to a neighbour, without the place of the damage on this disk."""
     return _error(question, what if question.neighbour else f"{what}: {error}")
 
 

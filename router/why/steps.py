@@ -1,4 +1,4 @@
-"""The steps of one question about a message: values that the router's cycle hears, and deeds that take time."""
+"""The steps of one question about a message: events for the router's cycle, and deeds that take time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what parsing li
 
 class Question(Struct, frozen=True):
     """A question that came over a link. `neighbour`: the key of the router that asks, None for a local app. `depth`:
-    through how many further routers it may be passed on. `typed`: the text the prefix was parsed from. `service`: the
-    key of a local service that did not connect by the owner's socket, and may ask only about messages that it handed
-    over itself."""
+    the number of further routers through which it may be passed on. `typed`: the text from which the prefix was parsed.
+    `service`: the key of a local service that did not connect by the owner's socket, and may ask only about messages
+    that it handed over itself."""
 
     link: int
     typed: str
@@ -46,7 +46,7 @@ class Look(Struct, frozen=True):
 
 
 class Find(Struct, frozen=True):
-    """A deed: search the log in a thread by `find`, and let the cycle hear the result."""
+    """A deed: search the log in a thread by `find`, and pass the result to the cycle."""
 
     question: Question
     log: Log
@@ -82,7 +82,7 @@ class Over(Struct, frozen=True):
 
 
 class Remind(Struct, frozen=True):
-    """A deed: let the cycle hear `news` after `seconds`."""
+    """A deed: pass `news` to the cycle after `seconds`."""
 
     news: Over
     seconds: float
@@ -93,7 +93,7 @@ Deeds = list[Find | Remind]
 
 
 class Round:
-    """What is known about one question so far, and the routers that have not answered yet."""
+    """The state of one question: what is known about it so far, and the routers that have not answered yet."""
 
     def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
         self.question = question
@@ -109,7 +109,7 @@ class Round:
 
 
 def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
-    """Search the log, in a thread; missing indexes are created until `INDEXING_S` is over."""
+    """Search the log, in a thread; create missing indexes until `INDEXING_S` is over."""
     give_up_s = time.monotonic() + INDEXING_S
     one = Search(log, lambda: time.monotonic() < give_up_s)
     return one.find(prefix) if held is None else one.find_held(held)

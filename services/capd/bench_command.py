@@ -1,4 +1,4 @@
-"""`router capd bench`: what a CAPD pool costs on this machine, each figure beside its yardstick and its goal."""
+"""`router capd bench`: measure a CAPD pool on this machine, each figure beside its yardstick and its goal."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ from services.capd.core.message import shown_id
 from services.capd.core.pattern import Pattern
 
 WAITING_MAX = 4096
-"""So many matches wait for their reader; then the pool's next ones wait at the node."""
+"""Most matches that wait for their reader; further ones wait at the node."""
 SERVICE = "capd"
 GONE = "gone"
 READS = (m.Query, m.Get, m.Info)
-"""What needs no disk."""
+"""The requests that need no disk."""
 
 
 class PoolClient:
@@ -72,7 +72,8 @@ class PoolClient:
         return answers[0]
 
     async def _read_without_message(self, request: m.Request) -> Any:
-        """Ask the pool through its node's operator: a node whose disk is full takes no messages, and a pool answers."""
+        """Ask the pool through its node's operator: a node whose disk is full takes no messages, but its pool still
+        answers."""
         body = b64encode(m.encode_message(request)).decode()
         found = await service_answer(self._node, self._service, f"read {body}")
         if "answer" not in found:
@@ -80,8 +81,10 @@ class PoolClient:
         return m.decode_message(b64decode(found["answer"]))
 
     async def state_now(self, told: m.Match, own_id: bytes) -> str:
-        """Return how a message stands by now; that of the telling if the pool is away, and `gone` if it holds it no
-        more. Its node is asked, not the pool by a message, whose answer would come behind the matches that wait."""
+        """Return the state of a message now: that of the match if the pool is away, `gone` if the pool no longer holds
+        it.
+
+        The node is asked, not the pool by a message: its answer would come behind the matches that wait."""
         found = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
         return GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
 
@@ -112,7 +115,7 @@ class PoolClient:
                 return
 
     async def read(self) -> None:
-        """Hear what the pool says, for ever; whoever takes a match settles the message that brought it."""
+        """Receive the pool's messages, for ever; the caller that takes a match settles the message that brought it."""
         async for one in self._node.unicasts(settle_on_next=False):
             said = self._read(one.body) if one.source == self._pool else None
             if isinstance(said, m.Match):
@@ -142,7 +145,8 @@ async def pool_client(service: str, as_name: str | None = None) -> AsyncIterator
 
 @asynccontextmanager
 async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClient]:
-    """Use the pool of that name over an app's connection; this reads its unicasts. Raise `Failure` without one."""
+    """Use the pool of that name over an app's connection, whose unicasts are read here. Raise `Failure` if there is
+    none."""
     found = await service_answer(node, service, "address")
     if "address" not in found:
         raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
@@ -154,7 +158,8 @@ async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClien
 
 
 async def held_id(service: str, own_id: bytes) -> bytes | None:
-    """Return the id of a message of the pool as it is sent, given in either order of its bytes; None: it holds none."""
+    """Return the id, as it is sent, of a message that the pool holds, given in either order of its bytes; None if it
+    holds neither."""
     async with pool_client(service) as client:
         for one in (own_id, own_id[::-1]):
             found: m.Found = await client.ask(m.Get, one)

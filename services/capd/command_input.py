@@ -1,4 +1,4 @@
-"""Options and arguments that several commands of the CAPD pool share, and how they are read."""
+"""Options and arguments that several commands of the CAPD pool share, and their parsing."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def name_option(command: Function) -> Function:
 
 
 def hex_of(text: str, name: str) -> bytes:
-    """Return the bytes that a hexadecimal argument stands for; else end the command."""
+    """Return the bytes of a hexadecimal argument. Raise `Failure`."""
     if fault := hex_fault(text):
         raise Failure(Exit.USAGE, f"{name} {text[:60]!r} {fault}")
     return bytes.fromhex(text)
 
 
 def bytes_behind(data: bytes, end: int) -> str:
-    """Return what is said of bytes behind a message that ends at this place."""
+    """Describe the bytes behind a message that ends at this offset."""
     count = len(data) - end
     return f"{count} {'byte stands' if count == 1 else 'bytes stand'} behind the message, which ends at byte {end}"
 
 
 def id_of(text: str) -> bytes:
-    """Return an id as it is sent, from the digits that people see."""
+    """Return an id as it is sent, from the digits that people see. Raise `Failure`."""
     found = hex_of(text, "the id")
     if len(found) != ID_BYTES:
         raise Failure(Exit.USAGE, f"the id {text[:80]!r} has {len(found)} bytes instead of {ID_BYTES}; give all of it")
@@ -48,7 +48,7 @@ def id_of(text: str) -> bytes:
 
 
 def data_of(text: str | None, hex_text: str | None) -> bytes:
-    """Return the data of a message: an argument, standard input for `-`, or hexadecimal."""
+    """Return the data of a message: an argument, standard input for `-`, or hexadecimal. Raise `Failure`."""
     if (text is None) is (hex_text is None):
         raise Failure(
             Exit.USAGE, "give the data of the message once: as DATA, as - for standard input, or as --hex HEX"
@@ -68,7 +68,7 @@ def data_of(text: str | None, hex_text: str | None) -> bytes:
 
 
 def pattern_options(command: Function) -> Function:
-    """Add the options of what is looked for."""
+    """Add the options that choose messages by their first bytes."""
     for names, about in (
         (("--mask",), f"With --value: the bits that count, as many bytes, at most {KEY_BYTES}."),
         (("--value",), "With --mask: what the data's first bytes are to be, in hex."),
@@ -79,7 +79,7 @@ def pattern_options(command: Function) -> Function:
 
 
 def pattern_of(prefix: str | None, value: str | None, mask: str | None) -> Pattern:
-    """Return what is looked for."""
+    """Return the pattern that the options describe. Raise `Failure`."""
     if (value is None) is not (mask is None):
         raise Failure(Exit.USAGE, "--value and --mask belong together; for whole bytes at the beginning, give --prefix")
     if prefix is not None and value is not None:
@@ -96,7 +96,7 @@ def pattern_of(prefix: str | None, value: str | None, mask: str | None) -> Patte
 
 
 def read_file(path: Path) -> bytes:
-    """Return what the file holds; `-` is standard input."""
+    """Return the bytes of a file; `-` is standard input. Raise `Failure`."""
     try:
         with click.open_file(str(path), "rb") as file:
             data: bytes = file.read(FILE_BYTES_MAX + 1)

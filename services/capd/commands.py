@@ -1,4 +1,4 @@
-"""`router capd`: use a pool of Counterparty and Protocol Discovery. Each command stands in a file of its own."""
+"""`router capd`: the commands of a pool of Counterparty and Protocol Discovery, which stand in files of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router capd decode`: what stands in CAPD messages, without a node."""
+"""`router capd decode`: print the fields of CAPD messages, without a node."""
 
 from __future__ import annotations
 

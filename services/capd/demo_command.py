@@ -21,7 +21,7 @@ from services.capd.nexa_client import NexaClientError
 
 
 class Check(NamedTuple):
-    """A condition that must hold, the counts, and whether it held."""
+    """A condition that must hold, the number that was counted, and whether it held."""
 
     text: str
     counted: int
@@ -61,7 +61,7 @@ async def _play(base: Path, as_json: bool) -> Played:
 
 
 def checked(played: Played) -> Iterator[Check]:
-    """Yield what must hold of what was seen."""
+    """Yield the conditions that a played demo must meet."""
 
     def check(text: str, counted: int, wanted: int) -> Check:
         return Check(text, counted, counted == wanted)

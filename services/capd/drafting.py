@@ -1,4 +1,4 @@
-"""From what a user asks for to a solved message: its data, life and expiration, and the secret that rescinds it."""
+"""Make a solved message as a user wishes it: its data, life and expiration, and the secret that rescinds it."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from services.capd.solver import SolverFailed, cores, expected_s, solve
 
 RELAY_S = 300
 LOCAL_S = 10
-"""A local message is above the line for so long at least, for its way to the pool."""
+"""Least time for which a local message is above the line, which covers its way to the pool."""
 SECRET_BYTES = 32
 SAID_S = 1.0
-"""Work that takes longer is announced."""
+"""Longest work that is not announced."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Wish(Struct, frozen=True):
-    """What a user asks for. `relay_s`: None for a message that stays local; `expires_s`: None: never."""
+    """A user's wishes for a message. `relay_s`: None if it stays local; `expires_s`: None if it never expires."""
 
     data: bytes
     relay_s: int | None
@@ -53,7 +53,7 @@ class Solved(Struct, frozen=True):
     secret: bytes
 
     def facts(self, relay_line: float = RELAY_PRIORITY) -> dict[str, Any]:
-        """Return what is printed of it."""
+        """Return the values that commands print."""
         message, now_s = self.message, int(time.time())
         until_s = last_second(message.initial_priority, message.create_time, relay_line)
         if message.expires_at is not None:
@@ -67,7 +67,7 @@ class Solved(Struct, frozen=True):
 
 
 def wish_options(command: Function) -> Function:
-    """Add the options of a message that is to be made."""
+    """Add the options that describe a message to be made."""
     for option in (
         click.option(
             "--processes", type=click.IntRange(1, 64), metavar="N", help="Solve with N processes. Default: one a core."
@@ -95,7 +95,7 @@ def wish_options(command: Function) -> Function:
 def wish_of(
     data: bytes, relay_s: int | None, expires: int | None, processes: int | None, *, local: bool, rescindable: bool
 ) -> Wish:
-    """Return what is asked for; refuse what no work can do."""
+    """Return the wish that the options describe. Raise `Failure` if no work can fulfil it."""
     if local and relay_s is not None:
         raise Failure(Exit.USAGE, "--local and --relay-s exclude each other: a local message is not passed on")
     chosen = None if local else RELAY_S if relay_s is None else relay_s
@@ -111,7 +111,7 @@ def wish_of(
 
 
 async def made(wish: Wish, relay_line: float = RELAY_PRIORITY, local_line: float = LOCAL_PRIORITY) -> Solved:
-    """Do the work that is needed above these lines of a pool; say beforehand how long that takes, if it takes long."""
+    """Solve a message that is to be above these lines of a pool; if the work takes long, print beforehand how long."""
     secret = token_bytes(SECRET_BYTES) if wish.rescindable else b""
     processes = wish.processes or cores()
     line = max(LOCAL_PRIORITY, local_line) if wish.relay_s is None else max(RELAY_PRIORITY, relay_line)
@@ -127,7 +127,7 @@ async def made(wish: Wish, relay_line: float = RELAY_PRIORITY, local_line: float
 
 
 def _draft(wish: Wish, secret: bytes, line: float, life_s: int, takes_s: int = 0) -> Draft:
-    """Return what is to be solved. `takes_s`: what the work takes, which its life is to outlast."""
+    """Return the message to be solved. `takes_s`: the time that the work takes, by which its life is longer."""
     now_s = int(time.time())
     born = born_at(now_s, life_s + takes_s)
     try:

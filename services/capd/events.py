@@ -1,4 +1,4 @@
-"""What a CAPD pool writes to its router's log, under the message's id as people see it."""
+"""The events that a CAPD pool writes to its router's log, under the message's id as people see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router capd export` and `import`: a pool as a `msgpool.dat`, as a Nexa node keeps it."""
+"""`router capd export` and `import`: a pool as a `msgpool.dat`, the file in which a Nexa node keeps its pool."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _first(group: BaseException) -> BaseException:
 
 
 def _whole(data: bytes) -> CapdMessage:
-    """Return the message that is all of the data; else end the command."""
+    """Return the message that fills the data to its end. Raise `Failure`."""
     try:
         found = read_message(data)
     except Malformed as error:
@@ -99,7 +99,7 @@ def _whole(data: bytes) -> CapdMessage:
 
 
 async def _all(name: str) -> tuple[list[CapdMessage], int]:
-    """Return what the pool serves, and how many messages it holds beside that."""
+    """Return the messages that the pool serves, and the number of others that it holds."""
     async with pool_client(name) as pool:
         info: m.PoolInfo = await pool.ask(m.Info)
         found = [read_message(wire) async for _, wire in pool.messages(Pattern.prefix(b""))]

@@ -1,4 +1,4 @@
-"""One connection to a Nexa node, as its dialler: `conform` and tests use it, and nothing but the wire's protocol.
+"""A dialler's connection to a Nexa node, for the demo, the bench and tests; it uses nothing but the wire's protocol.
 
 async with nexa_client("127.0.0.1:18444", "regtest") as node:
     await node.say(GetInfo(), cookie=0x50000)
@@ -28,23 +28,23 @@ CONNECT_S = 10.0
 
 
 class NexaClientError(Exception):
-    """A node cannot be asked; the text says which node, and what happened."""
+    """Raised if a node cannot be asked; the text says which node, and what happened."""
 
 
 class NotReached(NexaClientError):
-    """Nobody listens there."""
+    """Raised if nobody listens at the address."""
 
 
 class Parted(NexaClientError):
-    """The node has closed the connection, or has said what the protocol does not allow."""
+    """Raised if the node has closed the connection, or has broken the protocol."""
 
 
 class Quiet(NexaClientError):
-    """Nothing of what was waited for came in time."""
+    """Raised if none of the expected messages came in time."""
 
 
 class NexaClient:
-    """A dialler's end. `heard`: what the node has said and nobody has taken yet."""
+    """The dialler's end of a connection. `heard`: messages of the node that were not taken yet."""
 
     def __init__(self, stream: trio.abc.Stream, place: str, network: str) -> None:
         self._stream = stream
@@ -57,7 +57,7 @@ class NexaClient:
         return f"<NexaClient of {self._place}: {self.session!r}>"
 
     async def greet(self, within_s: float) -> None:
-        """Greet, and return when both sides have. Raise `Parted` or `Quiet`."""
+        """Greet the node, and return when both sides have greeted. Raise `Parted` or `Quiet`."""
         await self._flush()
         with trio.move_on_after(within_s):
             while not self.session.is_open:
@@ -66,7 +66,7 @@ class NexaClient:
         raise Quiet(f"{self._place} has not greeted within {within_s:g} s")
 
     async def say(self, message: Message, cookie: int = 0) -> None:
-        """Say this."""
+        """Send a message."""
         self.session.say(message, cookie)
         await self._flush()
 
@@ -78,11 +78,12 @@ class NexaClient:
             return
 
     async def next(self, *kinds: type[Any], within_s: float = CONNECT_S) -> Any:
-        """Return the next thing of these kinds that the node says, and leave out what is of another."""
+        """Return the node's next message of these kinds, and drop those before it. Raise `Parted` or `Quiet`."""
         return (await self.next_heard(*kinds, within_s=within_s)).message
 
     async def next_heard(self, *kinds: type[Any], within_s: float = CONNECT_S) -> Heard:
-        """Return it with the cookie of its packet."""
+        """Return the node's next message of these kinds with its packet's cookie, and drop those before it. Raise
+        `Parted` or `Quiet`."""
         with trio.move_on_after(within_s):
             while True:
                 while self.heard:
@@ -118,7 +119,7 @@ class NexaClient:
 
 @asynccontextmanager
 async def connected(place: str, network: str, within_s: float = CONNECT_S) -> AsyncIterator[NexaClient]:
-    """Connect to HOST:PORT, and do not greet yet. Raise `NotReached`."""
+    """Connect to HOST:PORT without a greeting. Raise `NotReached`."""
     host, _, port = place.rpartition(":")
     try:
         with trio.fail_after(within_s):
@@ -131,7 +132,7 @@ async def connected(place: str, network: str, within_s: float = CONNECT_S) -> As
 
 @asynccontextmanager
 async def nexa_client(place: str, network: str, within_s: float = CONNECT_S) -> AsyncIterator[NexaClient]:
-    """Connect to HOST:PORT, and greet."""
+    """Connect to HOST:PORT, and greet. Raise `NexaClientError`."""
     async with connected(place, network, within_s) as client:
         await client.greet(within_s)
         yield client

@@ -1,6 +1,8 @@
-"""`router capd peers` and `address`: the neighbours of a running pool, and what those of other nodes name it by."""
+"""`router capd peers` and `address`: the neighbours of a running pool, and the address by which other pools name it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -23,6 +25,12 @@ def peers(name: str, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
+    _show_neighbours(found["neighbours"])
+    _show_pools(found["pools"])
+    _note_problems(found)
+
+
+def _show_neighbours(neighbours: list[dict[str, Any]]) -> None:
     rows = [
         (
             one["target"] or one["address"],
@@ -35,11 +43,14 @@ def peers(name: str, as_json: bool) -> None:
             str(one.get("sent", 0)),
             str(one.get("turned_away", 0)),
         )
-        for one in found["neighbours"]
+        for one in neighbours
     ]
     heads = ("ADDRESS", "DIRECTION", "AGENT", "SINCE", "LINE", "POINTS", "BROUGHT", "GOT", "TURNED AWAY")
     columns(heads, rows, "no neighbours are connected")
-    pools = [
+
+
+def _show_pools(pools: list[dict[str, Any]]) -> None:
+    rows = [
         (
             short(one["address"]),
             "yes" if one["present"] else "no",
@@ -48,11 +59,14 @@ def peers(name: str, as_json: bool) -> None:
             str(one.get("sent", 0)),
             str(one.get("turned_away", 0)),
         )
-        for one in found["pools"]
+        for one in pools
     ]
-    if pools:
+    if rows:
         say("")
-        columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT", "GOT", "TURNED AWAY"), pools, "")
+        columns(("POOL OVER ROUTERS", "PRESENT", "HEARD", "BROUGHT", "GOT", "TURNED AWAY"), rows, "")
+
+
+def _note_problems(found: dict[str, Any]) -> None:
     for one in found["pools"]:
         if one["problem"]:
             note(f"{short(one['address'])}: {one['problem']}")

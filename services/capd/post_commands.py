@@ -20,12 +20,12 @@ from services.capd.core.message import SECRET_BYTES_MAX, read_message, reply_pre
 from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
 
 ANEW_S, ANEW_SHARE = 15, 4
-"""An offer that is kept alive is posted anew so long before its relay life ends, or a fourth of that, besides what its
-work takes."""
+"""An offer that is kept alive is posted anew `ANEW_S` seconds before its relay life ends, or one part in `ANEW_SHARE`
+of that life if this is less, and earlier by twice the time that its work took."""
 AGAIN_S = 3.0
-"""How long an offer that could not be posted anew waits until that is tried again."""
+"""Seconds until posting anew is tried again after a failure."""
 LOCAL_LIFE_S = 500
-"""So long a local offer that is kept alive stands before it is posted anew."""
+"""The life of a local offer that is kept alive, before whose end it is posted anew."""
 
 
 @click.command(cls=Command)
@@ -113,7 +113,7 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
 
 
 def _kept_secret(own_id: bytes) -> bytes:
-    """Return the secret that this home has kept of a message, whose id is given in either order of its bytes."""
+    """Return the secret that this home has kept for a message, whose id is given in either order of its bytes."""
     for one in (own_id, own_id[::-1]):
         if (kept := secrets_file.find(invocation().home.path, shown_id(one))) is not None:
             return kept
@@ -138,7 +138,8 @@ def _wish(data: bytes, wishes: dict[str, Any], keep: int | None) -> Wish:
 
 
 async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) -> None:
-    """Post a message; with `keep_s`, again and again, and rescind what was before."""
+    """Post a message; with `keep_s`, go on for that long: post it anew before its life ends, and rescind the one
+    before."""
     end_s = time.monotonic() + (keep_s or 0)
     async with pool_client(name) as pool:
         last: Solved | None = None
@@ -195,7 +196,8 @@ def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
 
 
 async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]:
-    """Rescind the message with this id. The pool is asked by the secret alone, which may be another message's."""
+    """Rescind the message with this id. Raise `Failure` if the secret is another message's, since the pool is asked by
+    the secret alone."""
     async with pool_client(name) as pool:
         for one in (own_id, own_id[::-1]):
             found: m.Found = await pool.ask(m.Get, one)

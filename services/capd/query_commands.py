@@ -1,4 +1,4 @@
-"""`router capd info`, `get`, `query` and `watch`: what a pool holds, and what comes."""
+"""`router capd info`, `get`, `query` and `watch`: show what a pool holds, and the messages that come."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def get(id: str, name: str, as_json: bool) -> None:
     own_id = id_of(id)
     found: m.Found = trio.run(_ask, name, m.Get, own_id)
     if not found.messages:
-        found = trio.run(_ask, name, m.Get, own_id[::-1])  # as it is sent, instead of as people see it
+        found = trio.run(_ask, name, m.Get, own_id[::-1])  # in the order in which an id is sent
     if not found.messages:
         said = f"the pool does not hold {id}; `router why {id}` says what became of it, if this node had it"
         raise Failure(Exit.FAILED, said)
@@ -143,7 +143,7 @@ def watch(
         if prefix is None and value is None:
             said = "--forget ends one query: give it as it was left, with --prefix, or with --value and --mask"
             raise Failure(Exit.USAGE, f"{said}; that for any data is --prefix ''")
-        if not invocation().keeps_key(as_name):  # to connect would make the key
+        if not invocation().keeps_key(as_name):  # connecting would create the key
             raise Failure(Exit.FAILED, f"{as_name} has no such query")
         trio.run(_forget, name, as_name, pattern)
         return
@@ -188,9 +188,9 @@ async def _watch(
     ids: bool,
     as_json: bool,
 ) -> int:
-    """Print what comes until there were `count` or the time is over, and return how many.
+    """Print messages that come until there were `count` or the time is over; return their number.
 
-    All that comes was found by a query of this key: what is settled unprinted would never be seen."""
+    Messages found by other queries of this key are printed, too: settled unprinted, they would never be seen."""
     shown = 0
     async with pool_client(name, as_name) as pool:
         await _begin(pool, pattern, life_s)

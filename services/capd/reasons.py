@@ -1,4 +1,4 @@
-"""Why a CAPD pool turns a message away, or holds it no longer."""
+"""The reasons why a CAPD pool turns a message away, holds it no longer, or ends a connection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOO_FAST = Reason.declare(
 )
 NO_SUCH_QUERY = Reason.declare(140, "capd:no-such-query", "The asker has no such standing query, or it is over.")
 
-# Why a connection to a neighbour is refused or ended.
+# The reasons why a connection to a neighbour is refused or ended.
 WRONG_NETWORK = Reason.declare(
     150, "capd:wrong-network", "The neighbour speaks on another network: compare the settings of both."
 )
@@ -47,5 +47,5 @@ GONE = Reason.declare(162, "capd:gone", "The neighbour has closed the connection
 
 
 def of(number: int) -> Reason:
-    """Return the reason that an answer of a pool names by its number: one of these, or of the router's."""
+    """Return the reason that an answer of a pool names by its number: one of these, or one of the router's."""
     return reason_from(number)

@@ -1,9 +1,9 @@
 """A CAPD pool: wallets post messages that are paid for by work, and find those of others by their first bytes.
 
-Holdings     the messages, the standing queries, and what of them is kept
-PoolAnswers  what is answered to each request, which comes as a unicast
-TurnedAway   what of rejections is logged
-Pools        pools of ours at other nodes, which reconcile with this one over routers
+Holdings     the messages, the standing queries, and their rows on disk
+PoolAnswers  the answers to requests, which come as unicasts
+TurnedAway   the log events about rejections
+Pools        our own pools at other nodes, which reconcile with this one over routers
 Neighbours   Nexa nodes and other pools, by the protocol between Nexa nodes
 """
 
@@ -36,7 +36,7 @@ TICK_S = 1.0
 
 
 class CapdPool:
-    """A pool with an address of its own. `limits`: those of its neighbours."""
+    """A pool with an address of its own. `limits`: the limits of its neighbours."""
 
     limits = NexaLimits()
 
@@ -83,13 +83,14 @@ class CapdPool:
         return found
 
     def settled(self, now: c.Now) -> list[c.Deed]:
-        """Tell neighbours and peers of what was taken, whoever brought it."""
+        """Announce to neighbours and peers what was taken, whoever brought it, and answer the requests that waited for
+        this turn."""
         self._holdings.begin()
         turns = *self._neighbours.settled(now), *self._answers.take_turn(now)
         return self._disk.fit([*turns, *self._pools.settled(now), *self._woken(now)])
 
     def _woken(self, now: c.Now) -> Iterator[c.Deed]:
-        """Come back at once while requests wait for their turn, and else when it is time."""
+        """Ask to be woken at once while requests wait for their turn, and after that at the next tick."""
         was_hurried, self._is_hurried = self._is_hurried, self._neighbours.is_hurried or self._answers.is_held_up
         if self._is_hurried:
             yield c.Wake(now.wall_s)
@@ -109,9 +110,9 @@ class CapdPool:
                 yield from self._neighbours.opened(heard, now)
             case c.Came():
                 yield from self._neighbours.came(heard, now)
-            case c.Unconnected():
+            case c.ConnectionFailed():
                 yield from self._neighbours.unconnected(heard, now)
-            case c.Sent(tag) | c.Passed(tag) if tag.startswith(TAG):
+            case c.Sent(tag) | c.HopOutcome(tag) if tag.startswith(TAG):
                 self._pools.came_through(heard, now)
             case c.Asked(number, "peers"):
                 yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})
@@ -127,7 +128,7 @@ class CapdPool:
                     {"error": f"a CAPD pool tells its address and peers, and why; it has no answer to {word}"},
                 )
             case c.Tick() if self._is_hurried and now.mono_s < self._tick_at_s:
-                pass  # `settled` gives those their turn who wait
+                pass  # `settled` answers the requests that wait for their turn
             case c.Tick():
                 self._tick_at_s = now.mono_s + TICK_S
                 yield c.Wake(now.wall_s + TICK_S)
@@ -153,7 +154,7 @@ class CapdPool:
                 yield c.Refuse(Reason.UNSUPPORTED, f"a CAPD pool hears no {type(said).__name__}")
 
     def _read(self, argument: str, now: c.Now) -> dict[str, str]:
-        """Answer a request that a command of this node could not send as a message."""
+        """Answer a request of a command of this node that could not send it as a message."""
         try:
             request = m.decode_message(b64decode(argument, validate=True))
         except (Malformed, ValueError) as error:

@@ -24,7 +24,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A pool of messages that are paid for by work (CAPD)."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the settings that a form cannot check, each with its fault."""
+        """Yield the name of each setting with a fault that its form cannot show, and the fault."""
         if len(self.connect) > CONNECT_MAX:
             yield "connect", f"{len(self.connect)} neighbours are named; at most {CONNECT_MAX} are dialled"
         if len(set(self.connect)) < len(self.connect):
@@ -55,7 +55,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 yield f"{str(error).rstrip('.')}; `router capd address` on the other node prints a pool's address"
 
     def own_problems(self, own: bytes | None, router: bytes | None) -> Iterator[tuple[str, str]]:
-        """Yield the settings that name this pool itself, or its router; None: that has no address yet."""
+        """Yield the settings that name this pool itself, or its router, each with the fault. `own`, `router`: None
+        without an address."""
         for text in self.peers:
             address = parse_key(text, "addr")
             if address == own:
@@ -65,7 +66,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 yield "peers", f"{said}; `router capd address` on the other node prints one"
 
     def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
-        """Yield what a pool can run with and hardly is meant to. What neighbours bring reaches the pool in any case."""
+        """Yield warnings about settings with which a pool runs, but hardly as intended. Messages that neighbours bring
+        reach the pool in any case."""
         if self.profile == "compat" and self.data_bytes_max != _POOL.data_bytes_max:
             yield f'services.{name}.data_bytes_max has no effect under the profile "compat", which has no such limit'
         if self.peers and not is_public and not has_neighbours:

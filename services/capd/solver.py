@@ -1,4 +1,5 @@
-"""Solves messages: at once where that is quick, else with a process on each core, with progress, until it is cancelled.
+"""Solve messages: in this process if that is quick, else with a process on each core, with progress, until it is
+cancelled.
 
 The nonce is the first in the reference's order, however many processes look for it.
 """
@@ -18,7 +19,7 @@ from services.capd.core.solving import PART, Draft, attempts_for, tried
 from services.capd.solver_process import ANSWER_BYTES, ORDER
 
 AT_ONCE = 4 * PART
-"""So many nonces are tried here before processes are started."""
+"""Nonces that are tried in this process before others are started."""
 SAMPLE = 1 << 13
 PROCESSES_MAX = 64
 
@@ -26,16 +27,16 @@ Progress = Callable[[int], None]
 
 
 class SolverFailed(Exception):
-    """A solver process ended before it had answered."""
+    """Raised if a solver process ended before it had answered."""
 
 
 def cores() -> int:
-    """Return on how many cores this process may run."""
+    """Return the number of cores on which this process may run."""
     return min(PROCESSES_MAX, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def expected_s(bits: int, processes: int) -> float:
-    """Return how long the work takes on average on this machine, by a sample of some milliseconds."""
+    """Return the average time of the work on this machine, by a sample of some milliseconds."""
     began = time.perf_counter()
     tried(bytes(32), 0x01000001, 0, SAMPLE)
     each_s = (time.perf_counter() - began) / SAMPLE
@@ -44,7 +45,7 @@ def expected_s(bits: int, processes: int) -> float:
 
 
 async def solve(draft: Draft, processes: int, on_progress: Progress = lambda tried: None) -> CapdMessage:
-    """Return the message with its nonce. `on_progress` hears how many nonces have been tried."""
+    """Return the message with its nonce. `on_progress` is called with the number of nonces tried so far."""
     attempts_for(draft.difficulty_bits)
     stage1 = draft.solved(b"").stage1()
     for first in range(0, AT_ONCE, PART):
@@ -55,7 +56,7 @@ async def solve(draft: Draft, processes: int, on_progress: Progress = lambda tri
 
 
 class _Search:
-    """A search by several processes, each of which gets a part after the other."""
+    """A search for a nonce by several processes, each of which gets one part after the other."""
 
     def __init__(self, stage1: bytes, bits: int, on_progress: Progress) -> None:
         self._stage1 = stage1
@@ -73,7 +74,7 @@ class _Search:
         return self._found[1]
 
     async def _work(self) -> None:
-        """Let one process try parts, as long as none before them may still hold the first nonce."""
+        """Let one process try parts until no part that is left can hold an earlier nonce than the one found."""
         pipe = subprocess.PIPE
         command = [sys.executable, "-P", "-m", "services.capd.solver_process"]
         process = await trio.lowlevel.open_process(command, stdin=pipe, stdout=pipe)

@@ -1,4 +1,4 @@
-"""The process that `Solver` starts: `python -m services.capd.solver_process` tries nonces until standard input ends."""
+"""The process that `solve` starts: `python -m services.capd.solver_process` tries nonces until standard input ends."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from struct import Struct
 from services.capd.core.solving import tried
 
 ORDER = Struct(">32sIQI")
-"""What is to be tried: stage 1, the bits, and the nonces by their place and number."""
+"""The layout of an order: stage 1, the bits, and the first place and the number of the nonces to try."""
 ANSWER_BYTES = 9
-"""How many bytes the nonce that was found has, 0 without one, and the nonce."""
+"""Bytes of an answer: the length of the nonce that was found, 0 if there is none, and the nonce."""
 
 
 def serve() -> None:
@@ -23,5 +23,5 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the command, and with it this pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the command, and so closes this pipe
     serve()

@@ -1,1 +1,3 @@
 """Discovery: how nodes find each other."""
+
+ROLE = "discovery"

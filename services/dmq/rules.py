@@ -82,7 +82,7 @@ class DmqNode:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         return list(self._heard(heard, now))
 
-    def gather_s(self, now: c.Now) -> float:
+    def batch_delay_s(self, now: c.Now) -> float:
         """Return how far apart cycles are: while wrongly signed messages come, so far that many are refused at once."""
         return DOUBT_GATHER_S if self._admission.is_in_doubt(now.mono_s) else 0.0
 

@@ -1,1 +1,3 @@
 """Publish-subscribe: topics that reach the subscribers of every node (specification, "Publish-Subscribe Service")."""
+
+ROLE = "overlay"

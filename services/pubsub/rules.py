@@ -19,6 +19,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.kept_rows import judge
 from router.service.parts import Part, Parts, Reader
+from router.service.roles import overlay as o
 from services.pubsub.core.comparing import Comparing
 from services.pubsub.core.dissemination import Dissemination
 from services.pubsub.core.forwarding import ForwardingLimits
@@ -76,7 +77,7 @@ class PubSub:
             self.known.router = heard.router
         if isinstance(heard, c.Message) and heard.group is None and is_wanted(heard.body):
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the router of this node says which groups are wanted")]
-        if isinstance(heard, c.PulledFrom) and heard.state == "asked":
+        if isinstance(heard, o.PulledFrom) and heard.state == "asked":
             return []  # the message comes, or it does not
         deeds = [*self._first, *self._parts.hear(heard, now)]
         self._first = []
@@ -89,7 +90,7 @@ class PubSub:
         deeds, topics = list[c.Deed](), self.known.topics
         for group in [one for one in self.known.moved if one in topics]:
             is_alone = topics[group].is_alone
-            deeds.append(c.IdsOnly(group, self._is_leaf or is_alone))
+            deeds.append(o.IdsOnly(group, self._is_leaf or is_alone))
             if not (self._is_leaf or is_alone):
                 self._dissemination.hurry(group, now)
         self.known.moved.clear()

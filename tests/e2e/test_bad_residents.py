@@ -30,7 +30,7 @@ MESSAGES = 24
 NOTES = 10_500
 HUNGRY = """
 import os
-from router.service.contract import Answer, Asked, Keep, Message, Send
+from router.service.contract import Answer, Asked, Put, Message, Send
 
 class Hungry:
     def __init__(self, setup):
@@ -40,14 +40,14 @@ class Hungry:
         match heard:
             case Message():
                 n = len(self.kept)
-                return [Keep(b"%d" % n, (b"%04d" % n) * (1 << 18)), Send(heard.source, b"%d" % n)]
+                return [Put(b"%d" % n, (b"%04d" % n) * (1 << 18)), Send(heard.source, b"%d" % n)]
             case Asked(number):
                 whole = all(value == (b"%04d" % int(key)) * (1 << 18) for key, value in self.kept.items())
                 return [Answer(number, {"pid": os.getpid(), "kept": len(self.kept), "whole": whole})]
         return []
 """
 FLOODING = f"""
-from router.service.contract import Keep, Message, Note, Tick, Wake
+from router.service.contract import Put, Message, LogEvent, Tick, Wake
 
 class Flooding:
     def __init__(self, setup):
@@ -57,8 +57,8 @@ class Flooding:
         if not isinstance(heard, Message | Tick):
             return []
         n = int(self.kept.get(b"n", b"0"))
-        notes = [Note("flooding_said", fields={{"n": n + more}}) for more in range({NOTES})]
-        return [Keep(b"n", b"%d" % (n + {NOTES})), *notes, Wake(now.wall_s)]
+        notes = [LogEvent("flooding_said", fields={{"n": n + more}}) for more in range({NOTES})]
+        return [Put(b"n", b"%d" % (n + {NOTES})), *notes, Wake(now.wall_s)]
 """
 BLOCKING = """
 import time

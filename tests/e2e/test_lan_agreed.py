@@ -15,7 +15,8 @@ from router import SigningKey, connect
 RULES = """
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
-from router.service.nearby import Dial
+from router.service.roles import overlay as o
+from router.service.roles.overlay import Dial
 
 
 class Nearby:
@@ -27,7 +28,8 @@ class Nearby:
             return []
         key, group = (PublicKey(bytes.fromhex(one)) for one in (self.settings.key, self.settings.group))
         urls, until_s = (self.settings.url,), int(now.wall_s) + 3600
-        return [c.Learn(key, urls, until_s, how="lan"), c.Agree(key, (group,), until_s, lan=True), Dial(key)]
+        agreed = o.ShareGroups(key, (group,), until_s, lan=True)
+        return [c.AddNeighbour(key, urls, until_s, how="lan"), agreed, Dial(key)]
 """
 SETTINGS = """
 from typing import Annotated

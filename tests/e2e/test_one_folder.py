@@ -53,7 +53,7 @@ def ledger() -> None:
     say(str(ask_service(invocation().home, "ledger", "count")["count"]))
 """,
     "rules.py": """
-from router.service.contract import Answer, Asked, Came, Keep, Message, Note, Refuse, Write
+from router.service.contract import Answer, Asked, Came, Put, Message, LogEvent, Refuse, Write
 from services.ledger.reasons import FULL
 
 class Ledger:
@@ -67,10 +67,10 @@ class Ledger:
         count = int(self.kept.get(b"count", b"0"))
         match heard:
             case Message() if count >= self.settings.most:
-                return [Refuse(FULL), Note("ledger_counted", heard.id, FULL)]
+                return [Refuse(FULL), LogEvent("ledger_counted", heard.id, FULL)]
             case Message():
                 fields = {"count": count + 1}
-                return [Keep(b"count", b"%d" % (count + 1)), Note("ledger_counted", heard.id, fields=fields)]
+                return [Put(b"count", b"%d" % (count + 1)), LogEvent("ledger_counted", heard.id, fields=fields)]
             case Asked(number):
                 return [Answer(number, {"count": count})]
             case Came(door, peer):

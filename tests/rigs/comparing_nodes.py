@@ -9,7 +9,8 @@ from typing import Any
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
-from router.service.between_nodes import PullState
+from router.service.roles import overlay as o
+from router.service.verbs.pull_from import PullState
 from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.comparing import Comparing
 from services.pubsub.core.held import minute_at
@@ -46,7 +47,7 @@ class Node:
         self.gone = 0
         self.others: dict[PublicKey, Node] = {}
         self.away = self.on_ring = False
-        self.told: list[c.CaughtUp] = []
+        self.told: list[o.CaughtUp] = []
         self.refused: list[c.Refuse] = []
         self.asked = self.forwarded = self.frames = 0
         self.wake_s = self.slept_s = 0.0
@@ -70,11 +71,11 @@ class Node:
         if self.on_ring:
             topic.others = tuple(one.me for one in self.others.values())
 
-    def page(self, after: int) -> c.HeldIds:
+    def page(self, after: int) -> o.HeldPage:
         rows = list(self.held.items())[after : after + 100]
         keys = b"".join(key_of(minute, id) for id, minute in rows)
         times = tuple((int(self.came_s[id]), 1) for id, _ in rows)
-        return c.HeldIds(GROUP, keys, after + len(rows), after + 100 < len(self.held), self.gone, times, after=after)
+        return o.HeldPage(GROUP, keys, after + len(rows), after + 100 < len(self.held), self.gone, times, after=after)
 
 
 class World:
@@ -92,7 +93,7 @@ class World:
         self.run()
 
     def link(self, node: Node, other: Node, is_up: bool = True) -> None:
-        self.hear(node, c.Linked(other.me.router, other.me.service if is_up else None))
+        self.hear(node, o.Linked(other.me.router, other.me.service if is_up else None))
 
     def now(self, node: Node) -> c.Now:
         return c.Now(BEGIN_S + self.now_s + node.ahead_s, MONO_S + self.now_s, node.slept_s)
@@ -120,7 +121,7 @@ class World:
 
     def _carry_out(self, node: Node, deed: c.Deed) -> None:
         match deed:
-            case c.ListHeld(group, after):
+            case o.ListHeld(group, after):
                 assert group == GROUP
                 self.hear(node, node.page(after))
             case c.Send(to, body, via=via):
@@ -130,14 +131,14 @@ class World:
                 if not other.away:
                     assert to == other.me.service
                     self.read(other, node, decode_message(body))
-            case c.Keep(key, value):
+            case c.Put(key, value):
                 node.kept.pop(key, None)
                 node.kept |= {} if value is None else {key: value}
-            case c.PullFrom(router, group, id, is_history=is_history):
+            case o.PullFrom(router, group, id, is_history=is_history):
                 node.asked += 1
                 other = node.others[router]
                 state: PullState = "known" if id in node.knows else "away" if other.away else "asked"
-                self.hear(node, c.PulledFrom(router, group, id, state))
+                self.hear(node, o.PulledFrom(router, group, id, state))
                 if state == "asked" and id in other.held:
                     self.arrive(node, id, other.held[id], is_history=is_history)
             case c.Pull(group, id):
@@ -145,15 +146,15 @@ class World:
             case c.Forward(wire, via, tag):
                 node.forwarded += 1
                 id = MessageId(wire)
-                self.hear(node, c.Passed(tag, id, via, "acked"))
+                self.hear(node, c.HopOutcome(tag, id, via, "acked"))
                 self.arrive(node.others[via], id, node.held[id])
-            case c.CaughtUp():
+            case o.CaughtUp():
                 node.told.append(deed)
             case c.Refuse():
                 node.refused.append(deed)
             case c.Wake(at_s):
                 node.wake_s = at_s - BEGIN_S - node.ahead_s
-            case c.Note():
+            case c.LogEvent():
                 assert deed.event == "pubsub_caught_up"
             case _:
                 raise AssertionError(deed)

@@ -20,7 +20,7 @@ _LINES, _BIG = Struct("<3d"), Struct(">3d")
 
 
 class Faulty(NamedTuple):
-    """A fault: how it is put into a node, the check that finds it, and whether only what does not come shows it."""
+    """A fault: how it is put into a node, the check that finds it, and whether it shows only by a missing answer."""
 
     put: Callable[[NexaNode], None]
     check: str
@@ -37,7 +37,7 @@ def writes(command: str, change: Change) -> Callable[[NexaNode], None]:
 
 
 def says(kind: type[Any], change: Callable[[Any], Any]) -> Callable[[NexaNode], None]:
-    """Change what the node says."""
+    """Change the messages of this kind that the node sends."""
 
     def put(node: NexaNode) -> None:
         node.writes = lambda packet: _changed(packet, kind, change)
@@ -46,7 +46,7 @@ def says(kind: type[Any], change: Callable[[Any], Any]) -> Callable[[NexaNode], 
 
 
 def hears(kind: type[Any], change: Callable[[Any], Any]) -> Callable[[NexaNode], None]:
-    """Change what the node hears; None: it does not hear it."""
+    """Change the messages of this kind that the node receives; None drops one."""
 
     def put(node: NexaNode) -> None:
         node.reads = lambda packet: _changed(packet, kind, change)
@@ -67,7 +67,7 @@ def _drops(_: Any) -> Iterable[Packet]:
 
 
 def _ignores_further_greetings() -> Callable[[NexaNode], None]:
-    """The probe greets twice before the check's own, second greeting."""
+    """Drop greetings after two: the probe greets twice before the check's own, second greeting."""
     heard: list[Packet] = []
 
     def read(packet: Packet) -> Iterable[Packet]:

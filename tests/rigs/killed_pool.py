@@ -1,9 +1,9 @@
 """Rounds of `kill -9` on a CAPD pool that writes to a real disk: `python -m rigs.killed_pool DIRECTORY ROUNDS SEED`.
 
-Each round a forked process opens the pool's state, hears posts, commits what follows as its host does, and only then
-answers. It is killed at a random moment. Then the state is read: each answered post is there, each one that a standing
-query waits for was told exactly once, and the events of the log tell of each message once. What was not answered is
-posted again in the next round.
+Each round, a forked process opens the pool's state, receives posts, commits their deeds as the host of a service does,
+and only then answers. It is killed at a random moment. Then the state is checked: each answered post is there, each
+match of a standing query was sent exactly once, and the log reports each message once. Unanswered posts are repeated in
+the next round.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Life:
         self.hear(c.Started(POOL))
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
-        """Commit what follows in one transaction."""
+        """Pass an event to the rules, and commit their deeds in one transaction."""
         now_s = time.time()
         deeds = [*self.rules.hear(heard, c.Now(now_s, now_s)), *self.rules.settled(c.Now(now_s, now_s))]
         batch = Batch()
         for deed in deeds:
-            if isinstance(deed, c.Keep):
+            if isinstance(deed, c.Put):
                 batch.kept[deed.key] = deed.value
-            elif isinstance(deed, c.Note):
+            elif isinstance(deed, c.LogEvent):
                 batch.events.append(event_of(deed, frozenset(EVENTS)))
             elif isinstance(deed, c.Send) and isinstance(m.decode_message(deed.body), m.Match):
                 batch.outbox.append(("", deed.body))
@@ -68,7 +68,7 @@ class Life:
 
 
 def serve(path: Path, messages: list[CapdMessage], out: int) -> None:
-    """Hear posts, and write the id of each that is answered."""
+    """Answer posts, and write the id of each one that is answered."""
     life = Life(path)
     os.write(out, b"." * 32)
     life.ask(m.Watch(1, Pattern.prefix(WATCHED), 100_000), BOB)
@@ -97,7 +97,7 @@ def killed(path: Path, messages: list[CapdMessage], chance: Random) -> set[bytes
 
 
 def check(path: Path, answered: dict[bytes, CapdMessage], everything: dict[bytes, CapdMessage]) -> None:
-    """Compare the state with what was promised."""
+    """Compare the state with the promises made by answers."""
     life = Life(path)
     found = life.ask(m.Query(1, Pattern.prefix(b""), True, 0, m.PAGE_IDS_MAX))
     assert isinstance(found, m.FoundIds) and found.count == len(found.ids)

@@ -26,7 +26,7 @@ def unchanged(packet: Packet) -> Iterable[Packet]:
 
 
 class NexaNode(Host):
-    """The rules of a pool; `reads` and `writes` say what becomes of each packet that comes and goes."""
+    """A node with the rules of a pool; `reads` and `writes` replace each packet that comes and goes."""
 
     def __init__(self, profile: str = "strict", reads: Change = unchanged, writes: Change = unchanged) -> None:
         self.reads, self.writes = reads, writes

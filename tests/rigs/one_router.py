@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from samples.core import ROLES
+
 from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Messages
 from router.core.log.events import Accepted, Event, Outward, State, Turned
@@ -32,7 +34,7 @@ class OneRouter:
         self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
         locals: Iterable[bytes] = (), seconds: float = 0.0, services: Mapping[bytes, str] | None = None,
     ) -> None:  # fmt: skip
-        of_node = {key: ServiceFacts(name) for key, name in (services or {}).items()}
+        of_node = {key: ServiceFacts(name, role=ROLES.get(name)) for key, name in (services or {}).items()}
         kept = frozenset((*locals, *of_node))
         directory = Directory(ME.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
         directory.replace_neighbours(neighbours)

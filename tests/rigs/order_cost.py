@@ -14,13 +14,18 @@ import statistics
 import sys
 import time
 
+import trio
 from samples.apps import FAMILY
 
 from rigs.router_end import later
 from router.client.custody.causes import Causes, Heads
 from router.client.custody.inbox import Inbox
-from router.client.ordering import Opened, Order
-from router.client.readers import GroupKeys, Nothing, Readers
+from router.client.journal import Journal
+from router.client.opening import Opener
+from router.client.ordering import Opened, Order, Ordering
+from router.client.readers import Nothing, Readers
+from router.client.senders import GroupKeys
+from router.client.settling import Settling
 from router.core.link.session import Messages
 from router.core.wire.application import seal
 from router.core.wire.codec import frame, split_frames
@@ -70,14 +75,28 @@ def receive(wires: list[bytes], order: Order) -> float:
     """Return the CPU seconds that an app needs to receive all messages."""
     me = SigningKey(b"m" * 32)
     keys = GroupKeys(FAMILY.content_key, Causes())
-    readers = Readers(
-        me.public, lambda group: keys, print, lambda wanted: None, lambda *_: None, time.time, time.monotonic,
-        verify=False,
-    )  # fmt: skip
-    inbox = readers.inbox = Inbox(
-        WINDOW, 1 << 30, durable=True, known=readers.known, problem=print, wake_loops=lambda: None,
+    journal = Journal(None, time.time)
+    inbox = Inbox(
+        WINDOW,
+        1 << 30,
+        durable=True,
+        known=journal.known,
+        problem=print,
+        wake_loops=lambda: None,
         wake_link=lambda: None,
-    )  # fmt: skip
+    )
+    settling = Settling(inbox, journal, lambda _: keys, time.time)
+    readers = Readers(
+        inbox,
+        settling,
+        Opener(settling, lambda _: keys, journal.known, print, time.time, verify=False),
+        Ordering(me.public, journal.known),
+        lambda wanted: None,
+        lambda *_: None,
+        trio.lowlevel.ParkingLot(),
+        time.time,
+        time.monotonic,
+    )
     inbox.begin(SigningKey(b"r" * 32).public)
     readers.ordering.choose(FAMILY.group, order, 30.0, is_sealed=True)
     reads = [b"".join(map(frame, wires[at : at + READ])) for at in range(0, len(wires), READ)]

@@ -11,6 +11,7 @@ from router.core.wire.advert import Advertisement, make_advertisement
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.interests import Interests
 from services.pubsub.core.messages import Filter
 from services.pubsub.rules import PubSub
@@ -43,7 +44,7 @@ class Side:
         self.links.clear()
         self.hear(c.Started(self.router.public))
         for group in self.wanted:
-            self.hear(c.Wanted(group, True))
+            self.hear(o.Wanted(group, True))
 
     def advert(self) -> Advertisement:
         discovery = SigningKey(bytes((14, self.number)) * 16).public
@@ -60,13 +61,13 @@ class Side:
             match deed:
                 case c.Wake(at_s):
                     self.wake_s = at_s - NOW.wall_s
-                case c.Keep(key, value):
+                case c.Put(key, value):
                     self.kept.pop(key, None)
                     self.kept.update({key: value} if value is not None else {})
-                case c.Attest(tag=tag):
-                    self.hear(c.Attested(tag, self.service.sign(deed.signed())))
-                case c.Advertise(tag=tag):
-                    self.hear(c.Signed(tag, self.advert().message))
+                case o.Attest(tag=tag):
+                    self.hear(o.Attested(tag, self.service.sign(deed.signed())))
+                case o.Advertise(tag=tag):
+                    self.hear(o.Signed(tag, self.advert().message))
                 case _:
                     self.done.append(deed)
         return deeds
@@ -125,7 +126,7 @@ class Sides:
         to = self.sides.get(one.via) if one.via is not None else None
         if to is None or not to.is_up:
             assert one.via is not None
-            sender.hear(c.Unreached(one.via, "nobody is there"))
+            sender.hear(o.NeighbourUnreachable(one.via, "nobody is there"))
             return
         self.link(sender, to)
         if one.to == to.service.public:
@@ -138,7 +139,7 @@ class Sides:
         for here, there in ((one, other), (other, one)):
             here.links.add(there.router.public)
             if there.mode == "overlay":
-                here.hear(c.Linked(there.router.public, there.service.public))
+                here.hear(o.Linked(there.router.public, there.service.public))
 
     def die(self, side: Side) -> None:
         """Let a node vanish; connected nodes notice that the link is gone."""
@@ -146,4 +147,4 @@ class Sides:
         for other in self.sides.values():
             if other.is_up and side.router.public in other.links:
                 other.links.discard(side.router.public)
-                other.hear(c.Linked(side.router.public))
+                other.hear(o.Linked(side.router.public))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.known import Neighbour
 from services.pubsub.rules import PubSub
 from services.pubsub.settings import Settings as PubSubSettings
@@ -27,7 +28,7 @@ class Relaying(PubSub):
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         deeds = super().hear(heard, now)
         if isinstance(heard, c.Started):
-            deeds += super().hear(c.Wanted(self._group, True), now)
+            deeds += super().hear(o.Wanted(self._group, True), now)
             self._stand_on_the_ring()
         return deeds
 

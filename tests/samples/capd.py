@@ -1,4 +1,4 @@
-"""CAPD messages whose work is done, as easy as they may be, and a slow and simple pool."""
+"""CAPD messages with the least work for their priority, and a slow and simple pool."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Held:
 
 
 class PlainPool:
-    """The strict profile, with a sort wherever an order is asked for."""
+    """The strict profile, with a sort wherever an order is needed."""
 
     def __init__(self, bytes_max: int, of_one: int) -> None:
         self.bytes_max, self.of_one = bytes_max, of_one
@@ -100,7 +100,7 @@ class PlainPool:
             one.rescinded |= one.message.rescind_hash == rescind_hash
 
     def found(self, value: bytes, mask: bytes, now_s: int) -> list[bytes]:
-        """Return the ids of what matches and is served, in the order in which it was taken."""
+        """Return the ids of served messages that match, in the order in which they were taken."""
         return [
             one.message.own_id()
             for one in self.held

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import count
 
-from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.text import key_text
 from router.service import contract as c
 from samples.capd_host import Host
@@ -20,7 +20,8 @@ def address(number: int) -> PublicKey:
 
 
 class Fabric:
-    """Pools by number; `peers`: whom each names. `away`: numbers of those that hear and say nothing."""
+    """Pools by number; `peers`: the pools that each one names. `away`: the numbers of pools that get and send
+    nothing."""
 
     def __init__(
         self, peers: Mapping[int, tuple[int, ...]], settings: dict[int, dict[str, object]] | None = None
@@ -45,14 +46,14 @@ class Fabric:
         self._waiting.append((number, deed))
 
     def carry(self) -> None:
-        """Carry what was sent, and what follows from it, until nothing does."""
+        """Carry the messages that were sent, and those sent in response, until there are none."""
         while self._waiting:
             sender, deed = self._waiting.popleft()
             to = self._by_key.get(deed.to)
             if to is None or self.away & {sender, to}:
                 continue
             self.carried.append((sender, to, m.decode_message(deed.body)))
-            id = c.MessageId(next(self._ids).to_bytes(32))
+            id = MessageId(next(self._ids).to_bytes(32))
             self.pools[to].hear(c.Message(id, deed.body, source=address(sender)))
 
     def pass_time(self, seconds: float) -> None:
@@ -61,7 +62,7 @@ class Fabric:
         self.carry()
 
     def between(self) -> list[str]:
-        """Return the names of the messages between pools since this was asked last."""
+        """Return the type names of the messages between pools since the last call."""
         found = [type(one).__name__ for _, _, one in self.carried if isinstance(one, b.BetweenPools)]
         self.carried.clear()
         return found

@@ -1,4 +1,4 @@
-"""A CAPD pool's rules under a host that keeps everything in memory, and those who ask it."""
+"""A CAPD pool's rules under a host that keeps everything in memory, and its askers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.service import contract as c
 from samples.capd import BORN
 from services.capd.core import messages as m
@@ -18,7 +18,7 @@ ASKERS = [SigningKey(bytes([number]) * 32).public for number in range(1, 4)]
 
 
 class Host:
-    """Hears and keeps; `crash` makes the rules anew from what was kept."""
+    """Runs a pool's rules and keeps its rows; `crash` starts the rules anew from these rows."""
 
     kind: type[CapdPool] = CapdPool
     key = POOL
@@ -28,7 +28,7 @@ class Host:
         self.settings = settings or Settings()
         self.now = c.Now(float(BORN), 1000.0)
         self.kept: dict[bytes, bytes] = {}
-        self.notes: list[c.Note] = []
+        self.notes: list[c.LogEvent] = []
         self.matches: list[tuple[PublicKey, bytes, int]] = []
         self._numbers = count(1)
         self.crash()
@@ -42,24 +42,24 @@ class Host:
         return self.hear(c.Tick())
 
     def hear(self, heard: c.Heard) -> list[c.Deed]:
-        """Hear this, and what follows from it when nothing else is heard; keep what is to be kept."""
+        """Pass an event to the rules, then let them settle; carry out and return the deeds."""
         return [*self.keep(self.rules.hear(heard, self.now)), *self.keep(self.rules.settled(self.now))]
 
     def keep(self, deeds: list[c.Deed]) -> list[c.Deed]:
-        """Keep what is to be kept, and remember what was noted."""
+        """Carry out the deeds: keep rows, and record log events and matches."""
         for deed in deeds:
-            if isinstance(deed, c.Keep):
+            if isinstance(deed, c.Put):
                 self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})
-            elif isinstance(deed, c.Note):
+            elif isinstance(deed, c.LogEvent):
                 self.notes.append(deed)
             elif isinstance(deed, c.Send) and isinstance(said := m.decode_message(deed.body), m.Match):
                 self.matches.append((deed.to, said.message, deed.ttl_s))
         return deeds
 
     def say(self, body: bytes, asker: PublicKey = ASKERS[0]) -> list[c.Deed]:
-        """Hear a unicast; return what follows from it."""
+        """Pass a unicast to the rules, and return the deeds."""
         number = next(self._numbers)
-        return self.hear(c.Message(c.MessageId(number.to_bytes(32)), body, source=asker))
+        return self.hear(c.Message(MessageId(number.to_bytes(32)), body, source=asker))
 
     def ask(self, request: m.Request, asker: PublicKey = ASKERS[0]) -> Any:
         """Return the answer to a request."""
@@ -71,5 +71,5 @@ class Host:
         ]
         return answer
 
-    def events(self, event: str) -> list[c.Note]:
+    def events(self, event: str) -> list[c.LogEvent]:
         return [one for one in self.notes if one.event == event]

@@ -1,4 +1,4 @@
-"""CAPD pools that are neighbours, and those who know the protocol between Nexa nodes alone, over streams in memory."""
+"""CAPD pools that are neighbours, and clients of the protocol between Nexa nodes alone, over streams in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _SEEDS = count(1)
 
 
 class Client:
-    """A Nexa node of which only the connection is played; it hears what a pool says, and answers what it is told to."""
+    """A Nexa node reduced to its connection: it receives the pool's messages, answers pings, and sends what a test asks
+    for."""
 
     def __init__(self, pool: Pool, address: str = "127.0.0.1:4000", nonce: int = 99, agent: bytes = b"/test/") -> None:
         self.pool = pool
@@ -53,14 +54,14 @@ class Client:
             self.pool.hear(c.Came(DOOR, self.peer, data))
 
     def say(self, *messages: Any, cookie: int = 0) -> list[Any]:
-        """Say this; return what has been heard since the last time."""
+        """Send these messages; return those received since the last call."""
         for message in messages:
             self.session.say(message, cookie)
         self.flush()
         return self.take()
 
     def written(self, data: bytes) -> None:
-        """Hear bytes of the pool."""
+        """Receive bytes from the pool; no bytes close the connection."""
         if not data:
             self.is_closed = True
         elif self.is_reading:
@@ -74,13 +75,13 @@ class Client:
             self.unread += data
 
     def take(self) -> list[Any]:
-        """Return what was said since the last time."""
+        """Return the messages received since the last call."""
         found, self.heard = [one.message for one in self.heard], []
         return found
 
 
 class Pool(Host):
-    """A pool whose writes go to whoever is at the other end; what follows is heard at once, in order."""
+    """A pool whose writes go to the other end of the stream; responses are handled at once, in order."""
 
     def __init__(self, settings: Settings | None = None, limits: NexaLimits | None = None) -> None:
         self.kind = type("SmallPool", (CapdPool,), {"limits": limits}) if limits else CapdPool
@@ -91,11 +92,11 @@ class Pool(Host):
         self._waiting: deque[c.Heard] = deque()
         self._is_busy = False
         self.is_stepped = False
-        """Whether what it is to be woken for at once waits until that is heard."""
+        """Whether a wake-up that is due at once is left to the test."""
         super().__init__(settings or Settings(network="regtest"))
 
     def open(self, end: Any, address: str, door: str = DOOR, tag: str = "") -> None:
-        """Open a stream to this pool, and tell its other end under which name."""
+        """Open a stream to this pool, and give its name to the other end."""
         peer = str(next(self._streams))
         self.ends[door, peer], end.peer = end, peer
         self.hear(c.Opened(door, peer, address, tag))
@@ -128,7 +129,7 @@ class Pool(Host):
 
 
 class Joint:
-    """One end of a stream between two pools, in a pool: what is written to it, the other pool hears."""
+    """One end of a stream between two pools: what is written to it, the other pool receives."""
 
     def __init__(self, pool: Pool, door: str) -> None:
         self.pool, self.door = pool, door

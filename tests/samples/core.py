@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from router.core.service.roles import Role
 from router.core.wire import (
     address,
     advert,
@@ -29,6 +30,9 @@ def value_of(data: bytes) -> Any:
     """Return the value that `data` encodes, without a limit on items but the number of its bytes."""
     return decode(data, len(data))
 
+
+ROLES = {"discovery": Role.FINDER, "pubsub": Role.OVERLAY}
+"""The roles of the services that have one, by the names that they have where nobody gives them another."""
 
 ALICE, BOB, GROUP = (SigningKey(bytes((n,)) * 32) for n in (1, 2, 3))
 CONTENT_KEY, NONCE, X25519_SEED, EPHEMERAL = b"k" * 32, b"n" * 24, b"x" * 32, b"e" * 32

@@ -47,7 +47,7 @@ class Host:
         self.stake = encoded(read_stake(stake_file(*pools), NOW.wall_s), 1) if has_stake else None
         self.now = c.Now(NOW.wall_s, NOW.mono_s)
         self.kept = Kept()
-        self.notes: list[c.Note] = []
+        self.notes: list[c.LogEvent] = []
         self.warnings: list[str] = []
         self.informed: list[str] = []
         self.clients: dict[tuple[str, str], Client] = {}
@@ -78,9 +78,9 @@ class Host:
         if self.settles:
             deeds += self.rules.settled(self.now)
         for deed in deeds:  # all of it commits, before anything is seen
-            if isinstance(deed, c.Keep):
+            if isinstance(deed, c.Put):
                 self.kept.pop(deed.key, None) if deed.value is None else self.kept.update({deed.key: deed.value})
-            elif isinstance(deed, c.Note):
+            elif isinstance(deed, c.LogEvent):
                 self.notes.append(deed)
             elif isinstance(deed, c.Warn):
                 self.warnings.append(deed.text)
@@ -118,7 +118,7 @@ class Host:
             client.say(h.NUMBER, h.propose(network_of(self.settings.network).magic))
         return client
 
-    def events(self, event: str) -> list[c.Note]:
+    def events(self, event: str) -> list[c.LogEvent]:
         return [one for one in self.notes if one.event == event]
 
 

@@ -12,8 +12,18 @@ from router.core.wire.address import IpAddress
 from router.core.wire.advert import make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.service.contract import Advertise, Came, Deed, Now, Signed, Tick, Wake, Write
-from router.service.nearby import Attend, Dial, Interface, Interfaces, Listen, Listening, WriteAtEnd
+from router.service.contract import Came, Deed, Now, Tick, Wake, Write
+from router.service.roles.discovery import (
+    Advertise,
+    Dial,
+    Interface,
+    Interfaces,
+    Listen,
+    Listening,
+    Signed,
+    UseInterfaces,
+    WriteOnClose,
+)
 from services.discovery.core.lan.lan import FAREWELL, SPOKEN, Lan
 from services.discovery.core.lan.networks import EVERYWHERE, Permit
 
@@ -87,7 +97,7 @@ class SimulatedNode:
             return
         for deed in self.lan.hear(heard, at(self.net.now_s)):
             match deed:
-                case Attend(_, interfaces):
+                case UseInterfaces(_, interfaces):
                     self.at = interfaces
                 case Listen(url):
                     self.net.tell(self, Listening(url.replace(":0", ":4101")))
@@ -96,7 +106,7 @@ class SimulatedNode:
                     self.net.tell(self, Signed(tag, signed(self.key, self.rev, ttl_s=ttl_s, now_s=self.net.now_s)))
                 case Write(_, peer, data):
                     self.net.carry(self, peer, data)
-                case WriteAtEnd(_, peer, data):
+                case WriteOnClose(_, peer, data):
                     self.last_words[peer] = data
                 case Dial(key):
                     self.dialled.append(key)

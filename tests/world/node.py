@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rigs.plain_questions import plain_questions
 from rigs.plain_store import Disk
+from samples.core import ROLES
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.control.redeeming import Offer as Invited
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
-from router.core.neighbours.directory import PUBSUB, Directory, Neighbour, ServiceFacts
+from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
 from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
+from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress
-from router.core.wire.admin import UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
@@ -33,8 +34,10 @@ from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Closed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
+from router.node.questions.finder import load_questions
 from router.node.verifier_process import verdicts
 from router.node.wall_clock import ClockLimits, WallClock
+from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.why.questions import Fates
 from router.why.steps import Find, Remind
 from world.port import Port
@@ -178,7 +181,8 @@ class Node:
         directory = Directory(
             self.address, settings.strangers, settings.join_open, locals=self.configured | self.services.keys(),
             configured_locals=frozenset(self.configured | self.services.keys()), public=frozenset(self.public),
-            services={key: ServiceFacts(name) for key, name in self.services.items()}, addresses=self.addresses,
+            services={key: ServiceFacts(name, role=ROLES.get(name)) for key, name in self.services.items()},
+            addresses=self.addresses,
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
@@ -189,7 +193,7 @@ class Node:
         self.book = self._open_log(self)
         self.cycle = Cycle(
             self.router, self.store, self.book, self.in_flight, self.clocks, wall, settings.cycle,
-            settings.housekeeping, Inquiries(dict, str, dict, lambda: 0),
+            settings.housekeeping, Inquiries(load_questions(*plain_questions())),
             Fates(self.book, dict, settings.limits.acceptance.ttl_s_max), lambda: 0 if self.disk_full else PLENTY,
         )  # fmt: skip
         self._later(self.settings.tick_s, self._tick)
@@ -212,7 +216,7 @@ class Node:
         self._until(self.time.mono_ns + int(self.settings.drain_s * 1e9))
 
     def _until(self, end_ns: int) -> None:
-        if self.cycle.link_writers and self.time.mono_ns < end_ns:
+        if self.cycle.open_links.writers and self.time.mono_ns < end_ns:
             self._later(0.01, lambda: self._until(end_ns))
         else:
             self.cycle.stop()
@@ -270,14 +274,15 @@ class Node:
         return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))
 
     def _public_pubsub(self) -> PublicKey | None:
-        return next((PublicKey(key) for key in self.public if self.services.get(key) == PUBSUB), None)
+        return next(
+            (PublicKey(key) for key in self.public if ROLES.get(self.services.get(key, "")) is Role.OVERLAY), None
+        )
 
     def not_connected(self, key: bytes) -> None:
         """Tell the service that named a neighbour that connecting to it failed."""
         neighbour = self.router.directory.neighbours.get(key)
         if neighbour is not None and neighbour.by:
-            said = json.dumps({"key": key.hex(), "text": "nobody is there", "let_in": True})
-            self.hear(ServiceNews(neighbour.by, UNREACHED, said))
+            self.hear(ServiceNews(neighbour.by, NeighbourUnreachable(PublicKey(key), "nobody is there")))
 
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:
@@ -394,7 +399,7 @@ class Node:
         assert (queues.node.messages, queues.node.bytes) == total, self.name
         index = self.router.index
         assert (index.entries, index.shares) == (found.index_entries, found.index_shares), self.name
-        assert self.router._acceptance.next_arrival >= found.next_arrival, self.name
+        assert self.router.next_arrival >= found.next_arrival, self.name
         owed: dict[bytes, tuple[int, int]] = {}
         shares: dict[tuple[bytes, bytes], int] = {}
         for recipient, signer, neighbour, messages, size in found.backlog:

@@ -10,10 +10,12 @@ from typing import Any
 
 from router.client.custody.outbox import Submission
 from router.core.wire.admin import Inquiry
+from router.core.wire.crypto import PublicKey
 from router.service import contract as c
-from router.service import words
-from router.service.deed_checks import as_json
 from router.service.passing import PullsToSay
+from router.service.roles import overlay as o
+from router.service.verbs.pull_from import PullsFrom
+from router.service.verbs.verb import Request
 
 Answered = Callable[[Mapping[str, Any]], None]
 
@@ -36,7 +38,7 @@ class Requests:
         self._after = after
         self._pulls = PullsToSay()
         self._waiting: deque[c.Deed | Submission] = deque()
-        self._runs: deque[list[c.PullFrom]] = deque()
+        self._runs: deque[list[o.PullFrom]] = deque()
         self._open: Answered | None = None
         self._asked = self._late = 0
 
@@ -44,7 +46,7 @@ class Requests:
         return f"<{len(self._waiting)} requests, {'one' if self._open else 'none'} of them open>"
 
     def put(self, one: c.Deed | Submission) -> None:
-        if not isinstance(one, c.PullFrom) or self._pulls.add(one):
+        if not isinstance(one, o.PullFrom) or self._pulls.add(one):
             self._waiting.append(one)
 
     def go_on(self) -> None:
@@ -57,30 +59,30 @@ class Requests:
             match one:
                 case Submission():
                     self._hand_in(one)
-                case c.PullFrom():
+                case o.PullFrom():
                     self._runs += self._pulls.take()
-                case c.ListHeld():
-                    self._ask(words.request_of(one), lambda said, asked=one: self._hear(words.held_ids(asked, said)))  # type: ignore[misc]
-                case c.Advertise(addresses, groups, ttl_s, life_s, tag):
-                    said = {"addresses": addresses, "groups": groups, "ttl_s": ttl_s, "life_s": life_s}
-                    self._ask(("advertise", said), lambda said, tag=tag: self._hear(_signed(tag, said)))  # type: ignore[misc]
+                case o.Advertise():
+                    self._ask(one.request(_key), lambda said, one=one: self._hear(one.answered(said)))  # type: ignore[misc]
+                case Request():
+                    self._request(one)
                 case _:
-                    self._ask(words.request_of(one), lambda said: None)
+                    raise AssertionError(f"this world knows no such deed: {one}")
 
-    def _pull(self, run: list[c.PullFrom]) -> None:
+    def _pull(self, run: list[o.PullFrom]) -> None:
+        self._request(PullsFrom.of(run))
+
+    def _request(self, request: Request) -> None:
         def told(said: Mapping[str, Any]) -> None:
-            for one, state in zip(run, said.get("states", ["later"] * len(run)), strict=True):
-                self._hear(c.PulledFrom(one.router, one.group, one.id, state))
+            for heard in request.answered(said):
+                self._hear(heard)
 
-        self._ask(words.pull_of(run), told)
+        self._ask(request, told)
 
-    def _ask(self, request: tuple[str, Mapping[str, Any]] | None, told: Answered) -> None:
-        assert request is not None, "this world knows no such deed"
-        word, argument = request
+    def _ask(self, request: Request, told: Answered) -> None:
         self._open = told
         self._asked += 1
         self._after(ANSWER_S, lambda number=self._asked: self._give_up(number))  # type: ignore[misc]
-        self._say(Inquiry(word, as_json(argument)))
+        self._say(request.inquiry())
 
     def answered(self, text: bytes) -> None:
         if self._late:
@@ -107,5 +109,6 @@ class Requests:
             told(LOST)
 
 
-def _signed(tag: str, said: Mapping[str, Any]) -> c.Signed:
-    return c.Signed(tag, bytes.fromhex(said.get("message", "")), said.get("error", ""))
+def _key(group: PublicKey | str) -> PublicKey:
+    assert isinstance(group, PublicKey), "rules in this world name groups by their keys"
+    return group

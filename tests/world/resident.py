@@ -21,10 +21,12 @@ from router.core.wire.message import Unicast, message_id, open_message, with_via
 from router.core.wire.message import without_via as as_received
 from router.core.wire.reasons import Reason
 from router.service import contract as c
-from router.service import words
 from router.service.deed_checks import event_of
+from router.service.linked_routers import LinkedRouters
 from router.service.passing import Copies, copied_to
+from router.service.roles import overlay as o
 from router.service.rules_host import lifetime_of
+from router.service.verbs.verb import news_of
 from world.app import App, Habits, Sent
 from world.node import Node
 from world.requests import Requests
@@ -57,7 +59,7 @@ class Resident(App):
         habits: Habits, key: SigningKey | None = None, events: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.kept: dict[bytes, bytes] = {}
-        self.notes: list[c.Note] = []
+        self.notes: list[c.LogEvent] = []
         self.heard: set[bytes] = set()
         self.node = node
         self._kind = rules
@@ -75,7 +77,7 @@ class Resident(App):
 
     def _begin_process(self) -> None:
         self._news: deque[tuple[c.Heard, Posted | None]] = deque()
-        self._linked = words.LinkedRouters()
+        self._linked = LinkedRouters()
         self._is_started = False
         self._wakes = 0
         self._pulled: dict[MessageId, PublicKey] = {}
@@ -154,13 +156,13 @@ class Resident(App):
 
     def _hear(self, news: News) -> None:
         match news:
-            case c.Wanted() | c.Hinted():
+            case o.Wanted() | o.Hinted():
                 self._later(news)
             case link_items.Outcome():
                 for passed in self.copies.hear(news):
                     self._later(passed)
-            case Inquiry() if (heard := words.heard(news)) is not None:
-                if isinstance(heard, c.Linked):
+            case Inquiry() if (heard := news_of(news)) is not None:
+                if isinstance(heard, o.Linked):
                     self._linked.note(heard)
                 self._later(heard)
             case Answer(text):
@@ -174,11 +176,11 @@ class Resident(App):
 
     def _do(self, deed: c.Deed, one: Arrival | None, posted: list[Posted]) -> None:
         match deed:
-            case c.Keep(key, None):
+            case c.Put(key, None):
                 self.kept.pop(key, None)
-            case c.Keep(key, bytes(value)):
+            case c.Put(key, bytes(value)):
                 self.kept[key] = value
-            case c.Note():
+            case c.LogEvent():
                 event_of(deed, self._events or frozenset((deed.event,)))
                 self.notes.append(deed)
             case c.Send(to, body, ttl_s, via, tag):
@@ -196,12 +198,12 @@ class Resident(App):
                 self.leave(PublicKey(bytes.fromhex(group)) if group else self.key)
             case c.Refuse(reason, text) if one is not None:
                 self._inbox.refuse(one, reason, text)
-            case c.Confirm(group, wanted, success):
+            case o.AckWanted(group, wanted, success):
                 self._tell(encode_control((JoinAck if wanted else LeaveAck)(group, success)))
             case c.Pull(group, id):
                 self._pull(Pull(group, id))
-            case c.Attest(tag=tag):
-                self._later(c.Attested(tag, self.key.sign(deed.signed())))
+            case o.Attest(tag=tag):
+                self._later(o.Attested(tag, self.key.sign(deed.signed())))
             case c.Wake(at_s):
                 self._wake(at_s)
             case _:

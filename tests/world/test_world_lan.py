@@ -16,6 +16,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import NOT_SHARED
 from router.service import contract as c
 from router.service.parts import Parts
+from router.service.roles import overlay as o
 from services.discovery.core.messages import decode_message
 from services.discovery.rules import Discovery
 from services.discovery.settings import Settings as DiscoverySettings
@@ -72,12 +73,14 @@ class Nearby(Discovery):
         self._hear = Parts("discovery", heard, self.readers, decode_message).hear
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        if isinstance(heard, c.Wanted) and heard.group == self._hidden:
-            return [c.Confirm(heard.group, heard.wanted)]
+        if isinstance(heard, o.Wanted) and heard.group == self._hidden:
+            return [o.AckWanted(heard.group, heard.wanted)]
         if not isinstance(heard, c.Started):
             return super().hear(heard, now)
         self.known.nearby = dict(self._lan.near[bytes(heard.router)])
-        learned = [c.Learn(key, ("tls://192.168.0.9:4100",), int(now.wall_s) + DAY_S) for key in self.known.nearby]
+        learned = [
+            c.AddNeighbour(key, ("tls://192.168.0.9:4100",), int(now.wall_s) + DAY_S) for key in self.known.nearby
+        ]
         return [*learned, *super().hear(heard, now)]
 
 

@@ -197,7 +197,7 @@ def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
         world.run_until_quiet()
         core.reconfigure([Neighbour(edge.address, "edge", frozenset({"why"}))])
         world.run_until_quiet()
-        assert not list(core.router.groups) and edge.router.joined_at(core.address) == (0, 1)
+        assert not list(core.router.groups) and edge.router.upstream.joined_at(core.address) == (0, 1)
         [one] = writer.publish(world.group("news"))
         world.run_until_quiet()
         assert writer.diary.refused == {one: Reason.NO_SUBSCRIBERS}
@@ -206,7 +206,7 @@ def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
         assert not list(core.router.groups), "nor after a restart"
         core.reconfigure([Neighbour(edge.address, "edge", frozenset(ALL.split()))])
         world.run_until_quiet()
-        assert edge.router.joined_at(core.address) == (1, 1)
+        assert edge.router.upstream.joined_at(core.address) == (1, 1)
         more = writer.publish(world.group("news"), 3)
         world.run_until_quiet()
         assert set(reader.diary.handled) == {*first, *more}

@@ -59,7 +59,7 @@ class Inbox:
         durable: bool,
         known: Callable[[Sequence[MessageId]], Collection[MessageId]],
         problem: Callable[[str], None],
-        wake_loops: Callable[[], None],
+        wake_loops: Callable[[], object],
         wake_link: Callable[[], None],
     ) -> None:
         self._durable = durable

@@ -7,9 +7,10 @@ service: its requests, and from the discovery service advertisements (R-C26).
 
 from __future__ import annotations
 
-from router.core.neighbours.directory import DISCOVERY, UNKNOWN, Directory, Standing
+from router.core.neighbours.directory import UNKNOWN, Directory, Standing
 from router.core.routing.intake import SIGNATURE_BYTES, Row
 from router.core.routing.links import Link
+from router.core.service.roles import Role
 from router.core.why.report import REPORT_BYTES_MAX
 from router.core.wire.admin import ANSWER, ASK
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX
@@ -34,7 +35,7 @@ def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> by
         return None
     start, _ = body_of(row, data)
     kind = data[start : start + 2]
-    is_ours = kind == ASK or (kind == ADVERTISED and directory.has_role(link.key, DISCOVERY))
+    is_ours = kind == ASK or (kind == ADVERTISED and directory.has_role(link.key, Role.FINDER))
     return kind if is_ours else None
 
 

@@ -3,8 +3,9 @@ here."""
 
 from __future__ import annotations
 
-from router.core.neighbours.directory import PUBSUB, Directory
+from router.core.neighbours.directory import Directory
 from router.core.routing.intake import Row
+from router.core.service.roles import Role
 from router.core.wire.message import MULTICAST
 
 OPEN_MAX = 4096
@@ -27,7 +28,7 @@ class AsHistory:
 
     def asked(self, by: bytes, id: bytes, is_history: bool) -> None:
         """Record how a message was asked for last; only the pub/sub service asks for history."""
-        if not self._directory.has_role(by, PUBSUB):
+        if not self._directory.has_role(by, Role.OVERLAY):
             return
         self._ids.pop(id, None)
         if is_history:
@@ -43,5 +44,5 @@ class AsHistory:
         """Return the recipients of such messages: the pub/sub service alone, or everybody if it is not in the group."""
         for row in rows:
             self._ids.pop(row.id, None)
-        service = self._directory.service_called(PUBSUB)
+        service = self._directory.with_role(Role.OVERLAY)
         return (service,) if service is not None and service in plan else plan

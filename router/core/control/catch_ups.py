@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
-import msgspec
-from msgspec import Meta, Struct
-
-from router.core.neighbours.directory import PUBSUB, UNKNOWN, Directory, Standing
-from router.core.routing.groups import Groups
-from router.core.routing.links import Link, Links
-from router.core.wire.admin import CAUGHT_UP, DROPPED, SAID_CAUGHT_UP, Inquiry
+from router.core.neighbours.directory import UNKNOWN, Standing
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
+from router.core.service.roles import Role
+from router.core.wire.crypto import PublicKey
 from router.core.wire.link_items import Missed
 from router.core.wire.now import Now
+from router.service.verbs.caught_up import CaughtUp, GroupCaughtUp, SaidCaughtUp
+from router.service.verbs.dropped import Dropped
+
+from .part import Hears, Part
 
 DROPPED_MAX = 1_000
 FIGURES_MAX = 1_000
@@ -23,47 +23,32 @@ KEPT_S = 7 * 86_400
 JOINED_LATER_S = 86_400
 """Seconds for which an app that joins a group later is still told how the group caught up."""
 
-Count = Annotated[int, Meta(ge=0, le=1 << 53)]
-
-
-Key = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-
-
-class _CaughtUp(Struct, forbid_unknown_fields=True):
-    group: Key
-    at_s: Count
-    missing: Count = 0
-    of: Count = 0
-    heard: Annotated[tuple[Key, ...], Meta(max_length=256)] = ()
-
 
 class _Figure:
     """The result of one catching up: `owed` are the apps that were in the group and are to be told, `heard` those that
     were told."""
 
-    __slots__ = ("argument", "at_s", "heard", "owed")
+    __slots__ = ("at_s", "heard", "news", "owed")
 
-    def __init__(self, said: _CaughtUp, owed: frozenset[bytes]) -> None:
-        self.argument = json.dumps({"group": said.group, "at_s": said.at_s, "missing": said.missing, "of": said.of})
+    def __init__(self, said: CaughtUp, owed: frozenset[bytes]) -> None:
+        self.news = GroupCaughtUp(said.group, said.at_s, said.missing, said.of)
         self.at_s = said.at_s
         self.owed = owed
-        self.heard = {bytes.fromhex(one) for one in said.heard}
+        self.heard = {bytes(one) for one in said.heard}
 
 
-class CatchUps:
-    """Passes on news about missed messages; `say(link, inquiry, now)` sends, and returns whether there was room.
+class CatchUps(Part):
+    """Passes on news about missed messages.
 
     Messages that neighbours have dropped are remembered until the service is told, for at most `DROPPED_MAX` neighbours
     and groups. The service's results wait here for apps that are away, up to `FIGURES_MAX`; the service keeps them, and
     repeats them after a restart."""
 
-    def __init__(
-        self, directory: Directory, links: Links, groups: Groups, say: Callable[[Link, Inquiry, Now], bool]
-    ) -> None:
-        self._directory = directory
-        self._links = links
-        self._groups = groups
-        self._say = say
+    def __init__(self, kernel: Kernel) -> None:
+        self._directory = kernel.directory
+        self._links = kernel.links
+        self._groups = kernel.groups
+        self._say = kernel.speaker.say
         self._dropped: Counter[tuple[bytes, bytes]] = Counter()  # by neighbour and group
         self._figures: dict[tuple[bytes, int], _Figure] = {}  # by group and time
 
@@ -75,8 +60,12 @@ class CatchUps:
         link = self._links.get(number)
         if link is None or link.app or link.standing in UNKNOWN or missed.group is None:
             return
-        if len(self._dropped) < DROPPED_MAX and self._directory.service_called(PUBSUB) is not None:
+        if len(self._dropped) < DROPPED_MAX and self._directory.with_role(Role.OVERLAY) is not None:
             self._dropped[link.key, missed.group] += missed.count
+        self.tell(now)
+
+    def tick(self, now: Now) -> None:
+        """Tell what had no room before."""
         self.tell(now)
 
     def tell(self, now: Now) -> None:
@@ -85,20 +74,17 @@ class CatchUps:
             if figure.at_s < now.wall_s - KEPT_S:
                 del self._figures[place]
             self._tell_apps(place[0], figure, now)
-        service = self._directory.service_called(PUBSUB)
+        service = self._directory.with_role(Role.OVERLAY)
         to = None if service is None else self._links.to(service)
         for (router, group), count in list(self._dropped.items()) if to is not None else ():
-            said = {"router": router.hex(), "group": group.hex(), "count": count}
-            if to is None or to.outgoing.room()[0] < 1 or not self._say(to, Inquiry(DROPPED, json.dumps(said)), now):
+            said = Dropped(PublicKey(router), PublicKey(group), count)
+            if to is None or to.outgoing.room()[0] < 1 or not self._say(to, said.inquiry(), now):
                 return
             del self._dropped[router, group]
 
-    def caught_up(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
-        """Tell the apps in a group the pub/sub service's result about it."""
-        if not self._directory.has_role(by, PUBSUB):
-            return {"error": f'only the service called "{PUBSUB}" catches up'}
-        said = msgspec.json.decode(argument, type=_CaughtUp)
-        group = bytes.fromhex(said.group)
+    def caught_up(self, link: Link, said: CaughtUp, now: Now) -> dict[str, Any]:
+        """Tell the apps in a group the service's result about it; return how many."""
+        group = bytes(said.group)
         figure = _Figure(said, frozenset(self._groups.members(group)))
         if said.of:
             while len(self._figures) >= FIGURES_MAX:
@@ -111,7 +97,7 @@ class CatchUps:
     def _tell_apps(self, group: bytes, figure: _Figure, now: Now, *, is_kept: bool = True) -> int:
         """Tell the apps in a group that have not heard this, and have the service record which ones have. Return their
         number."""
-        service, told = self._directory.service_called(PUBSUB), 0
+        service, told = self._directory.with_role(Role.OVERLAY), 0
         to = None if service is None else self._links.to(service)
         is_late = now.wall_s - figure.at_s > JOINED_LATER_S
         for app in self._groups.members(group):
@@ -120,10 +106,12 @@ class CatchUps:
             link = self._links.to(app)
             if link is None or link.standing is not Standing.LOCAL or (is_kept and to is None):
                 continue
-            if self._say(link, Inquiry(CAUGHT_UP, figure.argument), now):
+            if self._say(link, figure.news.inquiry(), now):
                 told += 1
                 figure.heard.add(app)
                 if is_kept and to is not None:
-                    said = {"group": group.hex(), "at_s": figure.at_s, "app": app.hex()}
-                    self._say(to, Inquiry(SAID_CAUGHT_UP, json.dumps(said)), now)
+                    said = SaidCaughtUp(PublicKey(group), figure.at_s, PublicKey(app))
+                    self._say(to, said.inquiry(), now)
         return told
+
+    HEARS: ClassVar[Hears] = {CaughtUp: caught_up}

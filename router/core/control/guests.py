@@ -6,27 +6,24 @@ moment; a guest that gets the right to join signs on again, as its link still ha
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 
 from router.core.log import events as ev
-from router.core.neighbours.book import Book
-from router.core.neighbours.directory import Directory, Neighbour, Standing
+from router.core.neighbours.directory import Neighbour, Standing
 from router.core.neighbours.invitations import LEFT, WRITTEN, Invitation, Row
-from router.core.neighbours.terms import has_all, terms_of, why_none
-from router.core.routing.door_log import DoorLog
-from router.core.routing.effects import GrantToWrite, LookAtFile, Pending, WriteGuests
-from router.core.routing.links import Link, Links
-from router.core.wire.admin import Answer, Inquiry
-from router.core.wire.codec import Malformed
+from router.core.neighbours.terms import has_all, terms_of
+from router.core.routing.admission import Admission
+from router.core.routing.effects import GrantToWrite, LookAtFile, WriteGuests
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import RIGHTS
-from router.core.wire.lifetime import SECOND_NS, expiry_min
+from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import (
     INVITE_EXPIRED,
@@ -36,11 +33,14 @@ from router.core.wire.reasons import (
     INVITE_UNKNOWN,
     Reason,
 )
-from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
+from router.core.wire.redemption import Redeem, Redeemed
 from router.core.wire.text import key_text
 
+from .part import Hears, Orders, Part, Refused
+from .rights import Rights
+from .terms_said import minute, ordered
+
 INVITE, INVITES, UNINVITE, EXPEL = "invite", "invites", "uninvite", "expel"
-ORDERS = frozenset((INVITE, INVITES, UNINVITE, EXPEL))
 WITH_GUESTS = "guests"
 WRITE_AGAIN_S = 60.0
 UNKNOWN_MAX = 3
@@ -78,40 +78,23 @@ class FileWritten(NamedTuple):
     is_other: bool = False
 
 
-class Guests:
+class Guests(Part):
     """Carries out the operator's orders about invitations, and handles the secrets of guests.
 
-    At `most` known neighbours nobody new is let in. `rewrite(rows, now)` changes the book and applies the consequences;
-    `configured(neighbours, now, written)` takes a configuration that holds the grants of the keys `written`; `met(keys,
-    now)` updates the links of these keys; `say(link, words, now)` sends; `close(link, reason, text, because, now)` ends
-    a link. `problem`: why the file cannot be written. `turned_away`: number of requests refused since the start, by the
-    word of the reason; unknown secrets count as refused messages instead."""
+    At `limits.guests_max` known neighbours nobody new is let in. `problem`: why the file cannot be written.
+    `turned_away`: number of requests refused since the start, by the word of the reason; unknown secrets count as
+    refused messages instead."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        book: Book,
-        links: Links,
-        pending: Pending,
-        door: DoorLog,
-        most: int,
-        rewrite: Callable[[Callable[[], Sequence[Row]], Now], None],
-        configured: Callable[[Iterable[Neighbour], Now, Iterable[PublicKey]], None],
-        met: Callable[[Iterable[bytes], Now], None],
-        say: Callable[[Link, Answer | Redeemed | Terms, Now], object],
-        close: Callable[[Link, Reason, str, str, Now], None],
-    ) -> None:
-        self._directory = directory
-        self._invitations = book.invitations
-        self._links = links
-        self._pending = pending
-        self._door = door
-        self._most = most
-        self._rewrite = rewrite
-        self._configured = configured
-        self._met = met
-        self._say = say
-        self._close = close
+    def __init__(self, kernel: Kernel, rights: Rights, admission: Admission) -> None:
+        self._directory = kernel.directory
+        self._invitations = kernel.book.invitations
+        self._links = kernel.links
+        self._pending = kernel.pending
+        self._door = kernel.door
+        self._most = kernel.limits.guests_max
+        self._say = kernel.speaker.say
+        self._rights = rights
+        self._admission = admission
         self._is_writing = False
         self._again_s = 0.0
         self.problem = ""
@@ -121,20 +104,6 @@ class Guests:
         return repr(self._invitations)
 
     # -- orders of the operator --------------------------------------------------------------------------------
-
-    def order(self, link: Link, inquiry: Inquiry, now: Now) -> None:
-        """Carry out an order of the operator, and answer it once that is committed."""
-        orders: dict[str, Callable[[str, Now], Any]] = {
-            INVITE: self._invite,
-            INVITES: self._list,
-            UNINVITE: self._revoke,
-            EXPEL: self._expel,
-        }
-        try:
-            answer = orders[inquiry.ask](inquiry.argument, now)
-        except ValueError as error:  # also msgspec's: what was asked for does not fit
-            answer = {"error": str(error)[:400]}
-        self._say(link, Answer(json.dumps(answer).encode()), now)
 
     def _invite(self, argument: str, now: Now) -> dict[str, Any]:
         said = msgspec.json.decode(argument, type=_Invite)
@@ -158,7 +127,7 @@ class Guests:
         if more == WITH_GUESTS:
             removed = [*one.guests]
             self._check_not_writing(removed)
-            self._rewrite(lambda: [row for key in removed for row in self._invitations.written(key)], now)
+            self._rights.rewrite(lambda: [row for key in removed for row in self._invitations.written(key)], now)
         if rows := self._invitations.revoke(one.id, now.judged_s):
             self._write(rows)
             self._log(one, "revoked", now)
@@ -170,8 +139,8 @@ class Guests:
         key = PublicKey(bytes.fromhex(argument))
         rights = [right for guest, _, one in self._invitations.owed() if guest == key for right in one.rights]
         self._check_not_writing([key])
-        self._rewrite(lambda: self._invitations.written(key), now)
-        return {"expelled": key.hex(), "rights": _ordered(rights)}
+        self._rights.rewrite(lambda: self._invitations.written(key), now)
+        return {"expelled": key.hex(), "rights": ordered(rights)}
 
     def _check_not_writing(self, guests: Sequence[PublicKey]) -> None:
         """Raise `ValueError` if one of the guests is being written into the file, because its removal would be lost."""
@@ -190,17 +159,8 @@ class Guests:
 
     # -- guests ------------------------------------------------------------------------------------------------
 
-    def hear(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
+    def redeem(self, link: Link, said: Redeem, now: Now) -> Refused:
         """Let in the guest at the other end of the link, or tell it why not; return why its message is refused."""
-        try:
-            said = decode_redemption(body)
-        except Malformed as error:
-            return Reason.MALFORMED, str(error)
-        if isinstance(said, AskTerms):
-            link.terms = None
-            link.terms = self._tell(link, now)
-            return None
-        assert isinstance(said, Redeem)
         key = PublicKey(link.key)
         if link.standing is Standing.LOCAL or link.owner:
             return Reason.NOT_AUTHORISED, "an app of this node needs no invitation"
@@ -228,10 +188,10 @@ class Guests:
         if key not in one.guests:  # it had them, and took no use
             until_s = terms_of(key, self._directory, self._invitations, now.judged_s).until_s
         had = key not in one.guests
-        self._say(link, Redeemed(said.secret, None, _ordered(rights), _minute(until_s), had), now)
+        self._say(link, Redeemed(said.secret, None, ordered(rights), minute(until_s), had), now)
         if row is not None:
             self._log(one, "redeemed", now, peer=link.key, rights=",".join(sorted(one.rights)), left=one.left)
-            self._rewrite(lambda: [row], now)
+            self._rights.rewrite(lambda: [row], now)
         return None
 
     def _taken_back(self, one: Invitation, key: PublicKey, now: Now) -> Reason | None:
@@ -242,23 +202,6 @@ class Guests:
         if 0 < one.grant_until_s <= now.judged_s:
             return INVITE_EXPIRED
         return INVITE_REVOKED if one.revoked else INVITE_REMOVED
-
-    def terms_changed(self, link: Link, now: Now) -> None:
-        """Tell a neighbour that has asked for its terms the present ones if they have changed."""
-        if link.terms is not None:
-            link.terms = self._tell(link, now)
-
-    def _tell(self, link: Link, now: Now) -> Terms:
-        rights = self._directory.grants(link.key)
-        if rights:
-            until_s = terms_of(link.key, self._directory, self._invitations, now.judged_s).until_s
-            said = Terms(None, _ordered(rights), _minute(until_s))
-        else:
-            reason, since_s = why_none(link.key, self._directory, self._invitations, now.judged_s)
-            said = Terms(int(reason), (), _minute(since_s // 60 * 60))
-        if said != link.terms:
-            self._say(link, said, now)
-        return said
 
     def _has_room(self, key: bytes) -> bool:
         """Whether a key has a place among the neighbours that the file holds or is to hold, or one is free."""
@@ -272,14 +215,14 @@ class Guests:
         self._say(link, Redeemed(said.secret, int(INVITE_UNKNOWN)), now)
         link.unknown_secrets += 1
         if link.unknown_secrets == UNKNOWN_MAX:
-            self._close(link, Reason.NOT_AUTHORISED, GUESSED, INVITE_UNKNOWN.word, now)
+            self._admission.close(link, Reason.NOT_AUTHORISED, GUESSED, INVITE_UNKNOWN.word, now)
         return INVITE_UNKNOWN, ""
 
     # -- the configuration file ----------------------------------------------------------------------------------
 
     def started(self, file: bytes, now: Now) -> None:
         """Determine at a start which grants the file with this digest holds, and which were removed from it."""
-        self._rewrite(lambda: self._invitations.started(file, self._directory.configured), now)
+        self._rights.rewrite(lambda: self._invitations.started(file, self._directory.configured), now)
 
     def _write_file(self, now: Now) -> None:
         """Begin to write all owed grants at once, if none are being written."""
@@ -315,7 +258,7 @@ class Guests:
                 self._log(one, "written", now, peer=bytes(key))
         for key in found.left:
             self._write(self._invitations.left(key))
-        self._configured(found.neighbours, now, found.keys)
+        self._rights.configured(found.neighbours, now, found.keys)
 
     def _not_written(self, problem: str, now: Now) -> None:
         self._is_writing, self.problem = False, problem
@@ -347,7 +290,7 @@ class Guests:
 
     def began(self, now: Now) -> None:
         """Let strangers in at a start if an invitation of the store admits them."""
-        self._directory.is_inviting = self._invitations.admits(now.judged_s)
+        self._directory.set_inviting(self._invitations.admits(now.judged_s))
 
     def tick(self, now: Now) -> None:
         """Forget invitations that ended long ago, and stop letting strangers in when no invitation admits them any
@@ -357,12 +300,9 @@ class Guests:
         self._look_at_door(now)
 
     def _look_at_door(self, now: Now) -> None:
-        is_inviting = self._invitations.admits(now.judged_s)
-        if is_inviting == self._directory.is_inviting:
+        if not self._directory.set_inviting(self._invitations.admits(now.judged_s)):
             return
-        self._directory.is_inviting = is_inviting
-        self._directory.revision += 1
-        self._met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
+        self._rights.met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
 
     def _write(self, rows: Sequence[Row]) -> None:
         self._pending.changes.book.update(rows)
@@ -371,13 +311,8 @@ class Guests:
         fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
 
-
-def _ordered(rights: Container[str]) -> tuple[str, ...]:
-    return tuple(one for one in RIGHTS if one in rights)
-
-
-def _minute(at_s: int) -> int:
-    return expiry_min(at_s) if at_s else 0
+    HEARS: ClassVar[Hears] = {Redeem: redeem}
+    ORDERS: ClassVar[Orders] = {INVITE: _invite, INVITES: _list, UNINVITE: _revoke, EXPEL: _expel}
 
 
 def _row(one: Invitation, now_s: int) -> dict[str, Any]:

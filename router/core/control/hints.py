@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import cbor2
 
-from router.core.neighbours.directory import Directory, Standing
-from router.core.routing.effects import Pending
-from router.core.routing.groups import Groups
+from router.core.neighbours.directory import Standing
+from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.wire.address import AddressSource, refusal_of
 from router.core.wire.crypto import PublicKey
@@ -25,10 +24,10 @@ HINTS = b"h"
 class Hints:
     """The hints of each group; hints forgotten and learned are changes of the store's book."""
 
-    def __init__(self, directory: Directory, groups: Groups, pending: Pending) -> None:
-        self._directory = directory
-        self._groups = groups
-        self._pending = pending
+    def __init__(self, kernel: Kernel) -> None:
+        self._directory = kernel.directory
+        self._groups = kernel.groups
+        self._pending = kernel.pending
         self._by_group: dict[bytes, dict[AddressSource, Hinted]] = {}
 
     def __repr__(self) -> str:

@@ -7,34 +7,25 @@ ids are told a thousand at once, or once a second.
 
 from __future__ import annotations
 
-import base64
-import json
 from array import array
-from collections.abc import Callable
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
-import msgspec
-from msgspec import Meta, Struct
-
-from router.core.neighbours.directory import PUBSUB, Directory
-from router.core.routing.groups import Groups
-from router.core.routing.links import Link, Links
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
 from router.core.routing.parcel import Parcel
-from router.core.wire.admin import PUBLISHED, Inquiry
-from router.core.wire.crypto import ID_BYTES
+from router.core.service.roles import Role
+from router.core.wire.crypto import ID_BYTES, PublicKey
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
+from router.service.verbs.ids_only import IdsOnly, Published
+
+from .part import Hears, Part
 
 IDS_MAX = 10_000
 """Most ids that wait for the service; of more, it is told how many are left out."""
 TOLD_MAX = 1_000
 """Most ids in one message to the service."""
-
-
-class _IdsOnly(Struct, forbid_unknown_fields=True):
-    group: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-    on: bool
 
 
 class _Waiting:
@@ -74,22 +65,19 @@ class _Waiting:
             count -= min(times, count)
         return first
 
-    def said(self, group: bytes) -> Inquiry:
-        said = {"group": group.hex(), "ids": base64.b64encode(self.ids).decode(), "expiries": self.expiries}
-        return Inquiry(PUBLISHED, json.dumps({**said, "left_out": self.left_out}, separators=(",", ":")))
+    def said(self, group: bytes) -> Published:
+        runs = tuple([(minute, times) for minute, times in self.expiries])
+        return Published(PublicKey(group), bytes(self.ids), runs, self.left_out)
 
 
-class PublishedIds:
-    """The ids that the pub/sub service has yet to be told; `say(link, inquiry, now)` sends, and returns whether there
-    was room."""
+class PublishedIds(Part):
+    """The ids that the pub/sub service has yet to be told."""
 
-    def __init__(
-        self, directory: Directory, links: Links, groups: Groups, say: Callable[[Link, Inquiry, Now], bool]
-    ) -> None:
-        self._directory = directory
-        self._links = links
-        self._groups = groups
-        self._say = say
+    def __init__(self, kernel: Kernel) -> None:
+        self._directory = kernel.directory
+        self._links = kernel.links
+        self._groups = kernel.groups
+        self._say = kernel.speaker.say
         self._waiting: dict[bytes, _Waiting] = {}
         self._count = 0
         self._is_due = False
@@ -97,13 +85,10 @@ class PublishedIds:
     def __repr__(self) -> str:
         return f"<{self._count} published ids that the pub/sub service is to be told>"
 
-    def asked(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
-        """Handle the service's wish for one group."""
-        if not self._directory.has_role(by, PUBSUB):
-            return {"error": f'only the service called "{PUBSUB}" is told the ids of what is published'}
-        said = msgspec.json.decode(argument, type=_IdsOnly)
+    def ids_only(self, link: Link, said: IdsOnly, now: Now) -> dict[str, Any]:
+        """Handle the service's wish for one group; return whether it is told ids now."""
         self._is_due |= not said.on
-        return {"ids_only": self._groups.tell_ids(bytes.fromhex(said.group), said.on)}
+        return {"ids_only": self._groups.tell_ids(said.group, said.on)}
 
     def takes(self, parcel: Parcel, link: Link) -> bool:
         """Whether the service is told of these messages by their ids; the parcel is then kept as history."""
@@ -127,13 +112,13 @@ class PublishedIds:
         if not (self._is_due or self._count >= TOLD_MAX):
             return
         self._is_due = False
-        service = self._directory.service_called(PUBSUB)
+        service = self._directory.with_role(Role.OVERLAY)
         link = None if service is None else self._links.to(service)
         while self._waiting and link is not None and link.outgoing.room()[0] > 0:
             group = next(iter(self._waiting))
             waiting = self._waiting[group]
             first = waiting.cut(TOLD_MAX)
-            if not self._say(link, first.said(group), now):
+            if not self._say(link, first.said(group).inquiry(), now):
                 waiting.ids[:0] = first.ids
                 waiting.expiries[:0] = first.expiries
                 waiting.left_out += first.left_out
@@ -141,6 +126,8 @@ class PublishedIds:
             self._count -= len(first.ids) // ID_BYTES
             if not waiting.ids:
                 del self._waiting[group]
+
+    HEARS: ClassVar[Hears] = {IdsOnly: ids_only}
 
 
 def _runs(minutes: array[int]) -> list[tuple[int, int]]:

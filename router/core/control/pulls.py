@@ -7,51 +7,32 @@ router knows. The message comes as a carried multicast, or not at all (R-C17, R-
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
-from typing import Annotated, Protocol
-
-import msgspec
-from msgspec import Meta, Struct
+from collections.abc import Collection
+from typing import Any, ClassVar, Protocol
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
-from router.core.neighbours.directory import Directory, Standing
-from router.core.routing.door_log import DoorLog
-from router.core.routing.effects import Pending, Pulled, PullFrom
-from router.core.routing.groups import Groups
-from router.core.routing.limits import PullLimits
-from router.core.routing.links import Link, Links
+from router.core.neighbours.directory import Standing
+from router.core.routing.effects import Pulled, PullFrom
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
 from router.core.routing.parcel import Parcel
-from router.core.routing.seen import Seen
-from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.admin import Answer
 from router.core.wire.control import Carried, Pull
-from router.core.wire.crypto import InvalidKey, MessageId, PublicKey
-from router.core.wire.lifetime import UINT32_MAX, expiry_s
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
-from router.core.wire.reasons import Reason
+from router.service.verbs.pull_from import PullsFrom
 
 from .as_history import AsHistory
+from .membership import Membership
+from .part import Hears, Part
 
-PULL = "pull"
-IDS_MAX = 64
-MINUTES_MAX = 16
-"""Most minutes in which an id is looked up one by one; if more are possible, the whole index is searched."""
 MISS_COST = 50
 """Number of PULLs that one for a missing message counts as, because it is looked for in every minute."""
 ASKERS_MAX = 1024
 """Most askers whose rates and open PULLs are remembered; beyond it all are forgotten."""
-
-Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-
-
-class _Pull(Struct, forbid_unknown_fields=True):
-    router: Hex
-    group: Hex
-    ids: Annotated[tuple[Hex, ...], Meta(min_length=1, max_length=IDS_MAX)]
-    expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
-    minutes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MINUTES_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
-    history: Annotated[tuple[bool, ...], Meta(max_length=IDS_MAX)] = ()
 
 
 class Queued(Protocol):
@@ -69,30 +50,20 @@ class _Asker:
         self.open: dict[bytes, float] = {}
 
 
-class Pulls:
-    """Decides which PULLs are sent and answered; `say(link, control, now)` sends and returns whether there was room."""
+class Pulls(Part):
+    """Decides which PULLs are sent and answered."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        links: Links,
-        groups: Groups,
-        seen: Seen,
-        pending: Pending,
-        door: DoorLog,
-        as_history: AsHistory,
-        limits: PullLimits,
-        say: Callable[[Link, Pull | Carried | Answer, Now], bool],
-    ) -> None:
-        self._directory = directory
-        self._links = links
-        self._groups = groups
-        self._seen = seen
-        self._pending = pending
-        self._door = door
+    def __init__(self, kernel: Kernel, membership: Membership, as_history: AsHistory) -> None:
+        self._directory = kernel.directory
+        self._links = kernel.links
+        self._groups = kernel.groups
+        self._seen = kernel.seen
+        self._pending = kernel.pending
+        self._door = kernel.door
+        self._limits = kernel.limits.pulls
+        self._say = kernel.speaker.say
+        self._membership = membership
         self._as_history = as_history
-        self._limits = limits
-        self._say = say
         self._askers: dict[bytes, _Asker] = {}
 
     def __repr__(self) -> str:
@@ -100,26 +71,18 @@ class Pulls:
 
     # -- asked for services and apps of this node ------------------------------------------------------------
 
-    def ask(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
-        """Handle the word `pull` of a service or an app of this node; return why it is refused, or None.
+    def ask(self, link: Link, said: PullsFrom, now: Now) -> dict[str, Any] | None:
+        """Handle a request of a service or an app of this node for missing messages; return why it is refused, or None.
 
         The duplicate index is searched first; then `asked` decides and answers."""
-        if link.standing is not Standing.LOCAL:
-            return Reason.NOT_AUTHORISED, "only services and apps of this node say what they miss"
-        try:
-            said = msgspec.json.decode(inquiry.argument, type=_Pull)
-            router, group = bytes.fromhex(said.router), bytes(PublicKey.checked(bytes.fromhex(said.group)))
-        except (msgspec.ValidationError, msgspec.DecodeError, InvalidKey) as error:
-            self._answer(link, {"error": f"{PULL}: {str(error)[:200]}"}, now)
-            return None
+        group = bytes(PublicKey.checked(said.group))
         if link.key not in self._directory.services and self._groups.get(group, link.key) is None:
-            self._answer(link, {"error": f"{PULL}: join the group first"}, now)
-            return None
-        ids = tuple(bytes.fromhex(one) for one in said.ids)
+            return {"error": f"{said.WORD}: join the group first"}
+        ids = said.ids
         expiries = said.expiries if len(said.expiries) == len(ids) else (0,) * len(ids)
         counts = said.minutes if len(said.minutes) == len(ids) else (1,) * len(ids)
         minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
-        self._pending.effects.append(PullFrom(link.id, router, group, tuple(zip(minutes, ids, strict=True))))
+        self._pending.effects.append(PullFrom(link.id, said.router, group, tuple(zip(minutes, ids, strict=True))))
         for id, is_history in zip(ids, said.history, strict=False):
             self._as_history.asked(link.key, id, is_history)
         return None
@@ -184,13 +147,13 @@ class Pulls:
 
     # -- answered to neighbours ------------------------------------------------------------------------------
 
-    def heard(self, link: Link, group: bytes, message: bytes, now: Now, may_join: bool) -> None:
+    def pulled(self, link: Link, said: Pull, now: Now) -> None:
         """Handle a PULL: have the message looked up if it may be answered, at the asker's rate."""
+        group = said.group
         agreed = link.up and self._directory.agreements.has(link.key, group)
-        if not (agreed or may_join or (link.uplink and self._groups.is_wanted(group))):
-            return
-        if self._meter(link, group).take(1, now.mono_s):
-            self._pending.effects.append(Pulled(link.id, group, message))
+        is_ours = agreed or self._membership.may_join(link, group) or (link.uplink and self._groups.is_wanted(group))
+        if is_ours and self._meter(link, group).take(1, now.mono_s):
+            self._pending.effects.append(Pulled(link.id, group, said.message))
 
     def _meter(self, link: Link, group: bytes) -> Allowance:
         """Return the meter for PULLs of a link: routers, apps that read history and services that send it have a high
@@ -223,6 +186,8 @@ class Pulls:
         self._pending.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
         )
+
+    HEARS: ClassVar[Hears] = {Pull: pulled, PullsFrom: ask}
 
 
 def _is_owed(queues: Queued, recipient: bytes, id: bytes) -> bool:

@@ -8,19 +8,24 @@ sent again, and the inviter answers the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from msgspec import Struct
 
 from router.core.log import events as ev
-from router.core.routing.effects import Dial, InvitationAnswered, Pending, TermsHeard
-from router.core.routing.links import Link, Links
-from router.core.wire.codec import Malformed
+from router.core.routing.delivery import Delivery
+from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
 from router.core.wire.lifetime import SECOND_NS, apart_words
 from router.core.wire.now import Now
 from router.core.wire.reasons import INVITE_EXPIRED, INVITE_NO_ROOM, Reason, reason_from
-from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, decode_redemption
+from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms
+
+from .part import Hears, Part
+from .upstream import Upstream
 
 AGAIN_S = 5.0
 LATER_S = 30.0
@@ -50,21 +55,16 @@ class _Open(Struct):
     problem: str = ""
 
 
-class Redeeming:
-    """Owns the offers that are not answered. `say(link, redeem, now)` sends; `admitted(link, now)` is called when a
-    link's neighbour has answered, and may be told everything."""
+class Redeeming(Part):
+    """Owns the offers that are not answered. A neighbour that has answered is asked for groups, and handed what
+    waits."""
 
-    def __init__(
-        self,
-        links: Links,
-        pending: Pending,
-        say: Callable[[Link, Redeem | AskTerms, Now], object],
-        admitted: Callable[[Link, Now], None],
-    ) -> None:
-        self._links = links
-        self._pending = pending
-        self._say = say
-        self._admitted = admitted
+    def __init__(self, kernel: Kernel, upstream: Upstream, delivery: Delivery) -> None:
+        self._links = kernel.links
+        self._pending = kernel.pending
+        self._say = kernel.speaker.say
+        self._upstream = upstream
+        self._delivery = delivery
         self._inviters: set[bytes] = set()
         self._open: dict[bytes, _Open] = {}
 
@@ -121,19 +121,13 @@ class Redeeming:
             elif (link := self._links.to(one.offer.inviter)) is not None and now.mono_s >= one.again_s:
                 self._ask(one, link, now)
 
-    def hear(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
-        """Handle a body about invitations; return why it is refused, or None. An unexpected answer is ignored."""
-        try:
-            said = decode_redemption(body)
-        except Malformed as error:
-            return Reason.MALFORMED, str(error)
-        if isinstance(said, Redeemed):
-            self._heard(link, said, now)
-        elif isinstance(said, Terms) and link.terms_asked:
+    def told_terms(self, link: Link, said: Terms, now: Now) -> None:
+        """Keep an inviter's statement of this node's rights there, if this node has asked for it."""
+        if link.terms_asked:
             self._pending.effects.append(TermsHeard(link.key, said.reason, said.rights, said.expiry_min))
-        return None
 
-    def _heard(self, link: Link, answer: Redeemed, now: Now) -> None:
+    def redeemed(self, link: Link, answer: Redeemed, now: Now) -> None:
+        """Handle the answer to an offer; an unexpected one is ignored."""
         one = next((one for one in self._of(link) if one.offer.secret == answer.secret), None)
         if one is None:
             return
@@ -191,10 +185,13 @@ class Redeeming:
         link = self._links.to(inviter)
         if link is not None and not self.is_open(inviter):
             link.shut = False
-            self._admitted(link, now)
+            self._upstream.admitted(link, now)
+            self._delivery.want(link.key)
 
     def _of(self, link: Link) -> list[_Open]:
         return [one for one in self._open.values() if one.offer.inviter == link.key]
+
+    HEARS: ClassVar[Hears] = {Redeemed: redeemed, Terms: told_terms}
 
 
 def _refusal(link: Link, reason: Reason, text: str) -> str:

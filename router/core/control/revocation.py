@@ -9,19 +9,20 @@ from collections.abc import Callable, Collection, Iterable
 
 from router.core.log import events as ev
 from router.core.neighbours.advertisements import SAMPLED
-from router.core.neighbours.directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
+from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.admission import Admission
 from router.core.routing.delivery import Delivery
-from router.core.routing.effects import Pending, Reconcile
-from router.core.routing.groups import Groups
-from router.core.routing.links import Link, Links
-from router.core.routing.queues import Queues
-from router.core.routing.route_end import end_route
-from router.core.routing.routes import Routes
+from router.core.routing.effects import Reconcile
+from router.core.routing.kernel import Kernel
+from router.core.routing.purges import Purges
+from router.core.routing.route_changes import end_route
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
+from .departure import Departure
 from .membership import Membership
+from .terms_said import TermsSaid
+from .upstream import Upstream
 
 NEW_TERMS = "its operator has changed who this node is there; sign on again"
 
@@ -29,40 +30,34 @@ NEW_TERMS = "its operator has changed who this node is there; sign on again"
 class Revocation:
     """Decides what a new configuration of neighbours ends.
 
-    `gone(key, now)` ends everything that a key has here; `queue_ends(recipient, group)` begins to drop queued messages;
-    `terms_changed(link, now)` tells a guest its present rights; `limits`: the present ones, repeated in each `config`
-    event because readers of a log use the last such event.
+    Each `config` event repeats the present limits, because readers of a log use the last such event.
     """
 
     def __init__(
         self,
-        directory: Directory,
-        links: Links,
-        groups: Groups,
-        queues: Queues,
-        routes: Routes,
+        kernel: Kernel,
         membership: Membership,
+        upstream: Upstream,
+        terms: TermsSaid,
+        departure: Departure,
         delivery: Delivery,
-        pending: Pending,
         admission: Admission,
-        gone: Callable[[bytes, Now], None],
-        queue_ends: Callable[[bytes, bytes | None], None],
-        terms_changed: Callable[[Link, Now], None],
-        limits: tuple[tuple[str, int], ...],
+        purges: Purges,
     ) -> None:
-        self._directory = directory
-        self._links = links
-        self._groups = groups
-        self._queues = queues
-        self._routes = routes
+        self._directory = kernel.directory
+        self._links = kernel.links
+        self._groups = kernel.groups
+        self._queues = kernel.queues
+        self._routes = kernel.routes
+        self._pending = kernel.pending
+        self._limits = kernel.limits.told()
         self._membership = membership
+        self._upstream = upstream
+        self._terms = terms
         self._delivery = delivery
-        self._pending = pending
         self._admission = admission
-        self._gone = gone
-        self._queue_ends = queue_ends
-        self._terms_changed = terms_changed
-        self._limits = limits
+        self._departure = departure
+        self._purges = purges
 
     def change(self, act: Callable[[], None], now: Now) -> None:
         """Let `act` change the neighbours, and apply the consequences for the keys whose entry has changed.
@@ -80,7 +75,7 @@ class Revocation:
                 if _terms(old) != _terms(new):
                     self._log(key, new, lost, now)
                 if (link := self._links.to(key)) is not None:
-                    self._terms_changed(link, now)
+                    self._terms.changed(link, now)
                 self._look_at_link(key, JOIN in self._grants(new) - self._grants(old), now)
                 self._end(key, lost, now)
                 if self._links.to(key) is None:
@@ -91,7 +86,7 @@ class Revocation:
         any more."""
         for key in dict.fromkeys([*(one.subscriber for one in self._groups), *self._queues.by_recipient]):
             if key in fleeting:
-                self._gone(key, now)
+                self._departure.gone(key, now)
             else:
                 self._end(key, frozenset(), now)
 
@@ -119,9 +114,9 @@ class Revocation:
         for key in keys:
             self._look_at_link(key, False, now)
             self._membership.revoke(key, now, drains=True)
-            self._membership.upstream.agreed(key, now)
+            self._upstream.agreed(key, now)
             if not self._directory.is_known(key) and self._links.to(key) is None:
-                self._gone(key, now)
+                self._departure.gone(key, now)
 
     def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
         """Give an open link its new standing, or close it if its key must sign on again.
@@ -144,15 +139,15 @@ class Revocation:
             if link.standing is not was:
                 self._admission.measure(link)
             if link.uplink and not was_uplink:
-                self._membership.link_up(link, now)
+                self._upstream.link_up(link, now)
             elif was_uplink and not link.uplink:
-                self._membership.upstream.uplink_ends(link, now)
+                self._upstream.uplink_ends(link, now)
 
     def _end(self, key: bytes, lost: frozenset[str], now: Now) -> None:
         """End everything that the key has here without the right to it. `lost`: the rights that it had until now."""
         directory, link = self._directory, self._links.to(key)
         if not directory.is_known(key) and link is None:
-            self._gone(key, now)
+            self._departure.gone(key, now)
             self._routes_end(key, now)
             return
         queue_ends = STORE in lost or not directory.keeps_queue(key)
@@ -160,7 +155,7 @@ class Revocation:
             kept = directory.may_store(key) or key in directory.agreements.lan
             queue_ends |= self._membership.revoke(key, now) and not kept
         if queue_ends and link is None:
-            self._queue_ends(key, None)
+            self._purges.queue_ends(key, None)
         if RELAY in lost:
             self._routes_end(key, now)
 

@@ -6,41 +6,31 @@ with `local = true`, because its messages are for this node alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from router.core.log import events as ev
-from router.core.neighbours.directory import Directory
-from router.core.routing.effects import Pending
-from router.core.routing.groups import Groups
-from router.core.routing.links import Link, Links
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
 from router.core.wire.control import Join, Leave
 from router.core.wire.crypto import PublicKey
-from router.core.wire.hint import Hinted
 from router.core.wire.now import Now
 
 from .hints import Hints
+from .part import Part
 
 JOIN_AGAIN_S = 5
 
 
-class Upstream:
-    """Repeats each JOIN until it is acknowledged on the present link. `say(link, control, now)` sends."""
+class Upstream(Part):
+    """Repeats each JOIN until it is acknowledged on the present link."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        groups: Groups,
-        hints: Hints,
-        links: Links,
-        pending: Pending,
-        say: Callable[[Link, Join | Leave | Hinted, Now], object],
-    ) -> None:
-        self._directory = directory
-        self._groups = groups
+    def __init__(self, kernel: Kernel, hints: Hints) -> None:
+        self._directory = kernel.directory
+        self._groups = kernel.groups
+        self._links = kernel.links
+        self._pending = kernel.pending
+        self._say = kernel.speaker.say
         self._hints = hints
-        self._links = links
-        self._pending = pending
-        self._say = say
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (neighbour, group) of an open JOIN: when sent, 0: not yet
         self._member: set[tuple[bytes, bytes]] = set()  # (neighbour, group): acknowledged on the present link
 
@@ -53,7 +43,8 @@ class Upstream:
             self._forget(link.key)
             self.admitted(link, now)
 
-    def link_down(self, link: Link) -> None:
+    def link_down(self, link: Link, now: Now) -> None:
+        """Forget what was asked and joined there."""
         if link.uplink or self._directory.agreements.lan:
             self._forget(link.key)
 
@@ -89,6 +80,10 @@ class Upstream:
         """Return how many groups an uplink has let us join, and how many we want."""
         wanted = self._groups.wanted()
         return sum((uplink, group) in self._member for group in wanted), len(wanted)
+
+    def tick(self, now: Now) -> None:
+        """Ask again where no answer has come."""
+        self.ask_again(now)
 
     def ask_again(self, now: Now) -> None:
         """Repeat each JOIN that was not acknowledged, as far as the link's window allows; the rest next time."""

@@ -3,44 +3,35 @@ R-C14, R-C27). The discovery service compares them with those of LAN neighbours 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from router.core.neighbours.directory import DISCOVERY, PUBSUB, Directory
-from router.core.routing.groups import Groups
-from router.core.routing.links import Link, Links
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
+from router.core.service.roles import Role
 from router.core.wire.crypto import PublicKey
-from router.core.wire.hint import Hinted
 from router.core.wire.now import Now
 from router.core.wire.pubsub import Wanted
 
 from .hints import Hints
+from .part import Part
 
 AGAIN_S = 5
 
 
-ROLES = (PUBSUB, DISCOVERY)
+ROLES = (Role.OVERLAY, Role.FINDER)
 
 
-class WantedGroups:
+class WantedGroups(Part):
     """Tells both services when a group becomes wanted or is not wanted any more, and repeats each message until it is
     acknowledged.
 
     A service that connects is told of all wanted groups, and of the unwanted ones that it has joined or not yet let go.
-    The pub/sub service gets the hints with each SUB (R-C28). `say(link, wanted, now)` sends."""
+    The pub/sub service gets the hints with each SUB (R-C28)."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        groups: Groups,
-        hints: Hints,
-        links: Links,
-        say: Callable[[Link, Wanted | Hinted, Now], object],
-    ) -> None:
-        self._directory = directory
-        self._groups = groups
+    def __init__(self, kernel: Kernel, hints: Hints) -> None:
+        self._directory = kernel.directory
+        self._groups = kernel.groups
+        self._links = kernel.links
+        self._say = kernel.speaker.say
         self._hints = hints
-        self._links = links
-        self._say = say
         self._open: dict[tuple[bytes, bytes], tuple[bool, float]] = {}
         """By service and group: SUB or UNSUB, and when it was sent (0: not yet)."""
 
@@ -52,7 +43,7 @@ class WantedGroups:
 
     def changed(self, group: bytes, now: Now) -> None:
         """Tell the services that are connected that a group has become wanted or is not wanted any more."""
-        for key in map(self._directory.service_called, ROLES):
+        for key in map(self._directory.with_role, ROLES):
             link = None if key is None else self._links.to(key)
             if link is not None:
                 self._ask(link, group, now)
@@ -61,12 +52,13 @@ class WantedGroups:
 
     def hinted(self, group: bytes, now: Now) -> None:
         """Tell the pub/sub service of new hints, with another SUB."""
-        key = self._directory.service_called(PUBSUB)
+        key = self._directory.with_role(Role.OVERLAY)
         link = None if key is None else self._links.to(key)
         if link is not None:
             self._ask(link, group, now)
 
     def link_up(self, link: Link, now: Now) -> None:
+        """Tell a service that came up which groups are wanted, and which of its own are not any more."""
         if not self.is_service(link.key):
             return
         joined = self._groups.joined_by(link.key) - {link.key}
@@ -74,7 +66,7 @@ class WantedGroups:
             self._open[link.key, group] = self._groups.is_wanted(group), 0
         self.ask_again(now)
 
-    def link_down(self, link: Link) -> None:
+    def link_down(self, link: Link, now: Now) -> None:
         """Keep the groups that the service must still let go of; all wanted groups are told again."""
         if self.is_service(link.key):
             self._open = {
@@ -91,6 +83,10 @@ class WantedGroups:
         del self._open[service, group]
         return True
 
+    def tick(self, now: Now) -> None:
+        """Ask again where no answer has come."""
+        self.ask_again(now)
+
     def ask_again(self, now: Now) -> None:
         """Repeat the messages that were not acknowledged, as far as the windows allow; the rest next time."""
         for (service, group), (_, asked_s) in list(self._open.items()):
@@ -103,6 +99,6 @@ class WantedGroups:
         self._open[link.key, group] = wanted, now.mono_s if has_room else 0
         if has_room:
             self._say(link, Wanted(PublicKey(group), wanted), now)
-            if wanted and self._directory.has_role(link.key, PUBSUB):
+            if wanted and self._directory.has_role(link.key, Role.OVERLAY):
                 for hinted in self._hints.of(group):
                     self._say(link, hinted, now)

@@ -7,9 +7,7 @@ knows are logged, by the key that they proved, each at most once a minute.
 from __future__ import annotations
 
 from router.core.log import events as ev
-from router.core.neighbours.directory import Directory
-from router.core.routing.effects import Pending
-from router.core.routing.links import Links
+from router.core.routing.kernel import Kernel
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
@@ -20,10 +18,10 @@ EVERY_S = 60.0
 class Witness:
     """Logs pongs; keeps the last log time per neighbour, bounded by the configured neighbours."""
 
-    def __init__(self, directory: Directory, links: Links, pending: Pending) -> None:
-        self._directory = directory
-        self._links = links
-        self._pending = pending
+    def __init__(self, kernel: Kernel) -> None:
+        self._directory = kernel.directory
+        self._links = kernel.links
+        self._pending = kernel.pending
         self._written_s: dict[bytes, float] = {}
 
     def heard(self, number: int, rtt_ns: int, offset_ns: int, head: LogHead | None, now: Now) -> None:

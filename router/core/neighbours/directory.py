@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from router.core.service.roles import Role
 from router.core.wire.address import Reach, TransportAddress, reach_of
 
 from .agreements import Agreements
@@ -18,8 +19,6 @@ OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 CONFIG: Literal["config"] = "config"
 INVITED: Literal["invited"] = "invited"
 HINT = "hint"
-DISCOVERY, PUBSUB = "discovery", "pubsub"
-"""The names of the services of this node that are its discovery and its pub/sub service (R-C26, R-C27)."""
 TAG_BYTES = 8  # of a key, where queues and the duplicate index count by it
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
@@ -59,10 +58,12 @@ class Neighbour(Struct, frozen=True):
 
 
 class ServiceFacts(Struct, frozen=True):
-    """A service that the configuration names, and the events it may write to the log."""
+    """A service that the configuration names, the events it may write to the log, and its role; None if it has
+    none."""
 
     name: str
     events: frozenset[str] = frozenset()
+    role: Role | None = None
 
 
 class Directory(Struct):
@@ -106,6 +107,14 @@ class Directory(Struct):
         self.met.clear()
         self.met.update(key[:TAG_BYTES] for key in keys if self.standing(key, owner=False) is Standing.MET)
 
+    def set_inviting(self, is_inviting: bool) -> bool:
+        """Let strangers in to redeem an invitation, or no longer; return whether that is a change."""
+        if is_inviting == self.is_inviting:
+            return False
+        self.is_inviting = is_inviting
+        self.revision += 1
+        return True
+
     def record_local(self, key: bytes) -> bool:
         """Record a key, proven on the owner-only socket, that asked to be kept; return whether it is new."""
         if key in self.locals:
@@ -114,18 +123,18 @@ class Directory(Struct):
         self.revision += 1
         return True
 
-    def has_role(self, key: bytes, role: str) -> bool:
-        """Whether a key is that of this node's service with this name."""
+    def has_role(self, key: bytes, role: Role) -> bool:
+        """Whether a key is that of the service of this node with this role."""
         service = self.services.get(key)
-        return service is not None and service.name == role
+        return service is not None and service.role is role
 
-    def service_called(self, name: str) -> bytes | None:
-        """Return the key of the service of this node with this name."""
-        return next((key for key, one in self.services.items() if one.name == name), None)
+    def with_role(self, role: Role) -> bytes | None:
+        """Return the key of the service of this node with this role."""
+        return next((key for key, one in self.services.items() if one.role is role), None)
 
     def is_node_local(self, group: bytes) -> bool:
         """Whether a group never leaves this node, whoever joins it: the discovery service's own group (R-C26, R-D8)."""
-        return self.has_role(group, DISCOVERY)
+        return self.has_role(group, Role.FINDER)
 
     def forget_local(self, key: bytes) -> bool:
         """Forget a recorded key unless the configuration names it; return whether it was forgotten."""

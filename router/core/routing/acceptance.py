@@ -8,52 +8,34 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from operator import sub
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
-from router.core.neighbours.directory import UNKNOWN, Standing
-from router.core.routing.route_end import end_route
+from router.core.neighbours.directory import Standing
 from router.core.wire.crypto import ID_BYTES
-from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .delivery import Delivery
-from .door_log import DoorLog
-from .duplicate_index import Index
-from .effects import Pending, Settle
+from .effects import Settle
 from .examination import is_source_routed, may_be_overtaken
 from .intake import Refusal, Row
 from .job import Batch, Job
-from .limits import AcceptanceLimits
-from .links import Link, Links
+from .kernel import Kernel
+from .links import Link
 from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
 from .plans import ForUs, Plans, plan_key
-from .queues import Queues
-from .routes import Route, Routes
-from .seen import Seen
+from .room import LeftOut, Rooms
+from .route_changes import learn_route
 
 UNLIMITED = 1 << 62
-
-LeftOut = tuple[tuple[bytes, Reason], ...]
-"""Recipients that a message is not owed to after all, each with the reason."""
-
-
-class Room(NamedTuple):
-    """The recipients of a plan that have room, the smallest room among them, and the recipients left out, with
-    reasons."""
-
-    recipients: tuple[bytes, ...]
-    messages: int
-    size: int
-    full: LeftOut
 
 
 class AsHistory(Protocol):
@@ -71,54 +53,45 @@ class Published(Protocol):
     def note(self, parcel: Parcel) -> None: ...
 
 
-class Acceptance:
-    """Decides about acceptance; owns the arrival numbers and the sources' rates.
+class ForThisRouter(Protocol):
+    """The messages to this router itself (`control/reception.py`)."""
 
-    `for_us` handles unicasts to this router itself, and returns why one is refused, or None; `uplinks` returns the
-    configured uplinks; `is_met`: whether a key is that of a router known by a meeting alone.
-    """
+    def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None: ...
+    def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None: ...
+
+
+class Acceptance:
+    """Decides about acceptance; owns the sources' rates."""
 
     def __init__(
         self,
-        links: Links,
-        queues: Queues,
+        kernel: Kernel,
         plans: Plans,
-        routes: Routes,
-        seen: Seen,
-        index: Index,
+        rooms: Rooms,
         delivery: Delivery,
         outcomes: Outcomes,
-        pending: Pending,
-        door: DoorLog,
-        limits: AcceptanceLimits,
-        for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
-        overhear: Callable[[Link, Row, bytes, Now], None],
-        uplinks: Callable[[], tuple[bytes, ...]],
-        is_met: Callable[[bytes], bool],
+        for_us: ForThisRouter,
         as_history: AsHistory,
         published: Published,
     ) -> None:
-        self._links = links
-        self._queues = queues
+        self._kernel = kernel
+        self._directory = kernel.directory
+        self._queues = kernel.queues
+        self._seen = kernel.seen
+        self._index = kernel.index
+        self._arrivals = kernel.arrivals
+        self._pending = kernel.pending
+        self._door = kernel.door
+        self._limits = kernel.limits.acceptance
         self._plans = plans
-        self._routes = routes
-        self._seen = seen
-        self._index = index
+        self._rooms = rooms
         self._delivery = delivery
         self._outcomes = outcomes
-        self._pending = pending
-        self._door = door
-        self._limits = limits
+        self._for_us = for_us
         self._as_history = as_history
         self._published = published
-        self._for_us = for_us
-        self._overhear = overhear
-        self._uplinks = uplinks
-        self._is_met = is_met
         self._sources: dict[bytes, Allowance] = {}
         self._waiting: dict[Link, deque[Batch]] = {}  # decided except for copies of undecided messages
-        self.next_arrival = 1
-        self.disk_full = False
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
         """Accept or refuse every message of these reads, and settle them. `on_disk`: the ids in the index on disk.
@@ -242,7 +215,7 @@ class Acceptance:
         if isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
             for data, rows in run.pieces:
                 for row in rows:
-                    refusal = self._for_us(link, row, data, now)
+                    refusal = self._for_us.hear(link, row, data, now)
                     if refusal is not None:
                         self._refuse(batch, row, *refusal)
             return
@@ -251,26 +224,26 @@ class Acceptance:
         if row.head.kind == MULTICAST and row.head.signer == link.key:
             for data, rows in run.pieces:
                 for one in rows:
-                    self._overhear(link, one, data, now)
+                    self._for_us.overhear(link, one, data, now)
         if row.head.ttl_s == 0:
             plan += self._plans.not_kept(which, link)  # these are logged as offline, like other recipients away
             for data, rows in run.pieces:
                 for row in rows:
                     self._pass_on(batch, ParcelDraft.of(data, row), plan, now)
         else:
-            self._learn(link, row, now)
+            learn_route(self._kernel, link, row, now)
             left_out = tuple((one, Reason.NOT_KEPT) for one in self._plans.not_kept(which, link))
             self._store(batch, run, plan, left_out, now)
 
     def _pass_on(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
         """Pass on a message with ttl 0 at most once, to recipients connected and with room; only its id is stored."""
-        if (full := self._unable(batch.link)) is not None:
+        if (full := self._rooms.unable(batch.link)) is not None:
             self._refuse(batch, run.first, full)
             return
         parcel = self._parcel(batch.link, run, plan, now, stored=False)
         able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel))
         if not able:
-            self.next_arrival = parcel.first  # the number has not been used anywhere
+            self._arrivals.give_back(parcel.first)
             self._refuse(batch, run.first, Reason.RECIPIENT_OFFLINE_TTL0)
             return
         parcel.recipients = able
@@ -280,7 +253,7 @@ class Acceptance:
 
     def _store(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], left_out: LeftOut, now: Now) -> None:
         while run.count:
-            room, reason = self._room(batch.link, run.first, plan)
+            room, reason = self._rooms.of(batch.link, run.first, plan)
             if reason is not None:
                 for row in run.no_smaller_than_first():
                     never = self._queues.fits_never(row.end - row.frame_at)
@@ -300,38 +273,11 @@ class Acceptance:
             self._note_accepted(batch.link, parcel, now, room.full + left_out)
             self._delivery.offer(parcel, now)
 
-    def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
-        """Return the recipients with room, or the reason to refuse: no recipient has room, or an uplink has none."""
-        size = row.end - row.frame_at
-        messages, most, reason = self._queues.node_room(None if link.standing is Standing.LOCAL else link.charged, size)
-        if (unable := self._unable(link)) is not None:
-            return Room((), 0, 0, ()), unable
-        messages = min(messages, self._index.room(link.holder))
-        if messages < 1 or most < size:
-            return Room((), 0, 0, ()), reason
-        able, full = [], []
-        uplinks = self._uplinks()
-        for recipient in plan:
-            its_messages, its_bytes, why = self._queues.room(recipient, row.head.signer, link.charged, size)
-            if its_messages < 1 or its_bytes < size:
-                if recipient in uplinks:
-                    return Room((), 0, 0, ()), why
-                full.append((recipient, why))
-                continue
-            able.append(recipient)
-            messages, most = min(messages, its_messages), min(most, its_bytes)
-        return Room(tuple(able), messages, most, tuple(full)), None if able else full[0][1]
-
-    def _unable(self, link: Link) -> Reason | None:
-        if self.disk_full:
-            return Reason.DISK_FULL
-        return Reason.INDEX_FULL if self._index.room(link.holder) < 1 else None
-
     def _parcel(self, link: Link, run: ParcelDraft, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
         limits, is_copy = self._limits, is_source_routed(link, run.first)
-        waits_little = is_copy and any(map(self._is_met, recipients))
+        waits_little = is_copy and any(map(self._directory.is_met, recipients))
         parcel = run.parcel(
-            self.next_arrival,
+            self._arrivals.following,
             link.charged,
             None if link.standing is Standing.LOCAL else link.key,
             recipients,
@@ -340,7 +286,7 @@ class Acceptance:
             stored=stored,
             indexed=not is_copy,
         )
-        self.next_arrival += parcel.count
+        self._arrivals.take(parcel.count)
         return parcel
 
     def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: LeftOut) -> None:
@@ -380,23 +326,6 @@ class Acceptance:
             )
             self._outcomes.miss(recipient, parcel, 0, parcel.count, reason)
         self._outcomes.accepted(parcel, link, left_out)
-
-    def _learn(self, link: Link, row: Row, now: Now) -> None:
-        """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
-        kind, source, *_ = row.head
-        if kind != UNICAST or link.standing is Standing.LOCAL or link.standing in UNKNOWN or source == link.key:
-            return
-        if self._links.to(source) is not None:
-            return
-        route = Route(source, link.key, expiry_s(row.head.expiry_min))
-        gone = self._routes.learn(route, now.judged_s)
-        if gone is None:
-            return
-        for one in gone:
-            end_route(self._routes, self._pending, one, now)
-        self._pending.changes.routes[source] = route
-        fields = (("destination", source), ("neighbour", link.key), ("until_s", route.until_s))
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
 
     def _log_turned(self, batch: Batch, now: Now) -> None:
         known = batch.known + [row for job in batch.jobs for row in job.known]

@@ -12,15 +12,14 @@ from ipaddress import ip_network
 
 from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
-from router.core.neighbours.directory import UNKNOWN, Directory, Standing
+from router.core.neighbours.directory import UNKNOWN, Standing
 from router.core.wire.link_items import Hello
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .effects import Close, Pending
-from .groups import Groups
-from .limits import AdmissionLimits
-from .links import Link, Links
+from .effects import Close
+from .kernel import Kernel
+from .links import Link
 
 MINUTE_S = 60.0
 TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
@@ -53,20 +52,12 @@ class _Both:
 class Admission:
     """Admits and closes links; owns the list of barred keys. `down(number, now, …)` takes a link down."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        links: Links,
-        groups: Groups,
-        pending: Pending,
-        limits: AdmissionLimits,
-        down: Callable[..., None],
-    ) -> None:
-        self._directory = directory
-        self._links = links
-        self._groups = groups
-        self._pending = pending
-        self._limits = limits
+    def __init__(self, kernel: Kernel, down: Callable[..., None]) -> None:
+        self._directory = kernel.directory
+        self._links = kernel.links
+        self._groups = kernel.groups
+        self._pending = kernel.pending
+        self._limits = limits = kernel.limits.admission
         self._down = down
         self._strangers_rate = _at_pace(limits.messages_per_s_strangers)
         self._barred: dict[bytes | str, float] = {}  # key or address prefix: until when, in this order

@@ -6,11 +6,13 @@ fit its window stay on disk, and its queue is `behind`: as the window opens, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from router.core.log import events as ev
 from router.core.neighbours.directory import Standing
 from router.core.wire import link_items
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.message import UNICAST
 from router.core.wire.now import Now
@@ -18,40 +20,29 @@ from router.core.wire.reasons import Reason
 
 from .backoff import OF_THE_NODE, longer
 from .disorder import Disorder
-from .door_log import DoorLog
-from .effects import Dial, Fetch, Finished, Pending, SendItem, SendParcel
-from .limits import DeliveryLimits
-from .links import Flight, Link, Links
+from .effects import Dial, Fetch, Finished, SendItem, SendParcel
+from .kernel import Kernel
+from .links import Flight, Link
 from .outcomes import Outcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel, unbroken
 from .purges import Purges
-from .queues import Queue, Queues
+from .queues import Queue
 
 
 class Delivery:
     """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half."""
 
-    def __init__(
-        self,
-        links: Links,
-        queues: Queues,
-        pending: Pending,
-        door: DoorLog,
-        limits: DeliveryLimits,
-        purges: Purges,
-        outcomes: Outcomes,
-        gave_up: Callable[[Parcel, int, str, Reason, Now], None],
-    ) -> None:
-        self._links = links
-        self._queues = queues
-        self._pending = pending
-        self._door = door
-        self._limits = limits
+    def __init__(self, kernel: Kernel, purges: Purges, outcomes: Outcomes) -> None:
+        self._links = kernel.links
+        self._queues = kernel.queues
+        self._pending = kernel.pending
+        self._door = kernel.door
+        self._limits = kernel.limits.delivery
         self._purges = purges
         self._outcomes = outcomes
-        self._gave_up = gave_up
-        self.disorder = Disorder(pending)
+        self._speaker = kernel.speaker
+        self.disorder = Disorder(kernel.pending)
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
         self.is_passing_over = False  # a fetch returned nothing that could be handed over: fetch on at once
 
@@ -336,7 +327,7 @@ class Delivery:
             self._outcomes.miss(recipient, parcel, start, stop, reason)
         if parcel.kind == UNICAST and reason is not None:
             for index in range(start, stop):
-                self._gave_up(parcel, index, state, reason, now)
+                self._report(parcel, index, state, reason, now)
 
     def _let_go(self, queue: Queue, parcel: Parcel, state: str) -> None:
         """Update the streams held back after messages of a queue have ended."""
@@ -421,3 +412,11 @@ class Delivery:
         self._pending.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns, parcel)
         )
+
+    def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
+        """Report to the source of a unicast that it ended here; never about a report, which is itself not stored."""
+        onward = self._links.to(parcel.signer) or self._links.to(parcel.neighbour)
+        if onward is not None and onward.outgoing.room()[0] > 0:
+            to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
+            destination = PublicKey(parcel.destination or b"")
+            self._speaker.say(onward, Report(message, destination, state, reason, now.wall_s), now, to)

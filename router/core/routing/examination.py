@@ -16,13 +16,13 @@ from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .duplicate_index import Index
 from .intake import Arrived, Head, Refusal, Row, carried
 from .job import Job
+from .kernel import Kernel
 from .links import Link
 from .parcel import U32
 from .plans import ForUs, Plans, plan_key
-from .seen import Met, Seen
+from .seen import Met
 
 OVERTAKEN = (
     Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED, Reason.INDEX_FULL,
@@ -38,15 +38,11 @@ class Examination:
     """
 
     def __init__(
-        self,
-        plans: Plans,
-        seen: Seen,
-        index: Index,
-        judge: Callable[[Link, Row, bytes], tuple[Reason, str] | None],
+        self, kernel: Kernel, plans: Plans, judge: Callable[[Link, Row, bytes], tuple[Reason, str] | None]
     ) -> None:
         self._plans = plans
-        self._seen = seen
-        self._index = index
+        self._seen = kernel.seen
+        self._index = kernel.index
         self._judge = judge
 
     def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:

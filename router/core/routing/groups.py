@@ -20,10 +20,11 @@ class Subscription(Struct, frozen=True):
 class Groups:
     """Subscriptions by group and by subscriber, in the order of joining. The caller limits groups per client.
 
-    `pubsub`: the key of the pub/sub service, whose own subscriptions make no group wanted or local (R-C12, R-C13)."""
+    `overlay`: the key of the service with that role, whose own subscriptions make no group wanted or local (R-C12,
+    R-C13)."""
 
-    def __init__(self, pubsub: bytes | None = None) -> None:
-        self._pubsub = pubsub
+    def __init__(self, overlay: bytes | None = None) -> None:
+        self._overlay = overlay
         self._declined: set[bytes] = set()
         self._ids_only: set[bytes] = set()
         self._members: dict[bytes, dict[bytes, Subscription]] = {}
@@ -56,7 +57,7 @@ class Groups:
         """Join, replacing an earlier JOIN of the subscriber, and return whether anything changed.
 
         A JOIN of the pub/sub service asks for whole messages, until it says otherwise."""
-        if subscription.subscriber == self._pubsub:
+        if subscription.subscriber == self._overlay:
             self.tell_ids(subscription.group, False)
         members = self._members.setdefault(subscription.group, {})
         if members.get(subscription.subscriber) == subscription:
@@ -71,7 +72,7 @@ class Groups:
         members = self._members.get(group, {})
         if members.pop(subscriber, None) is None:
             return False
-        if subscriber == self._pubsub:
+        if subscriber == self._overlay:
             self._ids_only.discard(group)
         if not members:
             del self._members[group]
@@ -93,9 +94,9 @@ class Groups:
     def awaited(self, group: bytes) -> bytes | None:
         """Return the pub/sub service if it was told that the group is wanted and has neither joined nor declined
         yet."""
-        if self._pubsub is None or group in self._declined or self._pubsub in self._members.get(group, ()):
+        if self._overlay is None or group in self._declined or self._overlay in self._members.get(group, ()):
             return None
-        return self._pubsub if self.is_wanted(group) else None
+        return self._overlay if self.is_wanted(group) else None
 
     def decline(self, group: bytes) -> None:
         """Record that the pub/sub service takes no part in a group, until nobody subscribes to it."""
@@ -107,7 +108,7 @@ class Groups:
         """Record whether the pub/sub service, if it has joined, is told the ids of what apps here publish,
         instead of being given the messages; return whether it is."""
         before = group in self._ids_only
-        if on and self._pubsub in self._members.get(group, ()):
+        if on and self._overlay in self._members.get(group, ()):
             self._ids_only.add(group)
         else:
             self._ids_only.discard(group)
@@ -117,7 +118,7 @@ class Groups:
 
     def told_ids(self, group: bytes) -> bytes | None:
         """Return the pub/sub service if it is told ids of this group; else None."""
-        return self._pubsub if group in self._ids_only else None
+        return self._overlay if group in self._ids_only else None
 
     def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:
         """Whether the group's messages stay on this node (R-C14).
@@ -127,4 +128,4 @@ class Groups:
 
     def _counted(self, group: bytes) -> Iterator[Subscription]:
         """Yield the subscriptions except the pub/sub service's."""
-        return (one for one in self._members.get(group, {}).values() if one.subscriber != self._pubsub)
+        return (one for one in self._members.get(group, {}).values() if one.subscriber != self._overlay)

@@ -191,3 +191,7 @@ class Limits(Struct, frozen=True):
     learned_max: int = 1000
     guests_max: int = 1000
     pulls: PullLimits = field(default_factory=PullLimits)
+
+    def told(self) -> tuple[tuple[str, int], ...]:
+        """Return the limits as logged: those of queues, and the greatest ttl."""
+        return (*self.queues.told(), ("ttl_s_max", self.acceptance.ttl_s_max))

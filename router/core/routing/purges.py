@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from router.core.wire.message import MULTICAST
 
-from .effects import Pending
+from .kernel import Kernel
 from .parcel import Parcel
 
 
@@ -28,8 +28,10 @@ class Purges:
     Each is committed with the change that ended the queue, and removed with the last message that it drops.
     """
 
-    def __init__(self, pending: Pending, recovered: Iterable[Purge]) -> None:
-        self._pending = pending
+    def __init__(self, kernel: Kernel, recovered: Iterable[Purge]) -> None:
+        self._queues = kernel.queues
+        self._arrivals = kernel.arrivals
+        self._pending = kernel.pending
         self._before = {(one.recipient, one.group): one.before for one in recovered}
 
     def __repr__(self) -> str:
@@ -41,6 +43,13 @@ class Purges:
     def begin(self, clear: Purge) -> None:
         key = clear.recipient, clear.group
         self._before[key] = self._pending.changes.purges[key] = clear.before
+
+    def queue_ends(self, recipient: bytes, group: bytes | None) -> None:
+        """Begin to drop a recipient's queue, or one group's part of it; a queue that holds nothing is forgotten."""
+        queue = self._queues.by_recipient.get(recipient)
+        if queue is not None and queue.total.messages and (group is None or queue.owes(group)):
+            self.begin(Purge(recipient, group, self._arrivals.following))
+        self._queues.forget_if_empty(recipient)
 
     def next(self) -> Purge | None:
         """Return the oldest purge, or None."""

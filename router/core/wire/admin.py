@@ -4,7 +4,8 @@ An operator's command asks its node over the owner's socket; a router asks the n
 
     [7 {"ask": word, "arg": text}]     answered, on that link only, by     [8 bstr]     JSON
 
-The words are defined in `router/node/admin.py`.
+The words of operators are defined in `router/node/questions/` and `router/core/control/`, those between a service and
+its router in `router/service/verbs/`.
 """
 
 from __future__ import annotations
@@ -16,20 +17,10 @@ from .codec import Malformed, TooLarge, decode, encode, unframe
 
 ASK_BYTES_MAX = 1024
 SERVICE_BYTES_MAX = 64 * 1024  # of an inquiry from a service of the node
-ASKED = "asked"  # the word by which the router passes an operator's question, with a number, to a service
-LISTENING = "listening"  # by which it says where it listens for a service
-UNREACHED = "unreached"  # by which it says that a neighbour which a service made known could not be connected to
-LINKED = "linked"  # by which it says that a router with a public pub/sub service is connected, or is not any more
 VALUE_BYTES_MAX = SERVICE_BYTES_MAX - 1024  # of a service's answer to its operator, as JSON, inside such an inquiry
 REPORT = "report"  # the word by which a service in a process of its own tells its node what is wrong with it
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers at most `REPORT_BYTES_MAX` of `why/report.py`
 WHENCE = "whence"  # the word that asks for the IP address that the open link of a router comes from
-CAUGHT_UP = "caught-up"  # by which the pub/sub service, and the router to apps, say that what was missed has come
-SAID_CAUGHT_UP = "said-caught-up"  # by which the router tells that service which app it has told so
-DROPPED = "dropped"  # by which the router says that a neighbour dropped messages of a group for this node
-IDS_ONLY = "ids-only"  # by which that service asks to be told ids, not messages, of a group
-PUBLISHED = "published"  # by which the router tells it the ids of messages that apps of this node have published
-HELD = "held"  # the word that asks which messages of a group the store holds
 ASK = b"\x82\x07"
 ANSWER = b"\x82\x08"
 _ASK_ITEMS_MAX = 7

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from . import shape
 from .address import TransportAddress, encoded_addresses, read_addresses
 from .codec import Malformed, TooLarge, decode, encode
 from .crypto import PublicKey
+from .heard import Heard
 
 HINTS_MAX = 2
 HINT_BYTES_MAX = 1024
@@ -30,7 +29,7 @@ class Hint(NamedTuple):
     addresses: tuple[TransportAddress, ...]
 
 
-class Hinted(Struct, frozen=True):
+class Hinted(Heard, frozen=True):
     """HINT: one or two routers that serve a group."""
 
     group: PublicKey

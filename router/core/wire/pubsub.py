@@ -8,18 +8,17 @@ The service answers with `[2 SUB_ACK]` and `[4 UNSUB_ACK]`, which byte by byte a
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from . import shape
 from .codec import Malformed, decode, encode
 from .crypto import PublicKey
+from .heard import Heard
 
 SUB, UNSUB = b"\x82\x01", b"\x82\x03"
 _KINDS = {SUB: True, UNSUB: False}
 _ITEMS_MAX = 5
 
 
-class Wanted(Struct, frozen=True):
+class Wanted(Heard, frozen=True):
     """SUB (`wanted`) or UNSUB: whether the router wants the messages of a group from other nodes."""
 
     group: PublicKey

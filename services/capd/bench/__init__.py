@@ -1,1 +1,1 @@
-"""What `router capd bench` measures, and with what it compares."""
+"""The measurements of `router capd bench`, and the yardsticks with which they are compared."""

@@ -29,7 +29,7 @@ GROUP = "bench"
 
 
 def fill(path: Path, count: int) -> None:
-    """Write so many messages into a pool's state, made within the last minutes; nobody has done their work."""
+    """Write `count` messages of the last minutes into a pool's state, without doing their work."""
     state, chance = State(path), Random(7)
     now_s = int(time.time())
     rest = bytes(DATA_BYTES - KEY_BYTES)
@@ -86,7 +86,7 @@ class Node:
 
 
 async def _result(process: Process) -> dict[str, Any]:
-    """Let a process begin, and return what it prints at its end."""
+    """Start a process, and return what it prints at its end."""
     await process.start()
     await process.tell("")
     return await _line(process)

@@ -1,7 +1,7 @@
 """Neighbours that flood a pool: `python -m services.capd.bench.flood HOST:PORT MESSAGES_PER_S QUERIES_PER_S`.
 
-They come from several loopback addresses, bring messages below the line, and ask for prefixes. Prints `ready` when all
-are connected, begins at a line, and ends when standard input does, with what was answered as JSON.
+They come from several loopback addresses, bring messages below the line, and ask for prefixes. The process prints
+`ready` when all are connected, begins at a line of standard input, ends at the next, and prints its counts as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = 10
 
 
 class Flood:
-    """The neighbours, and how many answers they have got."""
+    """The flooding neighbours, and the numbers of their messages, queries and answers."""
 
     def __init__(self, messages_per_s: int, queries_per_s: int) -> None:
         self._messages = messages_per_s * STEP_S / CONNECTIONS

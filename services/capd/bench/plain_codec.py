@@ -1,7 +1,7 @@
-"""A CAPD message as one would write it first: a class whose fields are read one by one from a stream.
+"""A CAPD message in the plainest form: a class whose fields are read one by one from a stream.
 
-It was written from the description of the wire form alone, shares nothing with `services/capd/core`, and is what the
-codec there is compared with: for speed by the bench, and for equality by the tests.
+It was written from the description of the wire form alone, shares nothing with `services/capd/core`, and is the
+yardstick of the codec there: for speed in the bench, and for equality in the tests.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from io import BytesIO
 
 
 class PlainError(ValueError):
-    """The bytes are no message."""
+    """Raised for bytes that are no message."""
 
 
 class PlainMessage:
-    """A message."""
+    """A CAPD message."""
 
     def __init__(self) -> None:
         self.create_time = 0

@@ -1,4 +1,4 @@
-"""Pools of many messages for a bench, made without the work of a million messages: their ids are random bytes."""
+"""Pools of many messages for a bench, made without doing the work of a million messages: their ids are random bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW_S = 1_800_000_000
 DATA_BYTES = 100
 HALF_BYTES, KEY_BYTES = 8, 16
 ALIKE = 1_000
-"""So many messages share their first half, where not all do."""
+"""Messages that share a first half of the key, unless all of a pool do."""
 OFFER = b"TKD\x0c\x01\x02\x03\x04"
 
 
@@ -25,8 +25,8 @@ def first_half(number: int, count: int) -> bytes:
 
 
 def full_pool(count: int, *, one_half: bool = False, seed: int = 1) -> Pool:
-    """Return a full pool of so many messages of 100 bytes, made within the last ten minutes, with priorities of 2 to 42
-    at first. `one_half`: the first halves of all keys are equal."""
+    """Return a full pool of `count` messages of 100 bytes, made within the last ten minutes, with priorities of 2 to 42
+    at first. `one_half`: whether the first halves of all keys are equal."""
     chance = Random(seed)
     pool = Pool(PoolLimits(bytes_max=max(4096, count * (COUNTED_BYTES + DATA_BYTES))))
     rest = bytes(DATA_BYTES - KEY_BYTES)
@@ -40,7 +40,7 @@ def full_pool(count: int, *, one_half: bool = False, seed: int = 1) -> Pool:
 
 
 def newcomers(count: int, at_s: int, seed: int = 2) -> list[tuple[CapdMessage, bytes]]:
-    """Return messages whose work is done, of a priority of 2, each with its id, which come at that Unix second."""
+    """Return `count` solved messages with a priority of 2, created at a Unix second, each with its id."""
     chance = Random(seed)
     found: list[tuple[CapdMessage, bytes]] = []
     while len(found) < count:

@@ -1,4 +1,5 @@
-"""How much memory a pool takes: `python -m services.capd.bench.resident COUNT` prints what it counts and what it takes.
+"""Measure the memory of a pool: `python -m services.capd.bench.resident COUNT` prints the bytes that it counts and
+takes.
 
 The process fills a pool with rows alone; the messages lie on disk, whose pages are the system's cache.
 """

@@ -31,7 +31,7 @@ from services.capd.solver import solve
 
 ROUNDS = 5
 SMALL = 10_000
-"""The pool with which a large one is compared."""
+"""Messages of the small pool with which a large one is compared."""
 NEWCOMERS, PER_S = 4_000, 2_000
 SCANS = 10
 """Searches in a row, as of a pool that is asked much; the list comprehension runs alone, and its keys fit no cache."""
@@ -40,14 +40,14 @@ CODEC_MESSAGES = 2_000
 NONCES = PART
 PROCESS_NONCES = 40 * PART
 NO_TARGET = 0x03000001
-"""Bits of the target 1, which no nonce is found for."""
+"""Bits of the target 1, for which no nonce is found."""
 
 Rows = list[Goal]
 
 
 @dataclass
 class Bench:
-    """A bench with pools of so many messages, which are made when they are needed."""
+    """A bench with pools of `messages` messages, which are made when they are needed."""
 
     messages: int
     say: Callable[[str], None] = field(default=lambda text: None)
@@ -60,7 +60,7 @@ class Bench:
 
 
 def best_s(*acts: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
-    """Return the seconds of CPU that each takes in its fastest round; they take turns."""
+    """Return the seconds of CPU of each function's fastest round; the functions take turns."""
     found = [float("inf")] * len(acts)
     for _ in range(rounds):
         for at, act in enumerate(acts):
@@ -89,7 +89,7 @@ def keys_of(pool: Pool) -> list[int]:
 
 
 def _compared(pool: Pool, keys: list[int], pattern: Pattern, times: int = 1) -> tuple[float, float, int]:
-    """Return the seconds of a list comprehension and ours for a query, and how many match."""
+    """Return the seconds that a list comprehension and our query take, and the number of matches."""
     value, mask = int.from_bytes(pattern.value), int.from_bytes(pattern.mask)
     count, _ = pool.find(pattern, NOW_S, 0, 1)
     plain = [key for key in keys if key & mask == value]
@@ -193,7 +193,7 @@ async def admission(bench: Bench) -> Rows:
 
 
 def _admission_s(pool: Pool, coming: list[list[tuple[CapdMessage, bytes]]]) -> float:
-    """Return the seconds of CPU for one message that is taken and told how it stands."""
+    """Return the seconds of CPU to take one message and judge its state."""
     began_s = time.process_time()
     for second, messages in enumerate(coming):
         for message, own_id in messages:
@@ -271,7 +271,7 @@ async def processes(bench: Bench) -> Rows:
 
 
 async def _rate(count: int) -> float:
-    """Return how many nonces so many processes try in a second, from the first part that is done on."""
+    """Return the nonces that `count` processes try in a second, measured after their first parts are done."""
     seen: list[tuple[float, int]] = []
     with trio.CancelScope() as scope:
 

@@ -1,1 +1,1 @@
-"""Whether a Nexa node keeps to the protocol: checks over real connections."""
+"""Check over real connections whether a Nexa node keeps to the protocol."""

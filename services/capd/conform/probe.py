@@ -29,7 +29,7 @@ from services.capd.core.nexa.packets import (
 
 READ_BYTES = 1 << 16
 MARK = 0x6D61_726B
-"""The number of the ping behind each check: its answer says that all before it was dealt with."""
+"""The number of the ping behind each check: its answer shows that everything before it was handled."""
 ANSWER_S = 10.0
 
 
@@ -40,11 +40,11 @@ class Connects(Protocol):
 
 
 class Ended(Exception):
-    """The node has closed the connection."""
+    """Raised if the node has closed the connection."""
 
 
 class Late(Exception):
-    """The node has not answered in time."""
+    """Raised if the node has not answered in time."""
 
 
 class Listener:
@@ -86,8 +86,8 @@ class Listener:
 
 
 class Probe:
-    """Checks the node to which `connects` leads. `only`: the names of the checks to make, without it all; those that
-    cost points are made if `is_harmful`."""
+    """Checks the node to which `connects` leads. `only`: the names of the checks to make, all if it is empty;
+    `is_harmful`: whether to make those that cost points or a ban."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Probe:
             yield Outcome(check.name, check.begin, check.sent, check.expectation, got, ok)
 
     async def _learn_line(self) -> None:
-        """Make the checks' messages strong enough for the node's relay line now."""
+        """Raise the priority of the checks' messages above the node's present relay line."""
         async with self._connects() as stream:
             node = Listener(stream, self._trial.magic)
             try:
@@ -133,7 +133,7 @@ class Probe:
                     if packet.command == "capdinfo" and isinstance(info := read_packet(packet), Info):
                         break
             except (Ended, Late, Malformed):
-                return  # the checks find out why
+                return  # the checks will report the cause
             if info.relay < 1e6:
                 self._trial = Trial(
                     self._trial.network, self._trial.now_s, max(3.0, 1.2 * info.relay), self._trial.seed
@@ -158,7 +158,8 @@ class Probe:
         return in_words(got) if got else OPEN, check.is_met(got)
 
     async def _listen(self, node: Listener, check: Check, got: list[str]) -> None:
-        """Send what the check says and a ping; add what comes until its answer, and until what may be late is there."""
+        """Send a check's data and a ping; add what comes to `got` until the ping is answered and nothing expected is
+        missing."""
         await node.send(check.data + self._trial.wire(Ping(MARK)))
         is_answered = False
         while not is_answered or len(got) < len(check.expected):

@@ -1,1 +1,1 @@
-"""What decides in a CAPD node: bytes and time in, values out."""
+"""The decisions of a CAPD pool: bytes and time in, values out."""

@@ -1,4 +1,4 @@
-"""What the pool answers to each request, and what follows from it: messages, queries, standing queries, rescinding."""
+"""The pool's answer to each request, and the deeds that go with it: messages, queries, standing queries, rescinding."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .view import number
 from .watches import WATCHES_OF_ONE_MAX, Watch
 
 T = TypeVar("T")
-_Deciding = Generator[c.Deed, None, T]  # the deeds that come before an answer, and the answer
+_Deciding = Generator[c.Deed, None, T]  # yields the deeds that come before an answer, and returns the answer
 ANSWER_TTL_S = 60
-"""How long an answer waits for its asker."""
+"""Lifetime of an answer that waits for its asker."""
 READ_IDS_MAX, READ_BYTES = 1_000, 36 << 10
-"""A page that is read without a message: as base64 it fits an answer of a service to its operator."""
+"""Most ids, and bytes of messages, on a page that `read` returns: as base64 it fits a service's answer."""
 
 
 class PoolAnswers:
-    """Answers requests."""
+    """Answers the requests to a pool."""
 
     def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
         self._holdings = holdings
@@ -44,7 +44,7 @@ class PoolAnswers:
         self._searches = Searches()
 
     def answer(self, request: m.Request, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
-        """Yield what is kept and noted, and the answer to send."""
+        """Yield the deeds of a request: changes to keep, log events, and the answer to send."""
         now_s, pool = int(now.wall_s), self._holdings.pool
         if isinstance(request, m.Query):
             if not self._searches.may(asker, request, len(pool), now.mono_s):
@@ -78,11 +78,11 @@ class PoolAnswers:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether searches wait for nothing but their turn."""
+        """Whether searches wait only because the units of this turn are used up."""
         return self._searches.is_held_up
 
     def take_turn(self, now: c.Now) -> Iterator[c.Deed]:
-        """Begin the next turn: answer searches that have waited while others had theirs."""
+        """Start the next turn, and answer the waiting searches that its units allow."""
         self._searches.begin_turn()
         yield from self._searched(int(now.wall_s))
 
@@ -91,7 +91,8 @@ class PoolAnswers:
             yield c.Send(asker, m.encode_message(self._query(query, now_s)), ANSWER_TTL_S)
 
     def how_it_stands(self, shown: str, now_s: int) -> dict[str, Any]:
-        """Return what an operator is told of a message, whose id is given as people see it."""
+        """Return a message's state, priority and end of relaying for an operator, or an error. `shown`: the id as
+        people see it."""
         try:
             row = self._holdings.pool.get(bytes.fromhex(shown)[::-1])
         except ValueError:
@@ -132,7 +133,7 @@ class PoolAnswers:
         yield from self.tell(taken.row, message, int(now.wall_s))
 
     def tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:
-        """Tell those with a standing query, once, however often the message comes."""
+        """Send a message to each asker whose standing query it matches, once, even if the message comes again."""
         standing = self._holdings.pool.standing(row, now_s)
         if not standing.is_served or self._holdings.was_told(row.id):
             return
@@ -143,7 +144,7 @@ class PoolAnswers:
         body = m.encode_message(m.Match(standing, message.encoded()))
         for asker in askers:
             yield c.Send(asker, body, max(1, ends_at - now_s))
-            yield c.Note("capd_told", note_id(row.id), None, {"to": asker.hex()})
+            yield c.LogEvent("capd_told", note_id(row.id), None, {"to": asker.hex()})
         yield from self._holdings.told(row)
 
     def _rescind(self, n: int, secret: bytes, asker: PublicKey) -> _Deciding[m.Rescinded]:
@@ -155,7 +156,7 @@ class PoolAnswers:
     # -- queries -------------------------------------------------------------------------------------------
 
     def _query(self, query: m.Query, now_s: int, page_bytes: int = m.PAGE_BYTES) -> m.Found | m.FoundIds:
-        """Return a page; empty if it would begin beyond the last that matches."""
+        """Return a page of matches; it is empty if `start` is beyond the last match."""
         most = min(query.limit, m.PAGE_IDS_MAX if query.ids else m.PAGE_MESSAGES_MAX)
         count, chosen = self._holdings.pool.find(query.pattern, now_s, query.start, most)
         if query.ids:
@@ -173,8 +174,9 @@ class PoolAnswers:
         return self._holdings.pool.standing(row, now_s), self._holdings.message(row).encoded()
 
     def read(self, request: m.Query | m.Get | m.Info, asker: PublicKey, now: c.Now) -> m.Answer | None:
-        """Return the answer to what needs no disk, for a command of this node that cannot send it a message; of a page
-        so much as travels so. None: the asker has searched too much."""
+        """Return the answer to a request that needs no disk, for a command of this node that cannot send the pool a
+        message; a page has at most `READ_IDS_MAX` ids or about `READ_BYTES`. Return None if the asker has searched too
+        much."""
         if isinstance(request, m.Query):
             if not self._searches.may(asker, request, len(self._holdings.pool), now.mono_s):
                 return None

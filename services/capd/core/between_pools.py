@@ -1,10 +1,10 @@
-"""Messages between pools of ours, in the bodies of unicasts (cddl/capd.cddl): what one holds, the other asks for.
+"""Messages between our own pools, in the bodies of unicasts (cddl/capd.cddl): one lists what it holds, the other asks.
 
-    [15 CATCH_UP] → [16 HELD]     [17 WANT] → [18 BRING]     [16 HELD] and [19 SECRETS] also come without being asked
+    [15 CATCH_UP] → [16 HELD]     [17 WANT] → [18 BRING]     [16 HELD] and [19 SECRETS] are also sent unasked
 
-A pool numbers what it takes. CATCH_UP names the last number that the asker has heard of, HELD the last that it has now
-heard of; a HELD that tells of what was just taken names none. BRING says how many of the ids in WANT it has dealt with,
-from the first on; the asker asks again for the rest.
+A pool numbers the messages that it takes. CATCH_UP names the last number that its sender knows of; the HELD that
+answers it names, in `upto`, the last number that it covers. A HELD about messages that were just taken has no `upto`.
+BRING says how many of the ids in WANT it has handled, from the first on; the asker asks again for the rest.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .message import ID_BYTES, SECRET_BYTES_MAX
 HELD_IDS_MAX = 1024
 BRING_MESSAGES_MAX = 256
 BRING_BYTES = 1 << 18
-"""Messages of so many bytes travel together, and one that is longer alone."""
+"""Bytes of messages in one BRING; a longer message travels alone."""
 SECRETS_MAX = 64
 _MESSAGE_BYTES_MAX = 1_000_000
 _NUMBER_MAX = (1 << 32) - 1
 
 
 class CatchUp(Struct, frozen=True):
-    """A request to tell what is held above the relay line, of numbers beyond `after`."""
+    """A request for the ids of messages that are held above the relay line, with numbers beyond `after`."""
 
     after: int
 
 
 class Held(Struct, frozen=True):
-    """Ids of messages above the relay line. `upto`: None if they were just taken, else the last number that was looked
-    at; `more`: whether there may be greater ones."""
+    """Ids of messages above the relay line. `upto`: the last number that was looked at, None if the messages were just
+    taken; `more`: whether there may be greater numbers."""
 
     ids: tuple[bytes, ...]
     upto: int | None = None
@@ -50,7 +50,7 @@ class Want(Struct, frozen=True):
 
 
 class Bring(Struct, frozen=True):
-    """The answer to WANT: those of its first `done` ids that are held and may go."""
+    """The answer to WANT: the messages among its first `done` ids that are held and may be passed on."""
 
     n: int
     done: int
@@ -67,7 +67,7 @@ BetweenPools = CatchUp | Held | Want | Bring | Secrets
 
 
 def encoded(value: BetweenPools) -> list[Any]:
-    """Return type and map."""
+    """Return a message as its type and its map."""
     match value:
         case CatchUp(after):
             return [15, {"after": after}]

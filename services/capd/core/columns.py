@@ -1,8 +1,8 @@
-"""The messages of a pool as columns of numbers, a row a message: a million are judged or searched in milliseconds.
+"""The messages of a pool as columns of numbers, one row a message: a million are judged or searched in milliseconds.
 
-The messages themselves lie elsewhere under their numbers. Rows stand in the order in which they were taken, so of their
-numbers; one that is removed is dead until all are packed. What is computed goes block by block, with buffers that are
-kept: a block stays in the processor's cache, and no page of memory is fetched anew.
+The messages themselves are stored elsewhere, under their numbers. Rows are in the order in which they were taken, which
+is that of their numbers; a removed row stays as a dead row until the columns are packed. Computations go block by block
+in reused buffers, so that a block stays in the processor's cache and no new memory is paged in.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from .prefix_index import PrefixIndex
 from .priority import LIFE_S
 
 Part = tuple[NDArray[np.uint32], np.uint32, np.uint32]
-"""A column of key words, and what its rows are where the mask is 1."""
+"""A column of key words, a value and a mask: a row matches if its word under the mask is the value."""
 HELD = np.uint8(Life.HELD)
 SAMPLE_ROWS = 1_024
-"""Rows by which a scan chooses the words that it looks at first."""
+"""Most rows that a scan samples to choose the words that it compares first."""
 BLOCK_ROWS = 65_536
 PLACES_MIN = 1_024
 MANY_ROWS = 8
-"""So many rows are read faster together than one by one."""
+"""From this number on, rows are read faster together than one by one."""
 GROWTH_SHARE = 8
-"""Columns grow by this part; if as many of their rows are dead, they are packed instead."""
+"""Full columns grow by one part in `GROWTH_SHARE`; if as large a part of their rows is dead, they are packed
+instead."""
 FEW_SHARE = 16
-"""If no more than this part of rows is left to be looked at, they are looked at one by one."""
+"""If fewer than one row in `FEW_SHARE` can still match, only these rows are looked at further."""
 NEVER_S = (1 << 64) - 1
 WORDS = 4
-"""A key is kept in four columns, so a scan reads a fourth of all keys if one word decides."""
+"""Columns of a key: a scan reads a fourth of all keys' bytes if one word decides."""
 _KEY = Layout(f">{WORDS}I")
 _ALL = np.uint32(0xFFFF_FFFF)
 _LIVES = {int(life): life for life in Life}
@@ -45,13 +46,14 @@ NOWHERE: Places = np.empty(0, np.intp)
 _WRAP = float(1 << 64)
 _COLUMNS = ("numbers", "initials", "created", "expiries", "sizes", "lives", "lengths", "_ids")
 _FADED = -1e100
-"""What has faded is ranked by its age times this, below any priority."""
+"""The factor on a faded message's age that ranks it below any priority."""
 
 
 class Row(Struct, frozen=True, gc=False):
-    """What a pool knows of a message without reading it. `number`: greater for each that is taken.
+    """A pool's facts about a message, known without reading it. `number`: ascending in the order in which messages were
+    taken.
 
-    A struct, since one is made in a tenth of the time that a frozen dataclass takes."""
+    A struct: creating one takes a tenth of the time of a frozen dataclass."""
 
     number: int
     id: bytes
@@ -76,14 +78,14 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Columns:
-    """Rows in columns; `len` counts those that are not dead. Creation times are doubles, exact below 2^53."""
+    """Rows stored in columns; `len` counts the live ones. Creation times are doubles, exact below 2^53."""
 
     def __init__(self) -> None:
         self._used = 0
         self._dead = 0
         self._index = PrefixIndex()
         self.numbers: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
-        self.initials: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)  # not a number: the row is dead
+        self.initials: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)  # NaN: the row is dead
         self.created: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)
         self.expiries: NDArray[np.uint64] = np.zeros(PLACES_MIN, np.uint64)
         self.sizes: NDArray[np.uint32] = np.zeros(PLACES_MIN, np.uint32)
@@ -94,7 +96,7 @@ class Columns:
         self._found: NDArray[np.float64] = np.zeros(PLACES_MIN, np.float64)
         self._ages = np.empty(BLOCK_ROWS, np.float64)
         self._masked = np.empty(BLOCK_ROWS, np.uint32)
-        self._may_be_short = self._may_expire = False  # whether any row was, since all were packed
+        self._may_be_short = self._may_expire = False  # whether any row was since the last packing
         self._flags = [np.empty(BLOCK_ROWS, np.bool_) for _ in range(2)]
 
     def __len__(self) -> int:
@@ -106,7 +108,8 @@ class Columns:
     # -- rows ----------------------------------------------------------------------------------------------
 
     def add(self, row: Row, data: bytes) -> None:
-        """Take a row of the greatest number so far, with the beginning of its message's data."""
+        """Append a row, whose number must be the greatest so far. `data`: the message's data, of which the first 16
+        bytes are kept."""
         if self._used == len(self.numbers):
             self._make_room()
         place = self._used
@@ -131,13 +134,14 @@ class Columns:
         self._dead += 1
 
     def place(self, number: int) -> int | None:
-        """Return the place of the row of this number, which holds until the next row is added; None: it is gone."""
+        """Return the place of the row with this number, valid until the next row is added; None if there is no such
+        row."""
         place = int(np.searchsorted(self.numbers[: self._used], np.uint64(number)))
         is_there = place < self._used and self.lives[place] != Life.GONE and int(self.numbers[place]) == number
         return place if is_there else None
 
     def row(self, place: int) -> Row:
-        """Return the row at a place that is not dead."""
+        """Return the live row at a place."""
         return Row(
             int(self.numbers[place]),
             self.id(place),
@@ -149,7 +153,7 @@ class Columns:
         )
 
     def rows(self, places: Places) -> list[Row]:
-        """Return the rows at places that are not dead: of many, each in a fifth of the time of one alone."""
+        """Return the live rows at these places; of many, each takes a fifth of the time of a single one."""
         if len(places) < MANY_ROWS:
             return [self.row(int(place)) for place in places]
         ids = self._ids[places].tobytes()
@@ -165,20 +169,21 @@ class Columns:
         return bytes(self._ids[place])
 
     def live(self) -> Places:
-        """Return the places of all rows that are not dead, in the order of their numbers."""
+        """Return the places of all live rows, in the order of their numbers."""
         return np.flatnonzero(self.lives[: self._used])
 
     def after(self, number: int, most: int) -> Places:
-        """Return the places of the lowest numbers above this one, at most so many, in the order of their numbers."""
+        """Return the places of the live rows with the lowest numbers above this one, at most `most`, in ascending
+        order."""
         least = np.uint64(min(number, NEVER_S))
         start = int(np.searchsorted(self.numbers[: self._used], least, side="right"))
         found = start + np.flatnonzero(self.lives[start : min(self._used, start + most)])
-        if len(found) < most and start + most < self._used:  # some of them are dead
+        if len(found) < most and start + most < self._used:  # some of these rows are dead
             found = start + np.flatnonzero(self.lives[start : self._used])[:most]
         return found
 
     def _make_room(self) -> None:
-        """Pack all columns if many rows are dead, else let them grow."""
+        """Pack the columns if many rows are dead, else enlarge them."""
         if self._dead * GROWTH_SHARE >= self._used:
             self._pack()
             return
@@ -209,8 +214,8 @@ class Columns:
         return (slice(at, min(at + BLOCK_ROWS, self._used)) for at in range(start, self._used, BLOCK_ROWS))
 
     def priorities(self, now_s: int, *, faded_last: bool = False) -> NDArray[np.float64]:
-        """Return the priorities of all rows at a Unix second, not a number for dead ones, in a buffer that the next
-        call overwrites. With `faded_last`, what has faded is below all that has not, and the oldest is the lowest."""
+        """Return the priorities of all rows at a Unix second, NaN for dead ones, in a buffer that the next call
+        overwrites. With `faded_last`, faded rows are below all others, the oldest lowest."""
         found = self._found[: self._used]
         for block in self._blocks():
             initials, out = self.initials[block], found[block]
@@ -218,7 +223,7 @@ class Columns:
             if faded_last:
                 faded = np.greater_equal(ages, LIFE_S, out=self._flags[0][: len(out)])
             if ages.min() < 0:
-                ages[ages < 0] += _WRAP  # of the clock that was set back: the age is an unsigned number
+                ages[ages < 0] += _WRAP  # created after `now_s`: the age is an unsigned number
             np.divide(initials, float(LIFE_S), out=out)
             np.multiply(out, ages, out=out)
             np.subtract(initials, out, out=out)
@@ -227,15 +232,15 @@ class Columns:
         return found
 
     def weakest(self, count: int, now_s: int) -> list[tuple[float, float, int, int]]:
-        """Return those that a full pool loses first, at most so many: in this order, each with what it is ranked by:
-        priority, initial priority, number; and its creation time."""
+        """Return the rows that a full pool loses first, at most `count`, in that order: each as the priority, initial
+        priority and number by which it is ranked, and its creation time."""
         ranks = self.priorities(now_s, faded_last=True)
         if count >= len(self):
             chosen = self.live()
         else:
             bound = np.partition(ranks, count - 1)[count - 1]
             chosen, rest = np.flatnonzero(ranks < bound), np.flatnonzero(ranks == bound)
-            for column in (self.initials, self.numbers):  # equals of one are told apart by the next
+            for column in (self.initials, self.numbers):  # rows equal in one column are ranked by the next
                 lacking = count - len(chosen)
                 if len(rest) > lacking:
                     values = column[rest]
@@ -246,18 +251,18 @@ class Columns:
         return sorted((rank, initial, number, int(time)) for rank, initial, number, time in zip(*columns, strict=True))
 
     def middle_and_highest(self, now_s: int) -> tuple[float, float]:
-        """Return the priority that half of the rows are below, and the highest; there must be a row."""
+        """Return the median priority, the upper one of two, and the highest; there must be a row."""
         found = self.priorities(now_s)
         highest = float(np.fmax.reduce(found))
         middle = len(self) // 2
-        found.partition(middle)  # what is not a number goes to the end
+        found.partition(middle)  # NaN goes to the end
         return float(found[middle]), highest
 
     # -- queries -------------------------------------------------------------------------------------------
 
     def find(self, pattern: Pattern, now_s: int | None) -> Places:
-        """Return the places of live messages whose data matches, in the order of their numbers; with `now_s` only of
-        those whose expiration has not come by then."""
+        """Return the places of held messages whose data matches, in the order of their numbers; with `now_s`, only
+        those that have not expired by then."""
         places = self._by_prefix(pattern) if pattern.prefix_bytes else None
         if places is None:
             places = self._scan(pattern)
@@ -270,7 +275,8 @@ class Columns:
         return found
 
     def _by_prefix(self, pattern: Pattern) -> Places | None:
-        """Find what begins with the pattern's whole bytes by the index; None if a scan is faster, for it is so much."""
+        """Find matches by the index, for a pattern that begins with whole bytes; None if a scan is faster because many
+        rows have that prefix."""
         if self._index.lacks_many(self._used):
             self._index.merge([column[: self._used] for column in self.words])
         size = pattern.prefix_bytes
@@ -290,12 +296,12 @@ class Columns:
         return places
 
     def _parts(self, pattern: Pattern) -> list[Part]:
-        """Return the words that are looked at."""
+        """Return the key words that have bits under the mask."""
         words = zip(self.words, _KEY.unpack(pattern.value), _KEY.unpack(pattern.mask), strict=True)
         return [(column, np.uint32(value), np.uint32(mask)) for column, value, mask in words if mask]
 
     def _scan(self, pattern: Pattern, start: int = 0) -> Places:
-        """Look at each row from this place on: at the words first that fewest rows share."""
+        """Compare each row from the place `start` on, beginning with the words that the fewest rows match."""
         parts = self._parts(pattern)
         if not parts:
             return np.arange(start, self._used)
@@ -305,14 +311,14 @@ class Columns:
         return np.concatenate(found) if found else NOWHERE
 
     def _share(self, part: Part) -> float:
-        """Return about which share of all rows match in one word."""
+        """Estimate the share of all rows that match in one word."""
         column, value, mask = part
         some = column[: self._used : self._used // SAMPLE_ROWS + 1]
         return float(np.count_nonzero(some & mask == value) / max(1, len(some)))
 
     def _matching(self, block: slice, parts: list[Part]) -> Places:
-        """Return the rows of a block that match, from its start; as soon as few do in the words that were looked at,
-        only these are looked at in the others."""
+        """Return the places of a block's matching rows, counted from the block's start. As soon as few rows match, the
+        remaining words are compared at these rows only."""
         count = block.stop - block.start
         masked, flags, others = self._masked[:count], self._flags[0][:count], self._flags[1][:count]
         for number, (column, value, mask) in enumerate(parts):

@@ -1,6 +1,6 @@
 """Targets in 32 bits: an exponent and 23 bits of mantissa, Bitcoin's "nBits", read as the reference does.
 
-The sign bit is masked, and what an exponent shifts beyond 256 bits is lost; neither is an error.
+The sign bit is masked out, and bits that the exponent shifts beyond 256 are lost; neither is an error.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 TARGETS_MAX = 4_096
-"""So many targets are remembered: pools meet the same bits again and again."""
+"""Most targets that are cached: pools meet the same bits again and again."""
 _MANTISSA = 0x007F_FFFF
 _SIGN = 0x0080_0000
 _TARGET = (1 << 256) - 1
@@ -25,12 +25,12 @@ def target_of(bits: int) -> int:
 
 @lru_cache(TARGETS_MAX)
 def target_bytes(bits: int) -> bytes:
-    """Return the target as 32 bytes, the greatest first."""
+    """Return the target as 32 bytes, the most significant first."""
     return target_of(bits).to_bytes(32)
 
 
 def bits_of(target: int) -> int:
-    """Return the bits of the greatest target they can express that is not above this one."""
+    """Return the bits of the greatest expressible target that is not above this one."""
     exponent = (target.bit_length() + 7) // 8
     mantissa = target << 8 * (3 - exponent) if exponent <= 3 else target >> 8 * (exponent - 3)
     if mantissa & _SIGN:

@@ -1,8 +1,8 @@
-"""What becomes of deeds while the disk has no room: what is to be kept waits, what is to be sent is sent without.
+"""Deeds while the disk has no room: those that write to the state wait, and messages are sent without being kept.
 
-A pool whose disk is nearly full takes nothing, and answers what is asked: reading needs no disk. What still changes, as
-messages that expire, waits here in order and is kept when there is room. It is lost with the process, and then happens
-again by itself.
+A pool whose disk is nearly full accepts nothing new, but answers requests: reading needs no room. Changes that still
+happen, such as expirations, wait here in order, and are kept when there is room again. If the process ends before that,
+they are lost, and happen again after the restart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from router.service import contract as c
 
 NOTES_MAX = 10_000
-"""So many events wait; those beyond are left out."""
+"""Most log events that wait; further ones are dropped."""
 SAID = (
     "its disk is nearly full: it answers what is asked, and takes no message, standing query or secret until there is "
     "room; free some space, or move the home"
@@ -23,7 +23,7 @@ ROOM_AGAIN = "there is room again on its disk, and it takes messages"
 
 
 class FullDisk:
-    """Looks at the disk of a pool's state, and holds back what has no room there."""
+    """Watches the free space for a pool's state, and holds back the deeds that have no room there."""
 
     def __init__(self, kept: Mapping[bytes, bytes]) -> None:
         self._kept = kept
@@ -35,7 +35,8 @@ class FullDisk:
         return f"<FullDisk: {self.is_full}, {len(self._waiting)} deeds wait>"
 
     def look(self) -> Iterator[c.Deed]:
-        """Look whether there is room; yield what follows if that has changed."""
+        """Check whether there is room; if that has changed, yield a warning, and the deeds that were held back if there
+        is room again."""
         was_full, self.is_full = self.is_full, not c.has_room(self._kept)
         if self.is_full and not was_full:
             yield c.Warn(SAID)
@@ -45,7 +46,7 @@ class FullDisk:
             yield c.Warn(ROOM_AGAIN)
 
     def fit(self, deeds: Iterable[c.Deed]) -> list[c.Deed]:
-        """Return the deeds that are to be carried out now."""
+        """Return the deeds to carry out now, and hold back the others."""
         if not self.is_full:
             return list(deeds)
         return list(self._fitting(deeds))
@@ -54,10 +55,10 @@ class FullDisk:
         for deed in deeds:
             if isinstance(deed, c.Send):
                 yield replace(deed, kept=False)
-            elif isinstance(deed, c.Note) and self._notes >= NOTES_MAX:
+            elif isinstance(deed, c.LogEvent) and self._notes >= NOTES_MAX:
                 continue
-            elif isinstance(deed, c.Keep | c.Note):
-                self._notes += isinstance(deed, c.Note)
+            elif isinstance(deed, c.Put | c.LogEvent):
+                self._notes += isinstance(deed, c.LogEvent)
                 self._waiting.append(deed)
             else:
                 yield deed

@@ -1,6 +1,7 @@
-"""What a pool holds and keeps: messages, standing queries, and whom it has told of what was displaced since.
+"""The state of a pool: messages, standing queries, and the ids of messages that were already sent to askers.
 
-What changes is kept by deeds, which commit together with the answer that tells of it. The rows are those of rows.py.
+Each change is kept by deeds, which are committed together with the answer that reports it. The rows are those of
+rows.py.
 """
 
 from __future__ import annotations
@@ -23,52 +24,55 @@ from .priority import LIFE_S
 from .watches import Watch, Watches
 
 TOLD_MAX = 100_000
-"""So many messages that somebody was told of are remembered; beyond that, the one that came first is forgotten."""
+"""Most messages remembered as sent to askers; beyond it, the first one remembered is forgotten."""
 BYTES_MAX = MESSAGE_BYTES_MAX - 128
-"""Bytes of data and nonce at most, also under `compat`: a larger message could not be told of in a unicast."""
+"""Most bytes of data and nonce together, also under `compat`: a larger message would not fit the unicast that sends it
+to an asker."""
 RESTORE_AT_ONCE = 1_024
 """Messages that are read from disk together at a start."""
 SECRETS_MAX = 10_000
-"""So many secrets that have ended messages are remembered; beyond that, the one that came first is forgotten."""
+"""Most secrets remembered for having ended messages; beyond it, the first one remembered is forgotten."""
 
 
 class Changes(Struct):
-    """What was taken, and the secrets that have ended messages, for one who follows the holdings and takes it out."""
+    """The rows that were taken and the secrets that have ended messages, collected for a follower of the holdings."""
 
     taken: list[Row] = field(default_factory=list)
     secrets: list[bytes] = field(default_factory=list)
 
     def take(self) -> tuple[list[Row], list[bytes]]:
-        """Return what has come since this was asked last."""
+        """Return the changes since the last call, and remove them from the list."""
         found = self.taken, self.secrets
         self.taken, self.secrets = [], []
         return found
 
 
 class Holdings:
-    """The state of one node. `kept` shows what is on disk; a method that changes something yields the deeds for it."""
+    """The state of one pool. `kept`: the rows on disk. A method that changes the state returns or yields the deeds that
+    keep the change."""
 
     def __init__(self, kept: Mapping[bytes, bytes], limits: PoolLimits, profile: Profile) -> None:
         self._kept = kept
         self.pool = Pool(limits, profile)
         self.watches = Watches()
         self._told: dict[bytes, int] = {}
-        """Until when a message could come again of which somebody was told; also those that were displaced since."""
+        """The ids of messages that were sent to askers, displaced ones too, each with the Unix second until which it
+        can come again."""
         self._unkept: dict[int, CapdMessage] = {}
-        """Messages that were taken since `begin`, by their numbers: what keeps them is not carried out yet."""
+        """Messages taken since `begin`, by their numbers: the deeds that keep them are not carried out yet."""
         self._recent: dict[bytes, tuple[bytes, int]] = {}
-        """Secrets that have ended messages, each with its hash, and until when others are told of it."""
+        """Secrets that have ended messages, each with its hash and the Unix second until which it is passed on."""
         self._followers: list[Changes] = []
         self.has_room = True
-        """Whether the disk takes more; without, nothing is taken that has to be kept."""
+        """Whether the disk has room; if it has none, nothing is accepted that must be kept."""
 
     def __repr__(self) -> str:
         return f"<Holdings: {self.pool!r}, {self.watches!r}>"
 
     def restore(self, now_s: int) -> Iterator[c.Deed]:
-        """Take what was kept before. Raises `BadRow`."""
+        """Load the rows that were kept; yield the deed that adds the state's row if there is none. Raise `BadRow`."""
         if (state := self._kept.get(rows.STATE)) is None:
-            yield c.Keep(rows.STATE, rows.encode_state(0))
+            yield c.Put(rows.STATE, rows.encode_state(0))
         else:
             self.pool.last = rows.read_state(state)
         keys = sorted(self._kept)
@@ -90,16 +94,17 @@ class Holdings:
     # -- messages ------------------------------------------------------------------------------------------
 
     def message(self, row: Row) -> CapdMessage:
-        """Return a message of the pool."""
+        """Return the message of a row."""
         found = self._unkept.get(row.number)
         return found or rows.read_kept(self._kept[rows.message_key(row.number)]).message
 
     def begin(self) -> None:
-        """Hear that all deeds that were yielded are carried out: `kept` shows what they keep."""
+        """Forget the messages that waited to be kept: all deeds yielded so far are carried out, and `kept` has them."""
         self._unkept.clear()
 
     def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> tuple[Taken | Known | Rejected, list[c.Deed]]:
-        """Judge a message, and take it if nothing speaks against it; return the verdict, and what keeps it."""
+        """Judge a message, and take it unless it is rejected; return the verdict, and the deeds that keep the
+        change."""
         if (size := len(message.data) + len(message.nonce)) > BYTES_MAX:
             return Rejected(reasons.TOO_LARGE, f"{size} bytes; at most {BYTES_MAX}"), []
         if not self.has_room and self.pool.get(own_id) is None:
@@ -108,21 +113,21 @@ class Holdings:
         if not isinstance(verdict, Taken):
             return verdict, []
         kept = rows.encode_kept(rows.Kept(own_id, verdict.row.life, message))
-        deeds: list[c.Deed] = [c.Keep(rows.message_key(one.row.number), None) for one in verdict.lost]
-        deeds.append(c.Keep(rows.message_key(verdict.row.number), kept))
-        deeds.append(c.Keep(rows.STATE, rows.encode_state(self.pool.last)))
+        deeds: list[c.Deed] = [c.Put(rows.message_key(one.row.number), None) for one in verdict.lost]
+        deeds.append(c.Put(rows.message_key(verdict.row.number), kept))
+        deeds.append(c.Put(rows.STATE, rows.encode_state(self.pool.last)))
         self._unkept[verdict.row.number] = message
         for one in self._followers:
             one.taken.append(verdict.row)
         return verdict, deeds
 
     def follow(self) -> Changes:
-        """Return a list of changes, into which all that come from now on are put."""
+        """Return a `Changes`, to which all later changes are added."""
         self._followers.append(found := Changes())
         return found
 
     def rescind(self, secret: bytes) -> tuple[list[Row], list[c.Deed]]:
-        """End the messages that the secret rescinds; return them, and what keeps that."""
+        """End the messages that the secret rescinds; return their rows, and the deeds that keep the change."""
         own_hash = self._recent[secret][0] if secret in self._recent else rescind_hash_of(secret)
         ended = self.pool.rescind(own_hash)
         deeds = self._ends(ended)
@@ -131,13 +136,13 @@ class Holdings:
         return ended, deeds
 
     def expire_messages(self, now_s: int) -> tuple[list[Row], list[c.Deed]]:
-        """End the messages whose own expiration has come; return them, and what keeps that."""
+        """End the messages whose own expiration has come; return their rows, and the deeds that keep the change."""
         ended = self.pool.expire(now_s)
         return ended, self._ends(ended)
 
     def _ends(self, ended: list[Row]) -> list[c.Deed]:
         return [
-            c.Keep(rows.message_key(row.number), rows.encode_kept(rows.Kept(row.id, row.life, self.message(row))))
+            c.Put(rows.message_key(row.number), rows.encode_kept(rows.Kept(row.id, row.life, self.message(row))))
             for row in ended
         ]
 
@@ -145,51 +150,52 @@ class Holdings:
         for one in self._followers:
             one.secrets.append(secret)
         self._recent[secret] = own_hash, until_s
-        yield c.Keep(rows.SECRET + own_hash, rows.encode_secret(secret, until_s))
+        yield c.Put(rows.SECRET + own_hash, rows.encode_secret(secret, until_s))
         if len(self._recent) > SECRETS_MAX:
             oldest, _ = self._recent.pop(next(iter(self._recent)))
-            yield c.Keep(rows.SECRET + oldest, None)
+            yield c.Put(rows.SECRET + oldest, None)
 
     def knows_secret(self, secret: bytes) -> bool:
-        """Whether the secret has ended messages, and is remembered for that."""
+        """Whether the secret is remembered for having ended messages."""
         return secret in self._recent
 
     def recent_secrets(self) -> list[bytes]:
-        """Return the secrets of messages that others may still hold live, as far as they are remembered; the latest
-        come last."""
+        """Return the remembered secrets, whose messages other pools may still hold live; those that matter longest come
+        last."""
         return sorted(self._recent, key=lambda secret: self._recent[secret][1])
 
     # -- standing queries ----------------------------------------------------------------------------------
 
     def watch(self, watch: Watch, until_s: int) -> Iterator[c.Deed]:
-        """Take a standing query."""
+        """Add a standing query, or move its end; yield the deed that keeps it."""
         self.watches.put(watch, until_s)
-        yield c.Keep(rows.watch_key(watch), rows.encode_until(until_s))
+        yield c.Put(rows.watch_key(watch), rows.encode_until(until_s))
 
     def unwatch(self, watch: Watch) -> list[c.Deed]:
-        """Remove a standing query; nothing follows if there is none."""
-        return [c.Keep(rows.watch_key(watch), None)] if self.watches.remove(watch) else []
+        """Remove a standing query; return the deed that keeps the change, or none if there was no such query."""
+        return [c.Put(rows.watch_key(watch), None)] if self.watches.remove(watch) else []
 
     def was_told(self, own_id: bytes) -> bool:
-        """Whether somebody was told of this message before it was displaced."""
+        """Whether this message has already been sent to askers."""
         return own_id in self._told
 
     def told(self, row: Row) -> Iterator[c.Deed]:
-        """Remember that somebody was told of a message, as long as it can come again."""
+        """Record that a message was sent to askers, for as long as it can come again."""
         self._told[row.id] = until_s = row.create_time + LIFE_S
-        yield c.Keep(rows.TOLD + row.id, rows.encode_until(until_s))
+        yield c.Put(rows.TOLD + row.id, rows.encode_until(until_s))
         if len(self._told) > TOLD_MAX:
             oldest = next(iter(self._told))
             del self._told[oldest]
-            yield c.Keep(rows.TOLD + oldest, None)
+            yield c.Put(rows.TOLD + oldest, None)
 
     def expire(self, now_s: int) -> Iterator[c.Deed]:
-        """Forget standing queries that are over, and messages that cannot come again."""
+        """Remove the standing queries that are over, and the records of messages and secrets that are no longer
+        needed."""
         for watch in self.watches.expire(now_s):
-            yield c.Keep(rows.watch_key(watch), None)
+            yield c.Put(rows.watch_key(watch), None)
         for own_id in [one for one, until_s in self._told.items() if until_s <= now_s]:
             del self._told[own_id]
-            yield c.Keep(rows.TOLD + own_id, None)
+            yield c.Put(rows.TOLD + own_id, None)
         for secret in [one for one, (_, until_s) in self._recent.items() if until_s <= now_s]:
             own_hash, _ = self._recent.pop(secret)
-            yield c.Keep(rows.SECRET + own_hash, None)
+            yield c.Put(rows.SECRET + own_hash, None)

@@ -1,4 +1,4 @@
-"""How much a pool holds, and by which rules it takes and loses messages."""
+"""The size of a pool, and the rules by which it takes and loses messages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ POOL_BYTES = 10 << 20
 DATA_BYTES_MAX = 64 << 10
 DATA_SHARE = 8
 LAST_S = 300
-"""A strict pool passes a message on until so many seconds before its own expiration (seed 004)."""
+"""Seconds before a message's own expiration in which a strict pool no longer passes it on (seed 004)."""
 
 
 class Profile(Enum):
-    """By which rules a pool takes and loses messages."""
+    """The rules by which a pool takes and loses messages."""
 
     STRICT = "strict"
     COMPAT = "compat"
 
 
 class Standing(Enum):
-    """How a message stands, as it is printed: only those of the first three are served and matched."""
+    """The state of a message, as it is printed; only messages in the first three are served and matched."""
 
     RELAYED = "relayed"
     LOCAL = "local"
@@ -38,12 +38,12 @@ class Standing(Enum):
 
 
 class PoolLimits(Struct, frozen=True):
-    """How much a pool holds, and how much data one of its messages may have under the strict profile."""
+    """The bytes of a pool, and of the data in one of its messages under the strict profile."""
 
     bytes_max: int = POOL_BYTES
     data_bytes_max: int = DATA_BYTES_MAX
 
     @property
     def of_one(self) -> int:
-        """Bytes of data in one message at most: a pool is never filled by fewer than eight."""
+        """Return the most bytes of data in one message, such that at least eight messages fit in the pool."""
         return min(self.data_bytes_max, max(0, self.bytes_max // DATA_SHARE - COUNTED_BYTES))

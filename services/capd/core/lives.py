@@ -1,7 +1,8 @@
-"""The lives of a message and of a standing query in a pool, as tables: columns and rows hold such states alone.
+"""The lives of a message and of a standing query in a pool, as tables; columns and rows store no other states.
 
-The initiator is who posts or asks, the responder the pool. A message that has ended stays, and counts, until others
-displace it; then it has no second end. One that comes again after it is gone begins a new life.
+The initiator is the sender or asker, the responder the pool. A message that has expired or was rescinded stays in the
+pool, and counts for its size, until others displace it; that is no second end. A message that comes again after it is
+gone begins a new life.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import TypeVar
 from router.core.link.machine import Agency, LocalProtocolError, Row, Table
 
 QUERY_S_MAX = 30 * 86_400
-"""A standing query is kept for so long at most."""
+"""Longest time for which a standing query is kept."""
 
 
 class Life(IntEnum):
-    """How far a message's life has come; in a column, 0 is the row of none."""
+    """The state of a message; in a column, 0 marks a place without a live row."""
 
     GONE = 0
     HELD = 1
@@ -27,7 +28,7 @@ class Life(IntEnum):
 
 
 class Asking(Enum):
-    """How far a standing query's life has come."""
+    """The state of a standing query."""
 
     ASKED = "asked"
     STANDS = "stands"
@@ -37,27 +38,27 @@ class Asking(Enum):
 
 
 class Take:
-    """It is taken, or its end is put off."""
+    """The pool takes the message or query, or a query's end is put off."""
 
 
 class TurnAway:
-    """It is not taken: `capd:below-line` and the like, or `capd:too-many-queries`."""
+    """The pool refuses a message (`capd:below-line` and the like), or a query (`capd:too-many-queries`)."""
 
 
 class Expire:
-    """Its own expiration has come, or the time is over for which a query was asked."""
+    """The message's own expiration has come, or the time for which a query was asked is over."""
 
 
 class Rescind:
-    """Its secret was published."""
+    """The message's secret was published."""
 
 
 class Displace:
-    """Others take its place: `capd:displaced`, or `capd:faded` if its priority was used up."""
+    """Other messages take the message's place: `capd:displaced`, or `capd:faded` if its priority was used up."""
 
 
 class Withdraw:
-    """Its asker ends it."""
+    """The asker ends the query."""
 
 
 MESSAGE: Table = {
@@ -78,13 +79,13 @@ QUERY: Table = {
     Asking.REFUSED: Row(Agency.NOBODY),
 }
 KEPT = (Life.HELD, Life.EXPIRED, Life.RESCINDED)
-"""In which a message is held, by the numbers under which they stand on disk."""
+"""The states of messages in a pool; a row on disk stores an index into them."""
 
 State = TypeVar("State", bound=Life | Asking)
 
 
 def after(state: State, event: type) -> State:
-    """Return the state that follows; raise `LocalProtocolError` for an event that has no place there."""
+    """Return the state after an event; raise `LocalProtocolError` if the event is not allowed in this state."""
     table = MESSAGE if isinstance(state, Life) else QUERY
     found = table[state].on.get(event)
     if found is None:

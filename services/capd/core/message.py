@@ -1,15 +1,15 @@
-"""A CAPD message: its bytes, its id, its work, its expiration, and what rescinds it.
+"""A CAPD message: its bytes, its id, its work, its expiration, and the secret that rescinds it.
 
     fields 1 | createTime 8 | difficultyBits 4 | nonce vector | expiration 2, if bit 0 | rescindHash 20, if bit 1
     | data vector
 
-The id is no hash of these bytes but of what is canonical in them, so one message has one id however it was encoded:
+The id is a hash of canonical values, not of these bytes, so a message has one id however it was encoded:
 
     stage1 = SHA256(data vector | createTime | rescindHash | expiration | difficultyBits)
     id     = SHA256(SHA256(stage1 | nonce))
 
-An absent expiration is hashed as ffff, an absent rescind hash as zeros. Work is done if the id, as a little-endian
-number, is below the target, strictly.
+An absent expiration is hashed as ffff, an absent rescind hash as zeros. The work is done if the id, read as a
+little-endian number, is strictly below the target.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ ID_BYTES, HASH_BYTES, REPLY_BYTES = 32, 20, 16
 NEVER = 0xFFFF
 NO_HASH = bytes(HASH_BYTES)
 COUNTED_BYTES = 128
-"""So many bytes the reference counts for a message beside its data."""
+"""Bytes that the reference counts for a message in addition to its data."""
 SECRET_BYTES_MAX = 520
 _EXPIRES, _RESCINDABLE = 1, 2
 _HEAD, _U16, _START = Layout("<BQI"), Layout("<H"), Layout("<BQIB")
 _TAIL = Layout("<Q20sHI")
 _unpack_start, _pack_tail = _START.unpack_from, _TAIL.pack
 _new_sha256 = sha256().copy
-"""Makes a hash in less time than the constructor takes."""
+"""Makes a hash object faster than the constructor does."""
 _START_BYTES, _OPTIONAL = _START.size, _EXPIRES | _RESCINDABLE
 
 
 class CapdMessage(Struct, frozen=True, gc=False):
     """A message of the pool. `expiration`: seconds after `create_time`, `NEVER` if it does not expire.
 
-    A struct, since one is made in a tenth of the time that a frozen dataclass takes."""
+    A struct: creating one takes a tenth of the time of a frozen dataclass."""
 
     data: bytes
     create_time: int
@@ -54,7 +54,7 @@ class CapdMessage(Struct, frozen=True, gc=False):
     rescind_hash: bytes = NO_HASH
 
     def encoded(self) -> bytes:
-        """Return its bytes, in the one form that the reference writes."""
+        """Return the message's bytes in canonical form, the only one that the reference writes."""
         expires, rescindable = self.expiration != NEVER, self.rescind_hash != NO_HASH
         fields = (expires and _EXPIRES) | (rescindable and _RESCINDABLE)
         head = _HEAD.pack(fields, self.create_time, self.difficulty_bits) + vector(self.nonce)
@@ -67,7 +67,7 @@ class CapdMessage(Struct, frozen=True, gc=False):
         return sha256(vector(self.data) + tail).digest()
 
     def own_id(self) -> bytes:
-        """Return its id as it is sent; people see the bytes reversed."""
+        """Return the message's id as it is sent; people see the bytes reversed."""
         return sha256(sha256(self.stage1() + self.nonce).digest()).digest()
 
     @property
@@ -76,7 +76,7 @@ class CapdMessage(Struct, frozen=True, gc=False):
 
     @property
     def counted_bytes(self) -> int:
-        """What it counts for in a pool."""
+        """Return the bytes that the message counts for in a pool."""
         return COUNTED_BYTES + len(self.data)
 
     @property
@@ -84,43 +84,43 @@ class CapdMessage(Struct, frozen=True, gc=False):
         return initial_priority(self.difficulty_bits, len(self.data))
 
     def priority(self, now_s: int) -> float:
-        """Return its priority at a Unix second."""
+        """Return the message's priority at a Unix second."""
         return priority_at(self.difficulty_bits, len(self.data), self.create_time, now_s)
 
     @property
     def expires_at(self) -> int | None:
-        """The Unix second from which it has expired by its own word; None: it never does."""
+        """Return the Unix second of the message's own expiration; None if it never expires."""
         return None if self.expiration == NEVER else self.create_time + self.expiration
 
     def has_expired(self, now_s: int) -> bool:
-        """Whether it has expired by its own word."""
+        """Whether the message's own expiration has come."""
         return self.expiration != NEVER and now_s >= self.create_time + self.expiration
 
     @property
     def fades_at(self) -> int:
-        """The Unix second from which its priority is not above 0."""
+        """Return the first Unix second at which the message's priority is not above 0."""
         return self.create_time + LIFE_S
 
     def has_work(self) -> bool:
-        """Whether its work is done."""
+        """Whether the message's work is done."""
         return is_met(self.own_id(), self.difficulty_bits)
 
 
 def is_met(own_id: bytes, difficulty_bits: int) -> bool:
-    """Whether an id is below the target: strictly, so a target of 0 is never met."""
+    """Whether an id is strictly below the target of these bits; a target of 0 is never met."""
     return own_id[::-1] < target_bytes(difficulty_bits)
 
 
 def read_message(data: bytes) -> CapdMessage:
-    """Return the message that the data begins with, whatever follows, as the reference does; else raise `Malformed`."""
+    """Return the message at the beginning of the data; like the reference, ignore what follows. Raise `Malformed`."""
     return read_with_id(data)[0]
 
 
 def read_with_id(data: bytes) -> tuple[CapdMessage, bytes]:
-    """Return the message that the data begins with and its id, or raise `Malformed`.
+    """Return the message at the beginning of the data, and its id. Raise `Malformed`.
 
-    Nearly all messages have short lengths and neither expiration nor rescind hash: those are read in one pass, and the
-    bytes of their data are hashed as they came."""
+    Nearly all messages have short fields and neither expiration nor rescind hash: these are parsed in one pass, and
+    their data is hashed as it was encoded."""
     if len(data) > _START_BYTES:
         fields, create_time, bits, size = _unpack_start(data)
         at = _START_BYTES + size
@@ -137,7 +137,8 @@ def read_with_id(data: bytes) -> tuple[CapdMessage, bytes]:
 
 
 def read_canonical(wire: bytes) -> CapdMessage:
-    """Return the message that is encoded so in the one form that the reference writes, or raise `Malformed`."""
+    """Return a message from its canonical form, the only one that the reference writes. Raise `Malformed` for other
+    bytes."""
     if len(wire) > _START_BYTES:
         fields, create_time, bits, size = _unpack_start(wire)
         at = _START_BYTES + size
@@ -150,14 +151,14 @@ def read_canonical(wire: bytes) -> CapdMessage:
 
 
 def end_of_message(data: bytes) -> int:
-    """Return the place behind the message that the data begins with; raise `Malformed` if there is none."""
+    """Return the offset just behind the message at the beginning of the data. Raise `Malformed` if there is none."""
     reader = Reader(data)
     next_message(reader)
     return reader.at
 
 
 def next_message(reader: Reader) -> CapdMessage:
-    """Return the message that the reader comes to; unknown bits of its first byte are ignored."""
+    """Read the next message; ignore unknown bits of its first byte. Raise `Malformed`."""
     fields = reader.uint(1, "the fields")
     create_time = reader.uint(8, "the creation time")
     bits = reader.uint(4, "the difficulty bits")
@@ -168,7 +169,7 @@ def next_message(reader: Reader) -> CapdMessage:
 
 
 def rescind_hash_of(secret: bytes) -> bytes:
-    """Return the hash that a secret is the preimage of: RIPEMD160(SHA256(secret))."""
+    """Return the rescind hash of a secret, RIPEMD160(SHA256(secret)). Raise `Malformed` if the secret is too long."""
     if len(secret) > SECRET_BYTES_MAX:
         raise Malformed(f"a rescind secret has {len(secret)} bytes; the limit is {SECRET_BYTES_MAX}")
     return ripemd160(sha256(secret).digest())

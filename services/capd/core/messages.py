@@ -1,10 +1,10 @@
-"""Messages to and from a CAPD pool as an actor, in the bodies of unicasts (cddl/capd.cddl).
+"""Messages to and from a CAPD pool, in the bodies of unicasts (cddl/capd.cddl).
 
     [1 POST] → [2 POSTED]     [3 GET] [4 QUERY] → [5 FOUND] or [6 FOUND_IDS]     [7 WATCH] [8 UNWATCH] → [9 DONE]
     [10 RESCIND] → [11 RESCINDED]     [12 INFO] → [13 POOL]     [14 MATCH]     [15] … [19]: between_pools.py
 
-`n` is the asker's number, repeated in the answer. MATCH tells of a message for which a standing query waits, and comes
-without being asked. Priorities are IEEE doubles, big-endian, as bytes.
+`n` is the asker's number, repeated in the answer. MATCH carries a message that matches a standing query, and is sent
+unasked. Priorities are byte strings that hold IEEE doubles, big-endian.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .message import ID_BYTES, SECRET_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
 
 MESSAGE_BYTES_MAX = 1_000_000
-"""Of one CAPD message that travels in a unicast."""
+"""Most bytes of a CAPD message that travels in a unicast."""
 PAGE_MESSAGES_MAX, PAGE_IDS_MAX = 256, 8192
 PAGE_BYTES = 1 << 18
-"""Messages of so many bytes are a page, and one that is longer is a page by itself."""
+"""Most bytes of messages on a page; a longer message is a page by itself."""
 LIFE_S_MAX = QUERY_S_MAX
 NOT_HELD = "the pool does not hold the message"
-"""What an operator is told who asks how it stands."""
+"""The answer to an operator who asks for the state of a message that the pool does not hold."""
 _SMALL_BYTES_MAX = 1024
 _NUMBER_MAX = (1 << 32) - 1
 _STANDINGS = tuple(Standing)
@@ -42,15 +42,15 @@ _DOUBLE = struct.Struct(">d")
 
 
 class Post(Struct, frozen=True):
-    """A request to take a message; what is stored is its canonical form."""
+    """A request to take a message; its canonical form is stored."""
 
     n: int
     message: bytes
 
 
 class PostAnswer(Struct, frozen=True):
-    """The answer to POST: 0, or the number of the reason why it was not taken; the id, unless it is no message.
-    `held`: how it stands, if the pool held it already."""
+    """The answer to POST. `result`: 0, or the number of the reason why the message was not taken; `id`: empty if the
+    bytes are no message; `held`: the message's state if the pool held it already."""
 
     n: int
     result: int
@@ -60,14 +60,14 @@ class PostAnswer(Struct, frozen=True):
 
 
 class Get(Struct, frozen=True):
-    """A request for one message by its id, however it stands."""
+    """A request for one message by its id, in whatever state it is."""
 
     n: int
     id: bytes
 
 
 class Query(Struct, frozen=True):
-    """A request for what matches and is served: messages or ids, those after the first `start`, at most `limit`."""
+    """A request for served messages that match, or for their ids: after the first `start`, at most `limit`."""
 
     n: int
     pattern: Pattern
@@ -77,7 +77,7 @@ class Query(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The answer to GET, and to QUERY for messages; `count`: how many match in all."""
+    """The answer to GET, and to QUERY for messages; `count`: the number of all matches."""
 
     n: int
     count: int
@@ -93,7 +93,7 @@ class FoundIds(Struct, frozen=True):
 
 
 class Watch(Struct, frozen=True):
-    """A request to tell of each message that comes and matches, for `life` seconds from now."""
+    """A request to send each new message that matches, for `life` seconds from now."""
 
     n: int
     pattern: Pattern
@@ -101,14 +101,14 @@ class Watch(Struct, frozen=True):
 
 
 class Unwatch(Struct, frozen=True):
-    """The end of a standing query of the same pattern."""
+    """A request to end the standing query with this pattern."""
 
     n: int
     pattern: Pattern
 
 
 class Done(Struct, frozen=True):
-    """The answer to WATCH and UNWATCH: 0, or the number of the reason why not."""
+    """The answer to WATCH and UNWATCH. `result`: 0, or the number of the reason for a refusal."""
 
     n: int
     result: int = 0
@@ -116,14 +116,14 @@ class Done(Struct, frozen=True):
 
 
 class Rescind(Struct, frozen=True):
-    """The secret that ends all messages which carry its hash."""
+    """A request to end all messages that carry the hash of this secret."""
 
     n: int
     secret: bytes
 
 
 class Rescinded(Struct, frozen=True):
-    """The answer to RESCIND: what it has ended now."""
+    """The answer to RESCIND: the ids of the messages that it ended, at most `PAGE_IDS_MAX`."""
 
     n: int
     ids: tuple[bytes, ...]
@@ -147,7 +147,7 @@ class PoolInfo(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """A message that a standing query of the recipient waits for, and how it stood when it came."""
+    """A message that matches a standing query of the recipient, and its state when it came."""
 
     standing: Standing
     message: bytes
@@ -212,7 +212,7 @@ def _pattern(pattern: Pattern) -> dict[str, bytes]:
 
 
 def decode_message(body: bytes) -> Message:
-    """Return the message in the BODY of a unicast to or from a CAPD pool; else raise `Malformed`."""
+    """Return the message in the BODY of a unicast to or from a CAPD pool. Raise `Malformed`."""
     found: Message = read_form(body, "a CAPD pool", _FORMS)
     return found
 

@@ -1,4 +1,4 @@
-"""Numbers of messages under keys, found from either side."""
+"""Numbers of messages grouped by a key, found by the key or by the number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class NumbersBy(Generic[Key]):
-    """Several numbers to a key, one key to a number."""
+    """An index with several numbers to a key, and one key to a number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Key, set[int]] = {}
@@ -27,14 +27,14 @@ class NumbersBy(Generic[Key]):
         self._keys[number] = key
 
     def pop(self, key: Key) -> set[int]:
-        """Take out a key, and return its numbers."""
+        """Remove a key, and return its numbers."""
         numbers = self._numbers.pop(key, set())
         for number in numbers:
             del self._keys[number]
         return numbers
 
     def discard(self, number: int) -> None:
-        """Take out a number, if it is under a key."""
+        """Remove a number, if it is under a key."""
         key = self._keys.pop(number, None)
         if key is None:
             return

@@ -14,7 +14,7 @@ KEY_BYTES = 16
 
 
 class Pattern(Struct, frozen=True):
-    """What is looked for. Bits of the value outside the mask are 0, so equal patterns are equal."""
+    """A query's value and mask. Bits of the value outside the mask are 0, so queries for the same data are equal."""
 
     value: bytes
     mask: bytes
@@ -28,7 +28,8 @@ class Pattern(Struct, frozen=True):
 
     @classmethod
     def of(cls, value: bytes, mask: bytes) -> Pattern:
-        """Return the pattern of a value and a mask of equal length, at most 16 bytes; the rest may be anything."""
+        """Return the pattern of a value and a mask of equal length, at most 16 bytes; bytes beyond them may be
+        anything."""
         if len(value) != len(mask) or len(mask) > KEY_BYTES:
             said = f"the value has {len(value)} bytes and the mask {len(mask)}"
             raise Malformed(f"{said}; give both the same length, at most {KEY_BYTES} bytes")
@@ -37,17 +38,17 @@ class Pattern(Struct, frozen=True):
 
     @classmethod
     def prefix(cls, prefix: bytes) -> Pattern:
-        """Return the pattern of data that begins with these bytes, at most 16; without any, all data."""
+        """Return the pattern of data that begins with these bytes, at most 16; an empty prefix matches any data."""
         return cls.of(prefix, b"\xff" * len(prefix))
 
     @property
     def bytes_needed(self) -> int:
-        """How long data must be at least, so that no byte under the mask lies beyond its end."""
+        """Return the least length of data that can match: no byte under the mask may lie beyond its end."""
         return len(self.mask.rstrip(b"\0"))
 
     @property
     def prefix_bytes(self) -> int:
-        """How many whole bytes at the beginning are looked for."""
+        """Return the number of leading bytes that are compared whole."""
         return len(self.mask) - len(self.mask.lstrip(b"\xff"))
 
     def matches(self, data: bytes) -> bool:
@@ -57,5 +58,6 @@ class Pattern(Struct, frozen=True):
         return all(byte & mask == value for byte, mask, value in zip(data, self.mask, self.value, strict=False))
 
     def wire_prefix(self) -> bytes:
-        """Return the longest prefix that a node of the reference can look for, of 16, 8, 4 or 2 bytes; b"": none."""
+        """Return the longest prefix of the pattern that a node of the reference can search for: 16, 8, 4, 2 or no
+        bytes."""
         return self.value[: next((size for size in (16, 8, 4, 2) if size <= self.prefix_bytes), 0)]

@@ -1,4 +1,4 @@
-"""One peer of a pool: what it was asked for and told, whether it is there, and what did not get through to it."""
+"""One peer of a pool: what it was asked for and sent, whether it is present, and what did not reach it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .messages import encode_message
 from .priority import LIFE_S
 
 CATCH_UP_S = 60
-"""How often a peer is asked for what it has taken; so long what is sent to it waits for it."""
+"""Seconds between two questions to a peer for what it has taken; also the lifetime of most messages to it."""
 PRESENT_S = 150.0
-"""A peer of which nothing was heard for so long is away: it is not told of anything by itself."""
+"""Seconds of silence after which a peer counts as away, and nothing is announced to it."""
 UNITS_PER_S, UNITS_BURST = 2_000.0, 40_000.0
-"""What one peer may ask for, in units as those of Nexa's neighbours; a message that is taken costs nothing, and one
-unit a secret that has ended something, or did so before."""
+"""The allowance of one peer, in the units of Nexa's neighbours. A message that is taken costs nothing; a secret costs
+one unit if it ends something, or has done so before."""
 NO_ROUTE_S = 10.0
-"""After so long a question, or secrets, to a peer to which no route led are tried again."""
+"""Seconds after which a question or secrets are sent again to a peer to which no route led."""
 TOLD_MAX = 1024
-"""Of so many messages with secrets to one peer it is known what they hold, until it is known what became of them."""
+"""Most messages with secrets to one peer whose contents are remembered until their outcome is known."""
 TAG = "peer "
 _SILENT = (
     "its node is away, its pool does not run, or its settings do not name this one in `peers`, which `router status` "
@@ -45,25 +45,26 @@ _REMEDIES = {
 
 
 class Peer(Struct, eq=False):
-    """Another pool. `cursor`: its number up to which we have heard what it holds; `has_more`: it said that there are
-    greater ones."""
+    """Another pool. `cursor`: the number up to which it has listed what it holds; `has_more`: whether it has said that
+    there are greater ones."""
 
     key: PublicKey
     allowance: Allowance = field(default_factory=lambda: Allowance(UNITS_PER_S, UNITS_BURST))
     cursor: int = 0
     has_more: bool = False
     problem: str = ""
-    """Why the last question to it did not get through."""
+    """The reason why the last question did not reach it."""
     secrets: deque[bytes] = field(default_factory=deque)
     secrets_since_s: float = -inf
-    """Secrets that it is still to be told of, and since when it has caught up."""
+    """`secrets` are still to be sent to it; `secrets_since_s` is when sending them began."""
     asks_secrets_again: bool = False
-    """Whether it has asked for all of them anew while it was being told."""
+    """Whether it asked for all secrets again while they were being sent."""
     told: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
-    """The secrets in each message of which nobody has said yet what became of it, by its tag."""
+    """The secrets in each message whose outcome is not known yet, by the message's tag."""
     untold: dict[bytes, None] = field(default_factory=dict)
     untold_at_s: float = -inf
-    """Secrets that did not get through, since no route led there, and when that is tried again."""
+    """`untold` are secrets that did not reach it since no route led there; `untold_at_s` is when they are sent
+    again."""
     ask_at_s: float = -inf
     heard_s: float = -inf
     messages: int = 0
@@ -77,8 +78,8 @@ class Peer(Struct, eq=False):
         return c.Send(self.key, encode_message(value), ttl_s, tag=tag)
 
     def trouble(self, now_s: float) -> str:
-        """Return why it does not count as present, or why it does not know some secrets, and when that is tried again;
-        "" if all is well."""
+        """Return why the peer counts as away, or why secrets did not reach it, and when that is tried again; "" if all
+        is well."""
         if not self.is_present(now_s):
             silent = NOTHING_HEARD if self.heard_s == -inf else GROWN_SILENT.format(now_s - self.heard_s)
             return _tried_again(self.problem or silent, self.ask_at_s - now_s)
@@ -88,7 +89,7 @@ class Peer(Struct, eq=False):
         return _tried_again(said, self.untold_at_s - now_s)
 
     def tell(self, secrets: Sequence[bytes]) -> Iterator[c.Send]:
-        """Tell it of secrets; what becomes of each message is heard under its tag."""
+        """Send secrets to the peer; the outcome of each message is reported under its tag."""
         for at in range(0, len(secrets), b.SECRETS_MAX):
             some = tuple(secrets[at : at + b.SECRETS_MAX])
             self.messages += 1
@@ -99,15 +100,15 @@ class Peer(Struct, eq=False):
             yield self.say(b.Secrets(some), LIFE_S, tag)
 
     def tell_more(self, most: int) -> Iterator[c.Send]:
-        """Tell it of the next secrets that it lacks."""
+        """Send the next secrets that the peer lacks, at most `most`."""
         if self.secrets:
             yield from self.tell([self.secrets.popleft() for _ in range(min(most, len(self.secrets)))])
 
-    def came_through(self, passed: c.Sent | c.Passed, now_s: float) -> None:
-        """Hear what became of a question, or of secrets; what no route led to is tried again soon."""
+    def came_through(self, passed: c.Sent | c.HopOutcome, now_s: float) -> None:
+        """Record the outcome of a question or of secrets; schedule what no route led to for another attempt soon."""
         reason = passed.refused if isinstance(passed, c.Sent) else passed.reason
         if isinstance(passed, c.Sent) and reason is None:
-            return  # its router has it
+            return  # its router has accepted it
         if passed.tag != TAG + self.key.hex():
             secrets = self.told.pop(passed.tag, ())
             if reason is Reason.NO_ROUTE and secrets:

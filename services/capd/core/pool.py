@@ -1,15 +1,15 @@
-"""A pool of CAPD messages, bounded in bytes: what it takes, what it loses for that, and what stands in it.
+"""A pool of CAPD messages, bounded in bytes: which messages it takes, which it loses for them, and which it holds.
 
-A message counts with 128 bytes and its data, as in the reference. Which messages are lost, and which come in, follows
+A message counts for its data and 128 bytes, as in the reference. Which messages are lost, and which come in, follows
 one of two profiles:
 
     strict   ranks by current priority; a newcomer must beat each message that it displaces; messages have a largest
-             size; what has expired by its own word is neither served nor matched
-    compat   the reference's rules, with their faults: fixed order, no size limit, expiration is not looked at
+             size; a message past its own expiration is neither served nor matched
+    compat   the reference's rules, with their faults: fixed order, no size limit, expiration is ignored
 
 In both, a message that has expired or was rescinded stays and counts until others displace it; otherwise short-lived
 messages would flood a quiet network for little work. The pool holds no message: it hands out numbers, under which its
-caller keeps the bytes, and says what it knows as rows.
+caller keeps the bytes, and describes messages by rows.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ class Rejected(Struct, frozen=True):
 
 
 class Lost(NamedTuple):
-    """A message that was displaced; `reason`: None if its end, by expiration or by rescinding, was told before."""
+    """A message that was displaced; `reason`: None if its end, by expiration or by rescinding, was logged before."""
 
     row: Row
     reason: Reason | None
 
 
 class Taken(NamedTuple):
-    """A message that was taken, and those that it displaced."""
+    """The verdict on a message that was taken, with those that it displaced."""
 
     row: Row
     lost: list[Lost]
 
 
 class Known(NamedTuple):
-    """The message is in the pool already."""
+    """The verdict on a message that is in the pool already."""
 
     row: Row
 
@@ -82,12 +82,12 @@ class Pool:
         self._columns = Columns()
         self._is_strict = profile is Profile.STRICT
         self._order: Order = Ranking(self._columns) if self._is_strict else FixedRanking()
-        self._numbers: dict[int, int | tuple[int, ...]] = {}  # by a part of the id's hash, which is smaller than an id
+        self._numbers: dict[int, int | tuple[int, ...]] = {}  # by a part of the id's hash, which takes less memory
         self._rescindable: NumbersBy[bytes] = NumbersBy()
         self._expiring: NumbersBy[int] = NumbersBy()
         self.bytes = 0
         self.last = 0
-        """The number that was given last; none is given twice."""
+        """The last number given; none is given twice."""
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -98,7 +98,7 @@ class Pool:
     # -- admission -----------------------------------------------------------------------------------------
 
     def add(self, message: CapdMessage, own_id: bytes, now_s: int) -> Taken | Known | Rejected:
-        """Judge a message that comes at a Unix second, and take it if nothing speaks against it."""
+        """Judge a message that comes at a Unix second, and take it unless it is rejected."""
         if (known := self.get(own_id)) is not None:
             return Known(known)
         own = Row.of(self.last + 1, own_id, message)
@@ -125,7 +125,8 @@ class Pool:
         return None
 
     def _make_room(self, own: Row, now_s: int) -> list[Lost] | Rejected:
-        """Take out what the newcomer displaces; reject it, and take out nothing, if it must beat more than it can."""
+        """Remove the messages that the newcomer displaces; reject it, and remove none, if it does not beat each of
+        them."""
         out: list[tuple[Ranked, Row]] = []
         freed, priority = 0, aged(own.initial, own.create_time, now_s)
         while self.bytes - freed + own.counted_bytes > self._limits.bytes_max:
@@ -168,7 +169,7 @@ class Pool:
         return Lost(row, reasons.EXPIRED if self._has_expired(row, now_s) else faded)
 
     def _numbers_of(self, own_id: bytes) -> tuple[int, ...]:
-        """Return the numbers of messages whose ids have this one's short hash: hardly ever more than one."""
+        """Return the numbers of messages whose ids have the short hash of this one: hardly ever more than one."""
         found = self._numbers.get(_short(own_id), ())
         return found if isinstance(found, tuple) else (found,)
 
@@ -185,7 +186,7 @@ class Pool:
     # -- after a restart -----------------------------------------------------------------------------------
 
     def restore(self, row: Row, message: CapdMessage, now_s: int) -> None:
-        """Take a message that was taken before; those of lower numbers come first."""
+        """Load a message that was taken before a restart, in ascending order of the numbers."""
         self._take(row, message, now_s)
 
     # -- the ends of messages ------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ class Pool:
         return self._ended((number for second in due for number in self._expiring.pop(second)), Expire)
 
     def _ended(self, numbers: Iterable[int], event: type) -> list[Row]:
-        """End those that have not ended before."""
+        """End the messages with these numbers that have not ended before, and return their rows."""
         found: list[Row] = []
         for number in sorted(numbers):
             place = self._columns.place(number)
@@ -209,10 +210,10 @@ class Pool:
                 found.append(self._columns.row(place))
         return found
 
-    # -- what stands in it ---------------------------------------------------------------------------------
+    # -- lookups -------------------------------------------------------------------------------------------
 
     def get(self, own_id: bytes) -> Row | None:
-        """Return the row of a message, however it stands."""
+        """Return the row of a message in whatever state; None if it is not in the pool."""
         for number in self._numbers_of(own_id):
             place = self._columns.place(number)
             if place is not None and self._columns.id(place) == own_id:
@@ -224,17 +225,17 @@ class Pool:
         return [self._columns.row(int(place)) for place in self._columns.live()]
 
     def after(self, number: int, most: int) -> list[Row]:
-        """Return the rows that were taken after this number, in that order, at most so many."""
+        """Return the rows with numbers above this one, in ascending order, at most `most`."""
         return self._columns.rows(self._columns.after(number, most))
 
     def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
-        """Return how many messages match and are served, and their rows in the order in which they were taken: those
-        after the first `start`, at most `most`."""
+        """Return the number of served messages that match, and the rows of those after the first `start`, at most
+        `most`, in the order in which they were taken."""
         places = self._columns.find(pattern, now_s if self._is_strict else None)
         return len(places), self._columns.rows(places[start : start + most])
 
     def standing(self, row: Row, now_s: int) -> Standing:
-        """Return how a message stands at a Unix second."""
+        """Return the state of a message at a Unix second."""
         if row.life is Life.RESCINDED:
             return Standing.RESCINDED
         if row.life is Life.EXPIRED or self._has_expired(row, now_s):
@@ -247,11 +248,11 @@ class Pool:
     def _has_expired(self, row: Row, now_s: int) -> bool:
         return self._is_strict and row.expires_at <= now_s
 
-    # -- what a bench compares with ------------------------------------------------------------------------
+    # -- for the bench -------------------------------------------------------------------------------------
 
     @property
     def columns(self) -> Columns:
-        """Return the columns; whoever takes them looks, and changes nothing."""
+        """Return the columns, which the caller may read but not change."""
         return self._columns
 
     # -- the lines -----------------------------------------------------------------------------------------
@@ -261,20 +262,22 @@ class Pool:
         return self.bytes >= self._limits.bytes_max * 8 // 10 and len(self) > 0
 
     def local_line(self, now_s: int) -> float:
-        """Return the priority below which nothing is taken: 1, until four fifths are full."""
+        """Return the priority below which nothing is taken: 1, or once four fifths are full that of the weakest
+        message, if higher."""
         weakest = self._order.weakest(0, now_s) if self._is_tight else None
         return LOCAL_PRIORITY if weakest is None else max(LOCAL_PRIORITY, weakest.priority(now_s))
 
     def relay_until(self, row: Row, now_s: int) -> int:
-        """Return the last Unix second in which neighbours may be sent a message; if there is none, one before it was
-        created."""
+        """Return the last Unix second at which a message may be sent to neighbours; if there is none, one before its
+        creation."""
         until_s = last_second(row.initial, row.create_time, self.relay_line(now_s))
         if self._is_strict and row.expires_at != NEVER_S:
             until_s = min(until_s, row.expires_at - LAST_S - 1)
         return until_s
 
     def relay_line(self, now_s: int) -> float:
-        """Return the priority below which nothing is passed on: 2, or the middle one once four fifths are full."""
+        """Return the priority below which nothing is passed on: 2, or once four fifths are full the median, if
+        higher."""
         return max(RELAY_PRIORITY, self._order.middle(now_s)) if self._is_tight else RELAY_PRIORITY
 
     def lines(self, now_s: int) -> Lines:
@@ -284,5 +287,5 @@ class Pool:
 
 
 def _short(own_id: bytes) -> int:
-    """Return 60 bits that nobody outside can foresee: a number of half the size."""
+    """Return 60 bits of a hash that nobody outside can predict: as a number, half the size of an id."""
     return hash(own_id) >> 4

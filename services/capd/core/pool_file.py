@@ -13,7 +13,7 @@ from .serialisation import Reader
 VERSION = 1
 _HEAD = Struct("<QQ")
 VERSIONS_MAX = 255
-"""A greater number at the beginning is no version, but the beginning of something else."""
+"""A greater number at the beginning is not a version: the file is something else."""
 _MESSAGE_BYTES_MIN = 15
 
 
@@ -24,7 +24,8 @@ def encode_pool(messages: Iterable[CapdMessage]) -> bytes:
 
 
 def messages_in(data: bytes) -> Iterator[CapdMessage]:
-    """Yield the file's messages, unjudged; raise `Malformed` where the file is not what it says."""
+    """Yield the file's messages without judging them. Raise `Malformed` where the file is damaged or is no
+    msgpool.dat."""
     if len(data) < _HEAD.size:
         raise Malformed(f"it is no msgpool.dat: it has {len(data)} bytes, and one has {_HEAD.size} at least")
     reader = Reader(data)

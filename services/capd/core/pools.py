@@ -1,9 +1,10 @@
-"""Pools of ours at other nodes: each tells the others of what it has taken, and asks them for what it lacks.
+"""Our own pools at other nodes: each announces what it has taken to the others, and asks them for what it lacks.
 
-They speak by unicasts (see between_pools.py), so what is sent to one that is away waits at the router for a while. Each
-asks each other once a minute for what it has taken since; one that was away, or after a start, for all that it holds.
-What does not come in time is looked for again, wherever it is held. A message is judged as one of any neighbour is,
-before anything of it is kept; since a pool knows its id, it goes round no circle.
+They communicate by unicasts (see between_pools.py), so a message to a pool that is away waits at the router for a
+while. Once a minute, each pool asks each other one for what it has taken since; after a start, or after the other one
+was away, for all that it holds. A message that does not come in time is looked for again, wherever it is held. Messages
+are judged like those of any neighbour before anything is kept; since a pool recognises the ids that it holds, no
+message circulates.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ from .priority import RELAY_PRIORITY, aged
 from .turned_away import TurnedAway
 
 WANT_S = 60.0
-"""How long a peer has to bring what it was asked for."""
+"""Seconds that a peer has to bring what it was asked for."""
 WANTS_MAX = 16
 DECLINED_S, DECLINED_MAX = 60.0, 20_000
 SECRETS_FIRST, SECRETS_PER_S = 256, 25
-"""Secrets that a peer is told of at once at a catch-up, the latest, and then each second until it has heard of all. To
-one that knows none of their messages they cost 10,240 units at once, and then half of what it lets us ask for."""
+"""Secrets that are sent to a peer that catches up: `SECRETS_FIRST` at once, the latest, then `SECRETS_PER_S` until it
+has all. At a peer that knows none of their messages they cost us 10,240 units at once, and then half of what it allows
+us."""
 SECRETS_AGAIN_S = 30.0
-"""A peer that catches up again within this time is not told of them anew."""
+"""Seconds for which a peer that catches up again is not sent all secrets anew."""
 
 
 class Pools:
@@ -70,10 +72,10 @@ class Pools:
     def __repr__(self) -> str:
         return f"<Pools: {len(self._peers)} peers>"
 
-    # -- what peers say ------------------------------------------------------------------------------------
+    # -- messages from peers -------------------------------------------------------------------------------
 
     def hear(self, said: b.BetweenPools, source: PublicKey, now: c.Now) -> Iterator[c.Deed]:
-        """Decide on what a pool has said; refuse one that is no peer, and what is too much at a time."""
+        """Handle a message from another pool; refuse it if that pool is no peer, or exceeds its allowance."""
         peer = self._peers.get(source)
         if peer is None:
             yield c.Refuse(reasons.NOT_A_PEER)
@@ -101,7 +103,8 @@ class Pools:
                 yield from self._rescind(peer, secrets, now)
 
     def _tell_secrets(self, peer: Peer, now: c.Now) -> Iterator[c.Deed]:
-        """Tell a peer that catches up of all secrets, unless that has just begun; once more after it if it goes on."""
+        """Start to send all secrets to a peer that catches up, unless that began a moment ago; if it is under way,
+        repeat it afterwards."""
         if peer.secrets:
             peer.asks_secrets_again = True
         elif now.mono_s - peer.secrets_since_s >= SECRETS_AGAIN_S:
@@ -109,14 +112,15 @@ class Pools:
             peer.secrets = deque(reversed(self._holdings.recent_secrets()))
             yield from peer.tell_more(SECRETS_FIRST)
 
-    def came_through(self, passed: c.Sent | c.Passed, now: c.Now) -> None:
-        """Hear what became of a question to a peer, or of secrets."""
+    def came_through(self, passed: c.Sent | c.HopOutcome, now: c.Now) -> None:
+        """Record the outcome of a question or of secrets that were sent to a peer."""
         key = passed.tag.removeprefix(TAG).partition(" ")[0]
         if (peer := self._peers.get(PublicKey(bytes.fromhex(key)))) is not None:
             peer.came_through(passed, now.mono_s)
 
     def _units(self, said: b.BetweenPools) -> int:
-        """Return what it costs to deal with this; of messages, before they are judged."""
+        """Return the units that it costs to handle a message; the CAPD messages in it are counted before they are
+        judged."""
         match said:
             case b.CatchUp():
                 return QUERY_UNITS
@@ -128,7 +132,8 @@ class Pools:
                 return sum(1 if self._holdings.knows_secret(one) else SECRET_UNITS for one in secrets)
 
     def _held(self, peer: Peer, after: int, now_s: int) -> Iterator[c.Deed]:
-        """Tell what is held above the relay line; of a number that was never given: everything."""
+        """List the ids that are held above the relay line, with numbers above `after`; all of them if `after` was never
+        given."""
         pool = self._holdings.pool
         after = after if after <= pool.last else 0
         rows = pool.after(after, b.HELD_IDS_MAX)
@@ -137,9 +142,10 @@ class Pools:
         yield peer.say(b.Held(ids, rows[-1].number if more else pool.last, more))
 
     def _want(self, peer: Peer, held: b.Held, now: c.Now) -> Iterator[c.Deed]:
-        """Ask for what we lack, unless it is asked for already or was turned away a moment ago."""
+        """Ask the peer for the listed messages that we lack, except those already asked for or turned away a moment
+        ago."""
         if len(peer.wants) >= WANTS_MAX:
-            return  # it is asked again for what it holds
+            return  # a later catch-up lists these again
         asked = {own_id for one in self._peers.values() for ids, _ in one.wants.values() for own_id in ids}
         lacking = tuple(own_id for own_id in dict.fromkeys(held.ids) if self._lacks(own_id, asked, now.mono_s))
         if held.upto is not None:
@@ -160,7 +166,7 @@ class Pools:
         return peer.say(b.Want(self._number, ids))
 
     def _bring(self, peer: Peer, n: int, ids: Sequence[bytes], now_s: int) -> Iterator[c.Deed]:
-        """Send those that are held and may go, as many as travel together."""
+        """Send the messages that are held and may be passed on, as many as fit one BRING."""
         chosen: list[tuple[Row, bytes]] = []
         size = done = 0
         for own_id in ids:
@@ -177,10 +183,10 @@ class Pools:
         yield from notes.sent([row for row, _ in chosen], peer.key.hex())
         peer.counts["sent"] += len(chosen)
 
-    # -- messages ------------------------------------------------------------------------------------------
+    # -- CAPD messages that peers bring --------------------------------------------------------------------
 
     def _take(self, peer: Peer, bring: b.Bring, now: c.Now) -> Iterator[c.Deed]:
-        """Judge what was brought, and take that against which nothing speaks; ask for the rest."""
+        """Judge the messages that a peer has brought, take those that are not rejected, and ask for the rest."""
         taken: list[tuple[Taken, CapdMessage]] = []
         for wire in bring.messages:
             found = yield from self._judged(peer, wire, now)
@@ -195,11 +201,11 @@ class Pools:
         ids, _ = peer.wants.pop(bring.n, ((), 0.0))
         if bring.done and (rest := ids[bring.done :]):
             yield self._ask(peer, rest, now)
-        elif peer.has_more and not peer.wants:  # else it is asked when all has come
+        elif peer.has_more and not peer.wants:  # else when all has come
             yield from self._catch_up(peer, now)
 
     def _judged(self, peer: Peer, wire: bytes, now: c.Now) -> Generator[c.Deed, None, tuple[Taken, CapdMessage] | None]:
-        """Judge one message; return it if it was taken."""
+        """Judge one message of a peer; return the verdict and the message if it was taken, else None."""
         now_s, own_id = int(now.wall_s), b""
         verdict: Taken | Known | Rejected | None
         try:
@@ -225,7 +231,7 @@ class Pools:
 
     @staticmethod
     def _below(message: CapdMessage, now_s: int) -> Rejected | None:
-        """Reject what peers may not bring, whatever its work is; what is of the future is the pool's to judge."""
+        """Reject a message below the priority that peers may bring; leave one from the future to the pool."""
         priority = aged(message.initial_priority, message.create_time, now_s)
         if message.create_time > now_s or priority >= RELAY_PRIORITY:
             return None
@@ -247,10 +253,11 @@ class Pools:
             if ended and not was_known:
                 peer.allowance.charge(1 - SECRET_UNITS, now.mono_s)
 
-    # -- what peers are told by themselves -----------------------------------------------------------------
+    # -- announcements -------------------------------------------------------------------------------------
 
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
-        """Tell peers of what was taken, unless it came from them, and of the secrets that have ended messages."""
+        """Announce what was taken to the peers that are present, except to the one that brought it, and send the
+        secrets that have ended messages."""
         taken, secrets = self._changes.take()
         brought, self._brought = self._brought, {}
         now_s, pool = int(now.wall_s), self._holdings.pool
@@ -265,7 +272,7 @@ class Pools:
             yield from peer.tell(secrets)
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
-        """Ask each peer for what it has taken, if it is time; look again for what has not come."""
+        """Ask each peer for what it has taken if that is due, and look again for messages that have not come."""
         late = False
         for peer in self._peers.values():
             for n in [n for n, (_, until_s) in peer.wants.items() if until_s <= now.mono_s]:
@@ -283,7 +290,7 @@ class Pools:
                 yield from self._tell_secrets(peer, now)
 
     def _tell_untold(self, peer: Peer, now: c.Now) -> Iterator[c.Send]:
-        """Tell a peer again of secrets that did not get through, unless they end nothing any more."""
+        """Send again the secrets that did not reach a peer, except those that are forgotten by now."""
         if peer.untold and now.mono_s >= peer.untold_at_s:
             untold, peer.untold = peer.untold, {}
             yield from peer.tell([one for one in untold if self._holdings.knows_secret(one)])
@@ -295,7 +302,7 @@ class Pools:
     # -- views ---------------------------------------------------------------------------------------------
 
     def view(self, now: c.Now) -> list[dict[str, Any]]:
-        """Return what an operator is shown."""
+        """Return the peers as an operator sees them."""
         return [
             {
                 "address": key_text("addr", peer.key),

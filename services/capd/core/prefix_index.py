@@ -1,6 +1,6 @@
 """The places of messages in the order of their data's first 16 bytes, so that a prefix is found by bisection.
 
-Rows that came since the index was made are left to the caller, who looks at them one by one while they are few.
+Rows that were added since the last merge are not in it: while they are few, the caller scans them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from .pattern import KEY_BYTES
 
 UNMERGED_MIN, UNMERGED_SHARE = 4_096, 256
-"""So many rows, or this part of all, are looked at one by one before they are merged in."""
+"""Rows are merged once more than `UNMERGED_MIN`, and more than one in `UNMERGED_SHARE` of all, are not in the index."""
 _WORD = np.uint64(32)
-_KEY = np.dtype(f"S{KEY_BYTES}")  # compared byte by byte; zeros at its end count as zeros
+_KEY = np.dtype(f"S{KEY_BYTES}")  # compared byte by byte; trailing zeros count as zeros
 
 
 class PrefixIndex:
@@ -30,11 +30,11 @@ class PrefixIndex:
         return f"<PrefixIndex of {len(self._places)} places>"
 
     def lacks_many(self, used: int) -> bool:
-        """Whether of `used` rows so many are not in it that they should be merged in."""
+        """Whether enough of `used` rows are missing in the index that they should be merged."""
         return used - self.upto > max(UNMERGED_MIN, used // UNMERGED_SHARE)
 
     def merge(self, words: Sequence[NDArray[np.uint32]]) -> None:
-        """Take in the rows from `upto` on; `words`: all keys in columns, as big-endian numbers."""
+        """Add the rows from `upto` on; `words`: all keys in columns, as big-endian numbers."""
         new = [column[self.upto :].astype(np.uint64) for column in words]
         first, second = new[0] << _WORD | new[1], new[2] << _WORD | new[3]
         order = np.lexsort((second, first))
@@ -49,13 +49,14 @@ class PrefixIndex:
         self.upto = len(words[0])
 
     def find(self, prefix: bytes) -> NDArray[np.uint32]:
-        """Return the places of rows whose key begins so, in no order."""
+        """Return the places of rows whose key begins with the prefix, unordered."""
         after = _after(prefix)
         bounds = np.searchsorted(self._keys, np.array((prefix, after or b""), _KEY)).tolist()
         return self._places[bounds[0] : None if after is None else bounds[1]]
 
     def packed(self, stays: NDArray[np.bool_]) -> None:
-        """Hear that of all rows only these stay, each at a place that is lower by those before it that do not."""
+        """Remove the rows that do not stay when the columns are packed, and lower the places of the others
+        accordingly."""
         now_at = (np.cumsum(stays, dtype=np.uint32) - 1).astype(np.uint32)
         kept = stays[self._places]
         self._keys, self._places = self._keys[kept], now_at[self._places[kept]]
@@ -63,6 +64,6 @@ class PrefixIndex:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """Return the least key that is above all that begin so; None if nothing is."""
+    """Return the least key above all keys that begin with the prefix; None if there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None

@@ -3,7 +3,8 @@
     p0 = 2^248 / target, scaled by 100 / length beyond 100 bytes of data
     p  = p0 - (p0 / 600) * age
 
-`age` is an unsigned number of 64 bits: a message from the future is older than any. Lines of two messages may cross.
+`age` is an unsigned number of 64 bits, so a message from the future counts as older than any other. As two messages
+age, their priorities may cross.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .compact_bits import TARGETS_MAX, bits_of, target_of
 LOCAL_TARGET = (1 << 248) - 1
 """The target of priority 1."""
 LOCAL_PRIORITY, RELAY_PRIORITY = 1.0, 2.0
-"""Below the first no pool takes a message; below the second no node passes one on."""
+"""Below the first, no pool takes a message; below the second, no node passes one on."""
 NOMINAL_BYTES = 100
 LIFE_S = 600
 _ONE = float(LOCAL_TARGET)
@@ -30,7 +31,7 @@ def initial_priority(bits: int, length: int) -> float:
 
 
 def priority_at(bits: int, length: int, create_time: int, now_s: int) -> float:
-    """Return the priority at a Unix second: `initial_priority` and `aged` in one step, for what is read in masses."""
+    """Return the priority at a Unix second: `initial_priority` and `aged` in one step, for reading many messages."""
     initial = _of_bits(bits)
     if length > NOMINAL_BYTES:
         initial = initial / length * NOMINAL_BYTES
@@ -45,7 +46,7 @@ def _of_bits(bits: int) -> float:
 
 
 def aged(initial: float, create_time: int, now_s: int) -> float:
-    """Return the priority at a Unix second; not a number if the initial one is infinite."""
+    """Return the priority at a Unix second; NaN if the initial one is infinite."""
     age = now_s - create_time
     return initial - initial / LIFE_S * float(age if age >= 0 else age & _AGE)
 
@@ -59,10 +60,9 @@ def target_of_priority(priority: float, length: int) -> int:
 
 
 def bits_for(priority: float, length: int, harder_by: int = 0) -> int:
-    """Return the bits of at least this initial priority; `harder_by` asks for so many parts of 65,536 more work.
+    """Return bits of at least this initial priority. Raise `ValueError` if it is out of range.
 
-    So equal messages of one second can differ.
-    """
+    `harder_by`: additional work, in parts of 65,536, so that equal messages of one second can differ."""
     if not LOCAL_PRIORITY <= priority < float("inf"):
         raise ValueError(f"the priority {priority} is out of range; it is at least {LOCAL_PRIORITY}")
     bits = bits_of(target_of_priority(priority, length) * ((1 << 16) - harder_by) >> 16)
@@ -72,7 +72,8 @@ def bits_for(priority: float, length: int, harder_by: int = 0) -> int:
 
 
 def last_second(initial: float, create_time: int, line: float) -> int:
-    """Return the last Unix second at which the priority is not below the line; if it never is, one before creation."""
+    """Return the last Unix second at which the priority is not below the line; if there is none, the one before
+    creation."""
     if initial < line:
         return create_time - 1
     found = create_time + int(LIFE_S * (1.0 - line / initial)) + 1

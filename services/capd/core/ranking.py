@@ -1,10 +1,11 @@
-"""Which messages a full pool loses first, in the order of either profile.
+"""The order in which a full pool loses messages, under either profile.
 
-Priorities are straight lines whose slopes differ, so messages change places as they age, and no order of all can be
-kept. `Ranking` looks at the columns anew each second in which it is asked, and keeps only the weakest of them in order;
-a newcomer takes its place among those. What has faded, at 600 s, comes before all that is live, the oldest first.
+Priorities fall along straight lines with different slopes, so messages change places as they age, and no order of all
+of them can be maintained. `Ranking` reads the columns anew in each second in which it is asked, and keeps only the
+weakest messages in order; a newcomer is inserted among them. Messages that have faded, at 600 s, come before all
+others, the oldest first.
 
-`FixedRanking` has the reference's order: that of the priorities at the moment in which each message came, never mended.
+`FixedRanking` has the reference's order: by the priorities at the moment when each message came, never corrected.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from .columns import Columns, Row
 from .priority import LIFE_S, aged
 
 WEAKEST_MIN, WEAKEST_SHARE = 512, 64
-"""So many of the weakest are kept in order, or this part of all."""
+"""At least `WEAKEST_MIN` of the weakest messages, and one in `WEAKEST_SHARE` of all, are kept in order."""
 STALE_SHARE = 64
 
 
 class Ranked(NamedTuple):
-    """A message in an order."""
+    """A message in a ranking."""
 
     initial: float
     number: int
     create_time: int
 
     def priority(self, now_s: int) -> float:
-        """Return its priority at a Unix second."""
+        """Return the message's priority at a Unix second."""
         return aged(self.initial, self.create_time, now_s)
 
     def has_faded(self, now_s: int) -> bool:
-        """Whether it is so old that nothing of its priority is left."""
+        """Whether the message's priority is used up by its age."""
         return now_s - self.create_time >= LIFE_S
 
 
@@ -40,16 +41,16 @@ class Order(Protocol):
     """An order in which messages are lost."""
 
     def put(self, row: Row, now_s: int) -> None:
-        """Hear that a row was taken."""
+        """Add a row that was taken."""
 
     def weakest(self, at: int, now_s: int) -> Ranked | None:
-        """Return what is lost first, or after so many others; None: there are no more."""
+        """Return the message that is lost after the `at` first ones; None if there is none."""
 
     def drop(self, count: int) -> None:
-        """Hear that so many of the weakest, of those that were returned last, are removed."""
+        """Remove the `count` weakest messages, in the order in which they were last returned."""
 
     def middle(self, now_s: int) -> float:
-        """Return the priority that half of the messages are below; there must be one."""
+        """Return the median priority; there must be a message."""
 
     def highest(self, now_s: int) -> float:
         """Return the highest priority; there must be a message."""
@@ -58,13 +59,12 @@ class Order(Protocol):
 class Ranking:
     """The order by current priority.
 
-    `middle` and `highest` are reckoned anew each second, and after every 64th part of the messages has come or gone.
-    """
+    `middle` and `highest` are computed anew in each second, and after one in 64 of the messages has come or gone."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._weakest: list[tuple[float, float, int, int]] = []
-        self._gone = 0  # of the weakest, so many have been removed
+        self._gone = 0  # how many of the weakest have been removed
         self._at_s: int | None = None
         self._reckoned: tuple[int, float, float] | None = None
         self._changes = 0

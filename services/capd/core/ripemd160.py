@@ -48,7 +48,7 @@ def ripemd160(data: bytes) -> bytes:
 def _line(
     state: tuple[int, ...], words: tuple[int, ...], orders: list[tuple[int, ...]], added: tuple[int, ...], mixes: range
 ) -> tuple[int, ...]:
-    """Return the state after the five rounds of one line; `mixes`: which function mixes in each round."""
+    """Return the state after the five rounds of one line. `mixes`: the number of each round's mixing function."""
     a, b, c, d, e = state
     for order, constant, mix, round_ in zip(orders, added, mixes, range(5), strict=True):
         for at in order:

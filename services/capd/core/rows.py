@@ -1,4 +1,5 @@
-"""The rows that a CAPD pool keeps on disk (cddl/capd-store.cddl); one that this version would not write is not read."""
+"""The rows that a CAPD pool keeps on disk (cddl/capd-store.cddl); rows that this version would not write are
+refused."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class BadRow(RouterError):
 
 
 class Kept(NamedTuple):
-    """A message as it is kept: its id, how far its life has come, and itself in canonical form."""
+    """The row of a message: its id, its state, and the message in canonical form."""
 
     id: bytes
     life: Life
@@ -68,7 +69,7 @@ def watch_of(key: bytes) -> Watch:
 
 
 def told_of(key: bytes) -> bytes:
-    """Return the id in the key of a message that somebody was told of."""
+    """Return the id in the key of a message that was sent to askers."""
     return _rest(key, TOLD, ID_BYTES, "a message that was told of")
 
 
@@ -85,12 +86,12 @@ def _rest(key: bytes, kind: bytes, size: int, name: str) -> bytes:
 
 
 def encode_state(last: int) -> bytes:
-    """Return the row of the number that was given last."""
+    """Return the row of the last number given."""
     return encode([VERSION, last])
 
 
 def read_state(data: bytes) -> int:
-    """Return the number that was given last; raise `BadRow`, also for the row of another version."""
+    """Return the last number given; raise `BadRow`, also for the row of another version."""
 
     def read(value: Any) -> int:
         version, last = shape.array(value, "it", 2, 2)
@@ -110,7 +111,8 @@ def encode_kept(kept: Kept) -> bytes:
 
 
 def read_kept(data: bytes) -> Kept:
-    """Return a message as it was kept. Nearly all rows have a short message: those are read in one pass."""
+    """Return the contents of a message's row. Raise `BadRow`. Nearly all rows have a short message: those are parsed in
+    one pass."""
     if data.startswith(_KEPT_HEAD) and len(data) > _AT_WIRE:
         life, kind, size = data[_AT_LIFE:_AT_WIRE]
         if kind == _SHORT and size >= _SHORT_MIN and len(data) == _AT_WIRE + size and life < len(KEPT):
@@ -130,7 +132,7 @@ def read_kept(data: bytes) -> Kept:
 
 
 def encode_until(until_s: int) -> bytes:
-    """Return the row of a standing query, or of a message that was told of: the Unix second at which it ends."""
+    """Return the row of a standing query, or of a message that was sent to askers: the Unix second at which it ends."""
     return encode(until_s)
 
 
@@ -144,7 +146,7 @@ def encode_secret(secret: bytes, until_s: int) -> bytes:
 
 
 def read_secret(data: bytes) -> tuple[bytes, int]:
-    """Return a secret, and the Unix second until which others are told of it."""
+    """Return a secret, and the Unix second until which it is passed on."""
 
     def read(value: Any) -> tuple[bytes, int]:
         secret, until_s = shape.array(value, "it", 2, 2)

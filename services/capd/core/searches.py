@@ -1,7 +1,7 @@
-"""Searches of apps that wait for their turn: one asker after the other, so that many of one hold up nobody else.
+"""A queue of the searches of apps, served one asker after the other, so that many of one asker delay nobody else.
 
-A search is answered at once while this turn's units last; the rest waits until others have had theirs. What waits is
-lost with the process: its asker hears nothing, and asks again.
+A search is answered at once while the units of this turn last; the rest waits for the next turn, after other work.
+Waiting searches are lost when the process ends: their askers get no answer, and ask again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .messages import PAGE_IDS_MAX, PAGE_MESSAGES_MAX, Query
 from .nexa.limits import QUERY_UNITS, UNIT_ROWS, answer_units
 
 UNITS_PER_S, UNITS_BURST, ASKERS_MAX = 2_000.0, 40_000.0, 4_096
-"""What one asker may search, in units as those of Nexa's neighbours, and of how many askers that is remembered."""
+"""The allowance of one asker, in the units of Nexa's neighbours, and the most askers for which it is remembered."""
 TURN_UNITS = 400
-"""Units of all askers' searches after which others have their turn: some 20 ms."""
+"""Units of searches in one turn, of all askers together: some 20 ms."""
 WAITING_OF_ONE_MAX, WAITING_MAX = 256, 4_096
-"""Searches that wait, of one asker and in all."""
+"""Most searches that wait, of one asker and in all."""
 
 
 class Searches:
-    """What askers may search, and what of it waits."""
+    """The allowances of askers, and their waiting searches."""
 
     def __init__(self) -> None:
         self._allowances: dict[PublicKey, Allowance] = {}
@@ -37,12 +37,12 @@ class Searches:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether searches wait for nothing but their turn."""
+        """Whether searches wait only because the units of this turn are used up."""
         return self._count > 0
 
     def may(self, asker: PublicKey, query: Query, rows: int, now_s: float) -> bool:
-        """Take the units of a search in a pool of so many rows from what an asker may ask for; return whether there
-        were enough."""
+        """Charge an asker for a search in a pool of `rows` rows; return False if too many searches wait, or its
+        allowance is used up."""
         allowance = self._allowances.pop(asker, None) or Allowance(UNITS_PER_S, UNITS_BURST)
         self._allowances[asker] = allowance
         if len(self._allowances) > ASKERS_MAX:
@@ -52,12 +52,12 @@ class Searches:
         return has_room and allowance.take(_units(query, rows), now_s)
 
     def put(self, asker: PublicKey, query: Query) -> None:
-        """Let a search wait for its turn."""
+        """Queue a search."""
         self._waiting.setdefault(asker, deque()).append(query)
         self._count += 1
 
     def now(self, rows: int) -> Iterator[tuple[PublicKey, Query]]:
-        """Yield the searches that are to be answered now, of one asker after the other, while the turn lasts."""
+        """Yield the searches to answer now, of one asker after the other, while units of this turn are left."""
         while self._waiting and self._turn_left > 0:
             asker = next(iter(self._waiting))
             waiting = self._waiting.pop(asker)
@@ -69,11 +69,11 @@ class Searches:
             yield asker, query
 
     def begin_turn(self) -> None:
-        """Begin the next turn."""
+        """Start a turn with all its units."""
         self._turn_left = TURN_UNITS
 
 
 def _units(query: Query, rows: int) -> int:
-    """Return what a search costs in a pool of so many rows, for a page as long as it may become."""
+    """Return the units of a search in a pool of `rows` rows, for the longest page that it may return."""
     page = min(query.limit, rows, PAGE_IDS_MAX if query.ids else PAGE_MESSAGES_MAX)
     return QUERY_UNITS + rows // UNIT_ROWS + answer_units(page, are_ids=query.ids)

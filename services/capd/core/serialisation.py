@@ -7,9 +7,9 @@ from struct import Struct
 from router.core.wire.codec import CutShort, Malformed, TooLarge
 
 SIZE_MAX = 0x1000_0000
-"""A length beyond this is refused, as the reference does, before anything is read."""
+"""A length beyond this is refused before anything is read, as by the reference."""
 LONG = 0xFD
-"""A length from here on is written in more bytes than one."""
+"""Lengths from this one on take more than one byte."""
 _SHORT = tuple(bytes((length,)) for length in range(LONG))
 _WIDTHS = {0xFD: (2, 0xFD), 0xFE: (4, 1 << 16), 0xFF: (8, 1 << 32)}
 _U16, _U32 = Struct("<H"), Struct("<I")
@@ -31,7 +31,7 @@ def vector(data: bytes) -> bytes:
 
 
 class Reader:
-    """Reads values one after the other; raises `Malformed` where the bytes do not hold what is asked for."""
+    """Reads values one after the other. Raises `Malformed` where the bytes do not hold the expected value."""
 
     __slots__ = ("at", "data")
 
@@ -44,7 +44,7 @@ class Reader:
 
     @property
     def rest(self) -> int:
-        """How many bytes are left."""
+        """Return the number of bytes that are left."""
         return len(self.data) - self.at
 
     def take(self, count: int, name: str) -> bytes:

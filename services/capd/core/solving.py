@@ -1,7 +1,7 @@
-"""Doing the work of a message: the order of nonces, how much is asked for a life, and what that takes.
+"""The work of a message: the order of nonces, the work that a lifetime needs, and the attempts that it takes.
 
 Nonces are tried as the reference tries them: all of one byte, then of two, three, four and so on, each a little-endian
-counter. So a nonce has a place in one sequence, which processes share in parts.
+counter. Each nonce thus has a place in one sequence, which processes share in parts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .message import NEVER, NO_HASH, CapdMessage
 from .priority import LIFE_S, RELAY_PRIORITY, bits_for
 
 BACKDATED_S = 5
-"""A message says that it is so old, since nodes whose clocks are behind would take it for one from the future."""
+"""Seconds by which a message is dated back, so that nodes whose clocks are behind do not see one from the future."""
 PART = 1 << 16
-"""So many nonces are tried between two looks at what else is to be done."""
+"""Nonces that are tried in one go, before other work gets its chance."""
 NONCE_BYTES_MAX = 8
 HARDER_MAX = 128
-"""Up to so many parts of 65,536 more work, 0.2 %, so that equal messages of one second differ."""
+"""Most additional work, in parts of 65,536 (0.2 %), so that equal messages of one second differ."""
 
 
 class Unsolvable(ValueError):
@@ -29,7 +29,7 @@ class Unsolvable(ValueError):
 
 
 class Draft(Struct, frozen=True):
-    """A message to be solved, all but its nonce."""
+    """A message without its nonce, to be solved."""
 
     data: bytes
     create_time: int
@@ -43,12 +43,13 @@ class Draft(Struct, frozen=True):
 
 
 def born_at(now_s: int, life_s: int) -> int:
-    """Return when a message says that it was made: 5 s ago, or less if its life would not fit otherwise."""
+    """Return the creation time for a message: 5 s ago, or less if its life would not fit otherwise."""
     return now_s - max(0, min(BACKDATED_S, LIFE_S - 1 - life_s))
 
 
 def priority_for(life_s: int, line: float = RELAY_PRIORITY) -> float:
-    """Return the initial priority with which a message made now is above the line for so many seconds."""
+    """Return the initial priority with which a message made now stays above the line for `life_s` seconds. Raise
+    `Unsolvable`."""
     if life_s >= LIFE_S:
         said = f"no work makes a message live for {life_s} s: at {LIFE_S} s the priority of each is used up"
         raise Unsolvable(f"{said}; ask for less, and post it again when its time has come")
@@ -56,7 +57,7 @@ def priority_for(life_s: int, line: float = RELAY_PRIORITY) -> float:
 
 
 def bits_of_priority(priority: float, length: int, harder_by: int = 0) -> int:
-    """Return the bits for an initial priority."""
+    """Return the bits for an initial priority. Raise `Unsolvable`."""
     try:
         return bits_for(priority, length, harder_by)
     except ValueError as error:
@@ -64,7 +65,7 @@ def bits_of_priority(priority: float, length: int, harder_by: int = 0) -> int:
 
 
 def attempts_for(bits: int) -> float:
-    """Return how many nonces are tried on average."""
+    """Return the average number of nonces to try. Raise `Unsolvable` for a target of 0."""
     target = target_of(bits)
     if not target:
         raise Unsolvable("the target is 0, which no id is below; choose other bits")
@@ -87,9 +88,9 @@ def nonces(first: int, count: int) -> Iterator[bytes]:
 
 
 def tried(stage1: bytes, bits: int, first: int, count: int = PART) -> bytes | None:
-    """Return the first nonce at these places with which the work is done, or None.
+    """Return the first nonce at these places that does the work, or None.
 
-    The greatest byte of an id decides nearly always, so that it alone is looked at first."""
+    The most significant byte of an id nearly always decides, so it alone is compared first."""
     target = target_of(bits)
     top_max = target >> 248
     copy = sha256(stage1).copy

@@ -1,6 +1,6 @@
-"""What of rejections goes to the log: one event a second for each asker and reason, and all as sums.
+"""Log events about rejections: one a second for each asker and reason, and sums of all.
 
-So nobody can push the evidence out of the log by what is turned away.
+Thus nobody can push evidence out of the log with messages that are turned away.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .pool import Rejected
 
 PAUSE_S = 1.0
 PAIRS_MAX = 1_000
-"""So many pairs of asker and reason are told apart."""
+"""Most pairs of asker and reason that are remembered; beyond it, the one logged longest ago is forgotten."""
 PER_S, BURST = 10.0, 100.0
 SUM_S = 10.0
 
 
 class TurnedAway:
-    """Notes of what was turned away."""
+    """Counts rejections, and limits the log events about them."""
 
     def __init__(self) -> None:
         self._allowance = Allowance(PER_S, BURST)
@@ -34,8 +34,8 @@ class TurnedAway:
         return f"<TurnedAway: {self._refusals!r} to be summed>"
 
     def rejected(self, asker: str, own_id: bytes, rejected: Rejected, now: c.Now, network: str = "") -> list[c.Deed]:
-        """Count a rejection, and return its note unless there were too many; `asker`: an address of the router, or a
-        neighbour's name, with its network."""
+        """Count a rejection, and return its log event unless there were too many. `asker`: an address of the router in
+        hex, or the name of a neighbour if its `network` is given."""
         is_key = not network and len(asker) == 2 * KEY_BYTES
         self._refusals.count(rejected.reason, by=bytes.fromhex(asker) if is_key else b"", prefix=network)
         pair = asker, rejected.reason
@@ -46,11 +46,11 @@ class TurnedAway:
         if len(self._last) > PAIRS_MAX:
             del self._last[next(iter(self._last))]
         fields = {"by": asker, "detail": rejected.detail}
-        return [c.Note("capd_turned_away", note_id(own_id), rejected.reason, fields)]
+        return [c.LogEvent("capd_turned_away", note_id(own_id), rejected.reason, fields)]
 
     def due(self, now: c.Now) -> list[c.Deed]:
-        """Return the sums of rejections by who sent them, which the audit counts as abuse, if it is time for them."""
+        """Return the sums of rejections by sender, which the audit counts as abuse, if they are due."""
         if now.mono_s < self._next_s:
             return []
         self._next_s = now.mono_s + SUM_S
-        return [c.Note("capd_refused", None, reason, fields) for reason, fields in self._refusals.take()]
+        return [c.LogEvent("capd_refused", None, reason, fields) for reason, fields in self._refusals.take()]

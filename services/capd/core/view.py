@@ -1,4 +1,4 @@
-"""How a message is printed: the names that scripts rely on, bytes in hex, and null for what is absent."""
+"""A message as it is printed: with the names that scripts rely on, bytes in hex, and null for absent values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .message import NEVER, NO_HASH, CapdMessage, is_met, shown_id
 
 
 def number(value: float) -> float | str:
-    """Return a double for JSON, which has no infinity."""
+    """Return a double for JSON, as text if it is infinite or NaN, which JSON cannot express."""
     return value if isfinite(value) else repr(value)
 
 

@@ -1,4 +1,4 @@
-"""Standing queries: who is to be told of a message that comes, and until when. All are compared with it at once."""
+"""Standing queries: the askers to which a new message is sent, and until when. All are compared with it at once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .pattern import KEY_BYTES, Pattern
 WATCHES_MAX = 10_000
 WATCHES_OF_ONE_MAX = 256
 FEW = 4
-"""So many queries are compared with a message one by one."""
+"""Most queries that are compared with a message one by one."""
 MASKS_MAX = 32
-"""If the first words of all queries have no more masks, a message's first word is looked up under each."""
+"""If the first words of all queries have no more masks than this, a message's first word is looked up under each."""
 _KEY = Struct(">4I")
 _WORDS = 4
 _PLACES_MIN = 64
@@ -42,7 +42,7 @@ class Watches:
         self._until: dict[Watch, int] = {}
         self._free: list[int] = []
         self._of_one: Counter[PublicKey] = Counter()
-        self._by_first: dict[int, dict[int, set[int]]] = {}  # places by the mask and the value of the first word
+        self._by_first: dict[int, dict[int, set[int]]] = {}  # places, by the mask and the value of the first word
         self._columns: NDArray[np.uint32] = np.zeros((2 * _WORDS, _PLACES_MIN), np.uint32)
         self._make_buffers(_PLACES_MIN)
 
@@ -53,11 +53,12 @@ class Watches:
         return f"<Watches: {len(self)} of {len(self._of_one)} askers>"
 
     def has_room(self, watch: Watch) -> bool:
-        """Whether it may be put: it is there already, or neither all nor its asker's are too many."""
+        """Whether a standing query may be added: it is there already, or there are neither too many of its asker nor in
+        all."""
         return watch in self._places or (len(self) < WATCHES_MAX and self._of_one[watch.asker] < WATCHES_OF_ONE_MAX)
 
     def put(self, watch: Watch, until_s: int) -> None:
-        """Take a standing query until a Unix second, or give one that is there this end."""
+        """Add a standing query that ends at a Unix second, or move the end of one that is there."""
         after(Asking.STANDS if watch in self._places else Asking.ASKED, Take)
         self._until[watch] = until_s
         if watch in self._places:
@@ -78,7 +79,7 @@ class Watches:
         after(Asking.STANDS, event)
         del self._until[watch]
         self._at[place] = None
-        self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # nothing matches that
+        self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # no key matches this
         self._free.append(place)
         self._forget_first(watch.pattern, place)
         self._of_one[watch.asker] -= 1
@@ -87,14 +88,14 @@ class Watches:
         return True
 
     def expire(self, now_s: int) -> list[Watch]:
-        """Remove what is over, and return it."""
+        """Remove the standing queries that are over, and return them."""
         over = [watch for watch, until_s in self._until.items() if until_s <= now_s]
         for watch in over:
             self.remove(watch, Expire)
         return over
 
     def askers(self, data: bytes) -> Iterator[PublicKey]:
-        """Yield each who has a standing query that the data of a message matches, once."""
+        """Yield each asker with a standing query that matches the data of a message, once."""
         found = (self._at[place] for place in self._places_of(data))
         yield from dict.fromkeys(one.asker for one in found if one is not None and one.pattern.matches(data))
 
@@ -108,8 +109,8 @@ class Watches:
             del self._by_first[mask]
 
     def _places_of(self, data: bytes) -> list[int]:
-        """Return the places of all queries that match, and of few others: those found by the first word if they are
-        few; else four bytes are compared after the other, with all queries until few are left."""
+        """Return the places of all queries that match, and of few others. The first word is looked up if that leaves
+        few; else all queries are compared word by word until few are left."""
         used = len(self._at)
         key = _words(data[:KEY_BYTES].ljust(KEY_BYTES, b"\0"))
         if len(self._by_first) <= MASKS_MAX:

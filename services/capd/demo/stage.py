@@ -49,7 +49,8 @@ def free_ports(count: int) -> list[int]:
 
 
 class Played(Struct):
-    """What was seen. Each of `held`, `served`, `told` has a value for each node, by its name."""
+    """The observations of a played demo. `held`, `ended`, `served` and `why` have a value for each node, by its
+    name."""
 
     offer: dict[str, Any] = field(default_factory=dict)
     waited: int = 0
@@ -70,8 +71,7 @@ class Played(Struct):
 class Stage:
     """Three nodes in a directory: one and two are joined by the protocol between Nexa nodes, two and three by routers.
 
-    `tie`: as in `Process`; `say` hears what has happened.
-    """
+    `tie`: as in `Process`; `say` is called with a sentence about each event."""
 
     def __init__(self, base: Path, tie: int, say: Callable[[str], None]) -> None:
         self._base = base
@@ -140,7 +140,7 @@ class Stage:
         return found
 
     async def reported(self, wallet: Process, count: int) -> dict[str, Any]:
-        """Return the values of so many lines of a wallet."""
+        """Return the values of a wallet's next `count` lines."""
         found: dict[str, Any] = {}
         for _ in range(count):
             line = await wallet.line()
@@ -150,7 +150,7 @@ class Stage:
         return found
 
     async def played(self, task: str, name: str, *arguments: str, lines: int = 1) -> dict[str, Any]:
-        """Run a wallet to its end."""
+        """Run a wallet to its end, and return the values that it has reported."""
         one = self.wallet(task, name, *arguments)
         await one.launch()
         found = await self.reported(one, lines)
@@ -165,13 +165,13 @@ class Stage:
             yield pool
 
     async def standing(self, name: str, own_id: bytes) -> str:
-        """Return how a message stands at a node's pool; "" if it is not there."""
+        """Return the state of a message at a node's pool; "" if the pool does not hold it."""
         async with self.pool(name) as pool:
             found: m.Found = await pool.ask(m.Get, own_id)
             return found.messages[0][0].value if found.messages else ""
 
     async def until_all(self, own_id: bytes, standing: Standing) -> dict[str, str]:
-        """Wait until the message stands so everywhere."""
+        """Wait until the message has this state at all nodes, and return the states."""
         found: dict[str, str] = {}
 
         async def holds() -> bool:
@@ -188,7 +188,7 @@ class Stage:
     # -- the scene -----------------------------------------------------------------------------------------
 
     async def play(self) -> Played:
-        """Play it to the end."""
+        """Play the demo to its end, and return the observations."""
         began_s, played = trio.current_time(), Played()
         await self.start()
         self._say("Nodes one and two are joined by the protocol between Nexa nodes, two and three by routers.")
@@ -226,7 +226,7 @@ class Stage:
         return "address" in await self.asked("one", "capd address")
 
     async def _is_told(self, played: Played) -> bool:
-        """Whether `router why` tells of an end at all nodes; events come into the log after the answer."""
+        """Whether `router why` reports the end of the offer at all nodes; events reach the log after the answer."""
         for name, home in self.homes.items():
             async with connect(home=home) as node:
                 found = json.loads(await node.ask("why", played.offer["id"]))

@@ -18,6 +18,7 @@ from router.core.wire.address import PORT_MAX, IpAddress
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason, reason_from
 from router.service import contract as c
+from router.service.roles import discovery as d
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Dialled, DialMe, Message, encode_message
 
@@ -50,7 +51,7 @@ class Dial(Struct, frozen=True):
     nonce: bytes
     port: int
     at_s: float
-    found: c.DialledBack | None = None
+    found: d.DialledBack | None = None
 
 
 class DialBacks:
@@ -69,7 +70,7 @@ class DialBacks:
         match heard:
             case c.Asked(number, word, argument) if word == REACH:
                 return self._ask(number, argument.split(), now)
-            case c.DialledBack():
+            case d.DialledBack():
                 return list(self._found(heard))
             case c.Tick():
                 return [*self._over(now.mono_s), *self._wake(now)]
@@ -134,12 +135,12 @@ class DialBacks:
         last = self._dialled.get(router)
         if last is None and len(self._dialled) < ASKERS_MAX:
             self._dialled[router] = dial
-            return [c.DialBack(router, dial.port, TAG + router.hex())]
+            return [d.DialBack(router, dial.port, TAG + router.hex())]
         if last is None or last.found is None or last.port != dial.port:
             return [c.Refuse(Reason.RATE_LIMITED, f"this node dials an asker back once in {EVERY_S:.0f} s")]
         return list(_tell(router, replace(dial, found=last.found)))
 
-    def _found(self, heard: c.DialledBack) -> Iterator[c.Deed]:
+    def _found(self, heard: d.DialledBack) -> Iterator[c.Deed]:
         router = PublicKey(bytes.fromhex(heard.tag.removeprefix(TAG)))
         if (dial := self._dialled.get(router)) is not None:
             self._dialled[router] = told = replace(dial, found=heard)

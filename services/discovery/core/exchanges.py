@@ -15,6 +15,7 @@ from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, Advertisement, deco
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import discovery as d
 from services.discovery.core import sampling as s
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
@@ -61,7 +62,7 @@ class Exchanges:
             case c.Started():
                 self._load()
                 return list(self._name_seeds(now))
-            case c.Signed(tag=tag) if tag == OWN and self._known.own is not None:
+            case d.Signed(tag=tag) if tag == OWN and self._known.own is not None:
                 return self._renewed(verified(self._known.own, int(now.wall_s)), now)
             case c.Tick() if self._sampling is not None:
                 again = list(self._name_seeds(now)) if now.wall_s >= self._learn_at_s else []
@@ -117,12 +118,12 @@ class Exchanges:
         self._learn_at_s = now.wall_s + LEARN_AGAIN_S
         for key in [PublicKey(row[len(SEED) :]) for row in self._kept if row.startswith(SEED)]:
             if key not in self._seeds:
-                yield c.Learn(key)
-                yield c.Keep(SEED + key, None)
+                yield c.AddNeighbour(key)
+                yield c.Put(SEED + key, None)
         for key, one in self._seeds.items():
             urls = [a.url for a in one.addresses if refusal_of(a, AddressSource.OPERATOR, on_loopback=True) is None]
-            yield c.Learn(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed")
-            yield c.Keep(SEED + key, b"")
+            yield c.AddNeighbour(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed")
+            yield c.Put(SEED + key, b"")
 
     # -- what follows ------------------------------------------------------------------------------------------------
 
@@ -177,11 +178,11 @@ class Exchanges:
         kept = [key for key in self._kept if key.startswith(KEPT) and key not in stays]
         kept.sort(key=memory.__contains__)
         for key in kept[: max(0, len(kept) + len(stays) - KEPT_MAX)]:
-            yield c.Keep(key, None)
+            yield c.Put(key, None)
         for one in drawn:
             message = _advert(one).message
             if self._kept.get(KEPT + one.key) != message:
-                yield c.Keep(KEPT + one.key, message)
+                yield c.Put(KEPT + one.key, message)
 
 
 def _advert(one: Advertised) -> Advertisement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from router.core.wire.advert import decode_advertisement
 from router.service import contract as c
+from router.service.roles import discovery as d
 from services.discovery.core.known import Known
 
 RENEW_S = 8 * 3600
@@ -21,8 +22,8 @@ class Own:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         match heard:
             case c.Started() | c.Tick():
-                return [c.Advertise(tag=TAG), c.Wake(now.wall_s + AGAIN_S)]
-            case c.Signed(tag=c_tag, message=message) if c_tag == TAG and message:
+                return [d.Advertise(tag=TAG), c.Wake(now.wall_s + AGAIN_S)]
+            case d.Signed(tag=c_tag, message=message) if c_tag == TAG and message:
                 self._known.own = decode_advertisement(message)
                 return [c.Wake(now.wall_s + RENEW_S)]
         return []

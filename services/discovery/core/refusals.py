@@ -41,4 +41,4 @@ class RouterRefusals(Refusals):
 
 def notes(refusals: Refusals) -> list[c.Deed]:
     """Return a note for each row, and start counting from zero."""
-    return [c.Note("discovery_refused", None, reason, fields) for reason, fields in refusals.take()]
+    return [c.LogEvent("discovery_refused", None, reason, fields) for reason, fields in refusals.take()]

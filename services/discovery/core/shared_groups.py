@@ -16,6 +16,8 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import discovery as d
+from router.service.roles import overlay as o
 from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.messages import Message, encode_message
 from services.discovery.core.refusals import RouterRefusals, notes
@@ -56,9 +58,9 @@ class InCommon:
         if self._meetings is None:
             return []
         deeds: list[c.Deed] = []
-        if isinstance(heard, c.Wanted):
+        if isinstance(heard, d.Wanted):
             self._meetings.want(heard.group, heard.wanted, now.mono_s)
-            deeds.append(c.Confirm(heard.group, heard.wanted))
+            deeds.append(o.AckWanted(heard.group, heard.wanted))
         self._look_around(self._meetings, now)
         if not self._known.on_lan:
             deeds += self._end_all()
@@ -95,15 +97,15 @@ class InCommon:
             self._agreed = [*self._agreed, router][-AGREED_MAX:]
         else:
             self._agreed.remove(router)
-        yield c.Keep(KEPT, b"".join(self._agreed) or None)
+        yield c.Put(KEPT, b"".join(self._agreed) or None)
 
     def _end_all(self) -> Iterator[c.Deed]:
         """End the agreements with all routers."""
         for router in self._agreed:
-            yield from (c.Learn(router), c.Agree(router, (), 0, lan=True))
+            yield from (c.AddNeighbour(router), d.ShareGroups(router, (), 0, lan=True))
         if self._agreed:
             self._agreed = []
-            yield c.Keep(KEPT, None)
+            yield c.Put(KEPT, None)
 
     def _carry_out(self, decided: Iterable[Decided], now: c.Now) -> Iterator[c.Deed]:
         for one in decided:
@@ -112,10 +114,10 @@ class InCommon:
                     yield c.Send(to, encode_message(word), TTL_S, via=via)
                 case Common(router, topics, left_out):
                     groups = tuple(PublicKey(group) for group in sorted(topics))
-                    yield c.Agree(router, groups, int(now.wall_s) + AGREED_S, lan=True)
+                    yield d.ShareGroups(router, groups, int(now.wall_s) + AGREED_S, lan=True)
                     yield from self._note_agreed(router, bool(groups))
                     if left_out:
-                        yield c.Note("discovery_left_out", fields={"router": router.hex(), "groups": left_out})
+                        yield c.LogEvent("discovery_left_out", fields={"router": router.hex(), "groups": left_out})
                 case Drop(by, cause):
                     self._refusals.refuse(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
 

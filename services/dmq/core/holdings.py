@@ -125,8 +125,8 @@ class Holdings:
             said += f"{self._encoding.name}; name that network again, or give this one a home of "
             raise OtherNode(f"{said}its own, or in this home a service of another name")
 
-    def _state(self) -> c.Keep:
-        return c.Keep(STATE, rows.encode_state(rows.State(self._encoding.name, self.magic, self.mempool.last)))
+    def _state(self) -> c.Put:
+        return c.Put(STATE, rows.encode_state(rows.State(self._encoding.name, self.magic, self.mempool.last)))
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -137,10 +137,10 @@ class Holdings:
         self.counts[ACCEPTED] += 1
         number = rows.key_of(row.number)
         wire = self._just_taken[row.number] = self._encoding.notified(message)
-        deeds: list[c.Deed] = [c.Keep(MESSAGE + number, wire), c.Keep(ROW + number, rows.encode_row(row))]
+        deeds: list[c.Deed] = [c.Put(MESSAGE + number, wire), c.Put(ROW + number, rows.encode_row(row))]
         if has_new_record:
             record = self.authentication.records[row.pool]
-            deeds.append(c.Keep(RECORD + row.pool, rows.encode_record(record, now)))
+            deeds.append(c.Put(RECORD + row.pool, rows.encode_record(record, now)))
         return row, deeds
 
     def wires(self, found: Sequence[Row]) -> tuple[bytes, ...]:
@@ -155,7 +155,7 @@ class Holdings:
         gone = self.mempool.expire(wall_s)
         for row in gone:
             number = rows.key_of(row.number)
-            yield row, [c.Keep(MESSAGE + number, None), c.Keep(ROW + number, None)]
+            yield row, [c.Put(MESSAGE + number, None), c.Put(ROW + number, None)]
         numbers = [row.number for row in gone]
         for cursor in (*self.cursors.values(), *[one.cursor for one in self.gone.values()]):
             cursor.forget(numbers)
@@ -167,24 +167,24 @@ class Holdings:
         before = self.authentication.records.keys()
         self.authentication.learn(stake)
         for pool in before - self.authentication.records.keys():
-            yield c.Keep(RECORD + pool, None)
+            yield c.Put(RECORD + pool, None)
         pools = {bytes(pool): lovelace for pool, lovelace in stake.pools.items()}
-        yield c.Keep(STAKE, msgspec.msgpack.encode((stake.at_s, pools)))
+        yield c.Put(STAKE, msgspec.msgpack.encode((stake.at_s, pools)))
 
     def cursor(self, name: str, *, with_aside: bool = False) -> Iterator[c.Deed]:
         """Yield the deeds that keep a consumer's cursor. `with_aside`: the messages set aside for it have changed,
         too."""
         cursor = self.cursors[name]
-        yield c.Keep(CURSOR + name.encode(), rows.encode_cursor(cursor))
+        yield c.Put(CURSOR + name.encode(), rows.encode_cursor(cursor))
         if with_aside:
-            yield c.Keep(ASIDE + name.encode(), rows.encode_aside(cursor))
+            yield c.Put(ASIDE + name.encode(), rows.encode_aside(cursor))
 
     def forget(self, wall_s: float) -> Iterator[c.Deed]:
         """Forget the consumers that are named no more and have read nothing that is live."""
         for name in [name for name, one in self.gone.items() if one.until_s <= wall_s]:
             del self.gone[name]
-            yield c.Keep(CURSOR + name.encode(), None)
-            yield c.Keep(ASIDE + name.encode(), None)
+            yield c.Put(CURSOR + name.encode(), None)
+            yield c.Put(ASIDE + name.encode(), None)
             yield notes.gone(name)
 
     def counted(self) -> Iterator[c.Deed]:
@@ -192,4 +192,4 @@ class Holdings:
         counts = dict(self.counts)
         if counts != self._kept_counts:
             self._kept_counts = counts
-            yield c.Keep(COUNTS, msgspec.msgpack.encode(counts))
+            yield c.Put(COUNTS, msgspec.msgpack.encode(counts))

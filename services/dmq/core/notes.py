@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
+from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.dmq import reasons
@@ -20,12 +21,12 @@ MESSAGES_MAX = 64
 """How many messages one event tells of."""
 
 
-def id_of(own_id: bytes) -> c.MessageId:
+def id_of(own_id: bytes) -> MessageId:
     """Return the id of a message for the log: its own, or the digest of one that has another length."""
-    return c.MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())
+    return MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())
 
 
-def accepted(rows: Sequence[Row], consumers: Sequence[str]) -> Iterator[c.Note]:
+def accepted(rows: Sequence[Row], consumers: Sequence[str]) -> Iterator[c.LogEvent]:
     """Yield the events of messages that were taken, in the order of their numbers; they are owed to these consumers."""
     fields = {"handover": "owed", "recipients": ",".join(consumers)}
     for some in _parts(rows):
@@ -38,33 +39,33 @@ def accepted(rows: Sequence[Row], consumers: Sequence[str]) -> Iterator[c.Note]:
         yield _note("dmq_accepted", some, fields, None, each)
 
 
-def read(rows: Sequence[Row], consumer: str) -> Iterator[c.Note]:
+def read(rows: Sequence[Row], consumer: str) -> Iterator[c.LogEvent]:
     """Yield the events of messages that a consumer has acknowledged."""
     fields = {"handover": "done", "recipient": consumer}
     for some in _parts(rows):
         yield _note("dmq_read", some, fields)
 
 
-def set_aside(row: Row, consumer: str) -> c.Note:
+def set_aside(row: Row, consumer: str) -> c.LogEvent:
     """Return the event of a message that broke a consumer off again and again."""
     return _note("dmq_set_aside", [row], {"handover": "ended", "recipient": consumer}, reasons.SET_ASIDE)
 
 
-def given_again(row: Row, consumer: str) -> c.Note:
+def given_again(row: Row, consumer: str) -> c.LogEvent:
     """Return the event of a message that is to be given once more to a consumer for which it was set aside."""
     return _note("dmq_given_again", [row], {"handover": "owed", "recipients": consumer})
 
 
-def expired(rows: Sequence[Row]) -> Iterator[c.Note]:
+def expired(rows: Sequence[Row]) -> Iterator[c.LogEvent]:
     """Yield the events of messages that have expired, for whoever has not read them."""
     for some in _parts(rows):
         yield _note("dmq_expired", some, {"handover": "ended"}, reasons.EXPIRED)
 
 
-def gone(consumer: str) -> c.Note:
+def gone(consumer: str) -> c.LogEvent:
     """Return the event of a consumer that is named no more and forgotten: nothing is owed to it."""
     fields = {"handover": "ended", "recipient": consumer}
-    return c.Note("dmq_consumer_gone", None, reasons.CONSUMER_GONE, fields)
+    return c.LogEvent("dmq_consumer_gone", None, reasons.CONSUMER_GONE, fields)
 
 
 def _note(
@@ -73,9 +74,9 @@ def _note(
     fields: Mapping[str, str],
     reason: Reason | None = None,
     each: Mapping[str, Sequence[str | int]] | None = None,
-) -> c.Note:
+) -> c.LogEvent:
     numbers = {"number": [row.number for row in rows]}
-    return c.Note(event, None, reason, fields, [id_of(row.id) for row in rows], {**numbers, **(each or {})})
+    return c.LogEvent(event, None, reason, fields, [id_of(row.id) for row in rows], {**numbers, **(each or {})})
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -126,7 +126,7 @@ class StakeSource:
         self.problem, self._has_tried, self._known_ns = "", True, changed_ns
         self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
         stake = StakeSet({PoolId(pool): lovelace for pool, lovelace in pools.items()}, at_s)
-        note = c.Note("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
+        note = c.LogEvent("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
         age = span_text(stake.age_s(now.wall_s))
         said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {age} old"
         return [*self._holdings.learn(stake), note, *([c.Inform(said)] if is_news else ())]
@@ -139,7 +139,7 @@ class StakeSource:
         self.problem = error
         has_one = self._holdings.authentication.stake is not None
         then = "the stake that was read before stays" if has_one else "until it can be read, every message is refused"
-        return [c.Note("dmq_stake", fields={"problem": error[:500]}), c.Warn(f"{error}; {then}")]
+        return [c.LogEvent("dmq_stake", fields={"problem": error[:500]}), c.Warn(f"{error}; {then}")]
 
     def _late(self, now: c.Now) -> list[c.Deed]:
         """Return a warning, once an epoch, if the stake file is still of an earlier one."""

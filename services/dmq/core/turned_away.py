@@ -40,7 +40,7 @@ class TurnedAway:
             self._reasons[verdict.fault.reason] += 1
             return []
         fields = {"pool": message.certificate.pool.hex(), "name": verdict.fault.value, "detail": verdict.detail}
-        return [c.Note("dmq_rejected", id_of(message.id), verdict.fault.reason, fields)]
+        return [c.LogEvent("dmq_rejected", id_of(message.id), verdict.fault.reason, fields)]
 
     def broken_off(self, cause: str) -> None:
         """Count a connection that the node closes."""
@@ -55,9 +55,9 @@ class TurnedAway:
         reasons, causes = self._reasons, self._causes
         self._reasons, self._causes = Counter(), Counter()
         return [
-            *(c.Note("dmq_turned_away", None, reason, {"count": count}) for reason, count in reasons.items()),
+            *(c.LogEvent("dmq_turned_away", None, reason, {"count": count}) for reason, count in reasons.items()),
             *(
-                c.Note("dmq_broken_off", None, None, {"cause": cause, "count": count})
+                c.LogEvent("dmq_broken_off", None, None, {"cause": cause, "count": count})
                 for cause, count in causes.items()
             ),
         ]

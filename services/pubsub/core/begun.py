@@ -46,11 +46,11 @@ class Begun:
             self._since[group] = (since_s, now.mono_s - age_s) if is_known else (0.0, -AGE_MAX_S)
             return []
         self._since[group] = now.wall_s, now.mono_s
-        return [c.Keep(KEPT + group, _SINCE.pack(int(now.wall_s)))]
+        return [c.Put(KEPT + group, _SINCE.pack(int(now.wall_s)))]
 
     def end(self, group: PublicKey) -> list[c.Deed]:
         """Record that a topic is not wanted any more."""
-        return [c.Keep(KEPT + group, None)] if self._since.pop(group, None) is not None else []
+        return [c.Put(KEPT + group, None)] if self._since.pop(group, None) is not None else []
 
     def age_s(self, group: PublicKey, now: c.Now) -> int:
         """Return for how many seconds a topic has been wanted, rather too many than too few, so that messages since

@@ -11,6 +11,7 @@ from struct import Struct
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.service import contract as c
+from router.service.roles import overlay as o
 
 MISSED, CAUGHT_UP = b"missed/", b"caught-up/"
 KEPT_S = 7 * 86_400
@@ -41,8 +42,8 @@ class Figures:
             if key.startswith(MISSED)
         }
 
-    def missed(self, group: PublicKey, count: int, arrived: int) -> c.Keep:
-        return c.Keep(MISSED + group, _TWO.pack(count, arrived) if count else None)
+    def missed(self, group: PublicKey, count: int, arrived: int) -> c.Put:
+        return c.Put(MISSED + group, _TWO.pack(count, arrived) if count else None)
 
     # -- figures -------------------------------------------------------------------------------------------------
 
@@ -56,9 +57,9 @@ class Figures:
         """Have the apps of a group told; keep a result with missing messages."""
         if of:
             for _, key in sorted(self._rows())[: 1 - FIGURES_MAX]:
-                yield c.Keep(key, None)
-            yield c.Keep(_key(group, at_s), _TWO.pack(missing, of))
-        yield c.CaughtUp(group, at_s, missing, of)
+                yield c.Put(key, None)
+            yield c.Put(_key(group, at_s), _TWO.pack(missing, of))
+        yield o.CaughtUp(group, at_s, missing, of)
 
     def heard(self, group: PublicKey, at_s: int, app: PublicKey) -> Iterator[c.Deed]:
         """Record that an app was told of a result."""
@@ -68,22 +69,22 @@ class Figures:
             return
         room = _TWO.size + KEY_BYTES * HEARD_MAX - len(value)
         if app not in _heard(value) and room >= KEY_BYTES:
-            yield c.Keep(key, value + app)
+            yield c.Put(key, value + app)
 
     def again(self, now_s: float) -> Iterator[c.Deed]:
         """Have apps told after a restart of results that they have not heard yet; forget old ones."""
         for at_s, key in list(self._rows()):
             if at_s < now_s - KEPT_S:
-                yield c.Keep(key, None)
+                yield c.Put(key, None)
                 continue
             value, group = self._kept[key], PublicKey(key[len(CAUGHT_UP) : -_TIME.size])
             missing, of = _TWO.unpack_from(value)
-            yield c.CaughtUp(group, at_s, missing, of, _heard(value))
+            yield o.CaughtUp(group, at_s, missing, of, _heard(value))
 
     def left(self, group: PublicKey) -> Iterator[c.Deed]:
         """Forget all rows of a group that nobody here reads any more."""
         for key in (key for key in list(self._kept) if key.startswith((MISSED + group, CAUGHT_UP + group))):
-            yield c.Keep(key, None)
+            yield c.Put(key, None)
 
 
 def _key(group: PublicKey, at_s: int) -> bytes:

@@ -33,7 +33,7 @@ class ClockSteps:
         if abs(ahead_s - self._ahead_s) <= STEADY_S:
             return []
         self._ahead_s, self._set_s = ahead_s, now.mono_s
-        return [c.Keep(KEPT, _ROW.pack(ahead_s, now.mono_s))]
+        return [c.Put(KEPT, _ROW.pack(ahead_s, now.mono_s))]
 
     def is_steady_for(self, seconds: float, now: c.Now) -> bool:
         """Whether the clock has not been set in the last `seconds`."""

@@ -27,6 +27,7 @@ from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub import reasons
 from services.pubsub.core.answering import Answering
 from services.pubsub.core.arrival_order import read_ranks
@@ -82,30 +83,30 @@ class Comparing:
                     deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
                 if not (self._fetching.arrived(id) and self._fetching.is_due):
                     return deeds
-            case c.HeldIds(group=group):
+            case o.HeldPage(group=group):
                 deeds += self._held.heard(heard, now)
                 if self._held.is_fresh(group, now):
                     deeds += self._now_known(group, now)
-            case c.PulledFrom():
+            case o.PulledFrom():
                 if (fetch := self._fetching.pulled_from(heard, now)) is not None:
                     self._cut_off(fetch, now, self._limits.again_s)
             case c.Pulled():
                 deeds += self._fetching.pulled(heard)
             case c.Sent(tag, id, refused) if tag == GIVEN and refused is not None:
                 self._fetching.gave(id, is_taken=False)
-            case c.Passed(tag, id, reason=reason) if tag == GIVEN:
+            case c.HopOutcome(tag, id, reason=reason) if tag == GIVEN:
                 self._fetching.gave(id, is_taken=reason is None)
-            case c.Passed(tag, reason=reason) | c.Sent(tag, refused=reason) if reason and tag.startswith(TAG):
+            case c.HopOutcome(tag, reason=reason) | c.Sent(tag, refused=reason) if reason and tag.startswith(TAG):
                 self._refused(tag, reason, now)
-            case c.Linked(router, service):
+            case o.Linked(router, service):
                 self._linked(router, service, now)
-            case c.Dropped(router, group, count):
+            case o.Dropped(router, group, count):
                 deeds.append(self._dropped(router, group, count, now))
-            case c.SaidCaughtUp(group, at_s, app):
+            case o.SaidCaughtUp(group, at_s, app):
                 return list(self._figures.heard(group, at_s, app))
             case c.Started():
                 deeds += self._figures.again(now.wall_s)
-            case c.Tick() | c.Wanted():
+            case c.Tick() | o.Wanted():
                 pass
             case _:
                 return []
@@ -336,7 +337,7 @@ class Comparing:
         return [
             self._figures.missed(fetch.group, 0, 0),
             *self._figures.new(fetch.group, int(now.wall_s), missing, of),
-            *([c.Note("pubsub_caught_up", fields=fields)] if of else []),
+            *([c.LogEvent("pubsub_caught_up", fields=fields)] if of else []),
         ]
 
     def _now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:

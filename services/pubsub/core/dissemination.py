@@ -15,6 +15,7 @@ from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import read_header
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core import forwarding as f
 from services.pubsub.core import repair as r
 from services.pubsub.core.announcing import Announcing
@@ -91,24 +92,24 @@ class Dissemination:
         match heard:
             case c.Message(group=group) if group in self._known.topics:
                 yield from self._came(heard, now)
-            case c.Published(group=group) if group in self._known.topics:
+            case o.Published(group=group) if group in self._known.topics:
                 yield from self._published(heard, now)
-            case c.Passed(tag, id, to, reason=None) if tag.startswith(COPY):
+            case c.HopOutcome(tag, id, to, reason=None) if tag.startswith(COPY):
                 self._is_there(to)
                 yield from self._forward(self.forwarding.taken(id, to, now.mono_s))
-            case c.Passed(tag, id, to) if tag.startswith(COPY):
+            case c.HopOutcome(tag, id, to) if tag.startswith(COPY):
                 yield from self._forward(self.forwarding.refused(id, to, now.mono_s))
             case c.Sent(tag, id, refused) if refused is not None and tag.startswith(COPY):
                 if refused not in _OF_THIS_NODE:
                     to = PublicKey(bytes.fromhex(tag.removeprefix(COPY)))
                     yield from self._forward(self.forwarding.refused(id, to, now.mono_s))
-            case c.PulledFrom(id=id, state=state):
+            case o.PulledFrom(id=id, state=state):
                 yield from self._pulled_from(id, state, now)
             case c.Pulled(id=id, wire=wire):
                 yield from self._forward(self.forwarding.fetched(id, wire, now.mono_s))
             case c.Started():
                 yield from self._forward(self.forwarding.restore(self._rows.load(), now.mono_s))
-            case c.Wanted(group, wanted=False):
+            case o.Wanted(group, wanted=False):
                 yield from self._forward(self.forwarding.left(group))
                 yield from self._mend(self.repair.left(group, now.mono_s))
             case c.Tick():
@@ -137,7 +138,7 @@ class Dissemination:
         origin = f.Origin(via, is_member, until_s)
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
 
-    def _published(self, heard: c.Published, now: c.Now) -> Iterator[c.Deed]:
+    def _published(self, heard: o.Published, now: c.Now) -> Iterator[c.Deed]:
         """Take note of messages that apps of this node have published while it has nobody to send them on to."""
         group, raw, at, left_out = heard.group, heard.ids, 0, heard.left_out
         topic, count = self._known.topics[group], len(raw) // ID_BYTES + left_out
@@ -225,7 +226,7 @@ class Dissemination:
         for one in decided:
             match one:
                 case r.Ask(router, group, id):
-                    yield c.PullFrom(router, group, id)
+                    yield o.PullFrom(router, group, id)
                 case r.Repaired(id, group, asks, by):
                     self.repaired += 1
                     if (topic := self._known.topics.get(group)) is not None:

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.held import minute_at
 from services.pubsub.core.id_set import MINUTE_BYTES, IdSet, key_of
 from services.pubsub.core.negentropy import Needed
@@ -213,7 +214,7 @@ class Fetching:
             id = fetch.ask(now.mono_s + limits.answer_s)
             first, last, _ = fetch.lacked[id]
             deeds.append(
-                c.PullFrom(fetch.router, fetch.group, id, first, last - first + 1, is_history=fetch.is_old(id))
+                o.PullFrom(fetch.router, fetch.group, id, first, last - first + 1, is_history=fetch.is_old(id))
             )
         return deeds
 
@@ -243,7 +244,7 @@ class Fetching:
             is_fetched |= fetch.is_over
         return is_fetched
 
-    def pulled_from(self, heard: c.PulledFrom, now: c.Now) -> Fetch | None:
+    def pulled_from(self, heard: o.PulledFrom, now: c.Now) -> Fetch | None:
         """Handle the result of a question; there is nothing to do if the other router was asked. Return the fetch if it
         is cut off, because that router is not connected."""
         fetch = next((one for one in self._fetches if one.router == heard.router and heard.id in one.asked), None)

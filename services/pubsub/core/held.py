@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.id_set import KEY_BYTES, RANK_MAX, IdSet, key_of, minute_of
 from services.pubsub.core.negentropy import View
 
@@ -47,7 +48,7 @@ class _Index(Struct):
     is_asked: bool = False
     is_anew: bool = True
 
-    def take(self, page: c.HeldIds) -> None:
+    def take(self, page: o.HeldPage) -> None:
         """Add the messages of a page, in the order in which they arrived."""
         rank = self.count
         for at_s, count in page.times:
@@ -111,7 +112,7 @@ class Held:
         if index.is_asked:
             return []
         index.is_asked, index.again_s = True, inf
-        return [c.ListHeld(group, index.upto)]
+        return [o.ListHeld(group, index.upto)]
 
     @property
     def due_s(self) -> float:
@@ -123,7 +124,7 @@ class Held:
         due = [group for group, index in self._indexes.items() if index.again_s <= now.mono_s]
         return [deed for group in due for deed in self.refresh(group)]
 
-    def heard(self, page: c.HeldIds, now: c.Now) -> list[c.Deed]:
+    def heard(self, page: o.HeldPage, now: c.Now) -> list[c.Deed]:
         """Handle a page; ask for the next one, or for all again."""
         index = self._indexes.get(page.group)
         if index is None or not index.is_asked or page.after != index.upto:
@@ -133,14 +134,14 @@ class Held:
             return []
         if index.gone != page.gone and not index.is_anew:
             self._indexes[page.group] = _Index(gone=page.gone, is_asked=True)
-            return [c.ListHeld(page.group, 0)]
+            return [o.ListHeld(page.group, 0)]
         if not index.upto:
             index.gone = page.gone
         index.take(page)
         index.ids.drop_before(key_of(minute_at(now.wall_s), b""))
         self._trim(index)
         if page.more:
-            return [c.ListHeld(page.group, page.upto)]
+            return [o.ListHeld(page.group, page.upto)]
         index.is_asked = index.is_anew = False
         index.at_s = now.mono_s
         return []

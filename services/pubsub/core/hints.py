@@ -10,6 +10,7 @@ from msgspec import Struct
 from router.core.wire.crypto import PublicKey
 from router.core.wire.hint import Hint
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.known import Known
 from services.pubsub.core.others import LEARNED_S, Others
 
@@ -57,10 +58,10 @@ class Hints:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         match heard:
-            case c.Hinted(group, hints):
+            case o.Hinted(group, hints):
                 for hint in hints:
                     self._take(group, hint)
-            case c.Wanted(group, False):
+            case o.Wanted(group, False):
                 for one in self._hinted.values():
                     one.groups.discard(group)
             case c.Tick():
@@ -115,5 +116,5 @@ class Hints:
             return
         one.tries += 1
         if router not in self._others.linked:
-            yield c.Learn(router, one.urls, int(now.wall_s) + LEARNED_S, how="hint")
-            yield c.Dial(router)
+            yield c.AddNeighbour(router, one.urls, int(now.wall_s) + LEARNED_S, how="hint")
+            yield o.Dial(router)

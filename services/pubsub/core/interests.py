@@ -18,6 +18,7 @@ from router.core.wire.codec import Malformed, encode
 from router.core.wire.crypto import PublicKey, Signature
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.filters import SECRET_BYTES, tell
 from services.pubsub.core.interest_table import InterestLimits, InterestTable
 from services.pubsub.core.known import Known, Neighbour
@@ -99,15 +100,15 @@ class Interests:
                 return [*self._start(router, now), self._wake(now)]
             case c.Message(body=body, group=group) if group is not None and group == self._discovery:
                 self._announced(body, now)
-            case c.Wanted():
+            case o.Wanted():
                 self._make_s = min(self._make_s, now.mono_s + self._limits.changed_s)
                 return [self._wake(now)]
-            case c.Attested(tag=tag, signature=signature) if tag == SIGNED:
+            case o.Attested(tag=tag, signature=signature) if tag == SIGNED:
                 rev, bits = self._made
                 self.mine = Filter(rev, bits, Signature(signature))
-            case c.Signed(message=message) if message:
+            case o.Signed(message=message) if message:
                 return list(self._listen(decode_advertisement(message)))
-            case c.Unreached(router) if self._table is not None:
+            case o.NeighbourUnreachable(router) if self._table is not None:
                 self._table.forget(router)
             case c.Tick() if self._table is not None:
                 return [*self._tick(self._table, now), self._wake(now)]
@@ -138,7 +139,7 @@ class Interests:
         self._secret = self._kept.get(SECRET, b"")
         if len(self._secret) != SECRET_BYTES:
             self._secret = self._chance.randbytes(SECRET_BYTES)
-            yield c.Keep(SECRET, self._secret)
+            yield c.Put(SECRET, self._secret)
         self._make_s = now.mono_s + self._limits.changed_s
         self._period_s = now.mono_s + self._limits.period_s * self._chance.random()
 
@@ -152,7 +153,7 @@ class Interests:
         bits, rev = tell(groups, self._secret), int(now.wall_s * 1000)
         self._make_s = now.mono_s + self._limits.renew_s
         self._made = rev, bits
-        yield c.Attest(FILTER_LABEL.decode(), encode([rev, bits]), SIGNED)
+        yield o.Attest(FILTER_LABEL.decode(), encode([rev, bits]), SIGNED)
 
     def _listen(self, own: Advertisement) -> Iterator[c.Deed]:
         """Join the group in which discovery announces other nodes on this node."""

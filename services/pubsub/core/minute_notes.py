@@ -43,7 +43,7 @@ class MinuteNotes:
             self.count(event, reason)
             return []
         self._left -= 1
-        return [c.Note(event, id, reason, dict(fields or {}))]
+        return [c.LogEvent(event, id, reason, dict(fields or {}))]
 
     def count(self, event: str, reason: Reason | None = None, source: bytes = b"", times: int = 1) -> None:
         row = event, reason, source.hex()
@@ -53,6 +53,6 @@ class MinuteNotes:
         """Return a note for each row that was counted, and begin the next minute."""
         counts, self._counts, self._left = self._counts, Counter(), self._most
         return [
-            c.Note(event, None, reason, {"times": times, **({"source": source} if source else {})})
+            c.LogEvent(event, None, reason, {"times": times, **({"source": source} if source else {})})
             for (event, reason, source), times in counts.items()
         ]

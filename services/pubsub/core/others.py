@@ -54,7 +54,7 @@ class Others:
         ]
         until_s = min(advert.deadline_s(int(now.wall_s)), int(now.wall_s) + LEARNED_S)
         if urls:
-            yield c.Learn(router, tuple(urls), until_s)
+            yield c.AddNeighbour(router, tuple(urls), until_s)
 
     def named(self, advert: Advertisement) -> Neighbour | None:
         """Return the member that an advertisement names, None if its router has no public pub/sub service."""

@@ -34,8 +34,8 @@ class _Run:
         self.open = dict.fromkeys(ids)
         self.written = len(self.open)
 
-    def row(self) -> c.Keep:
-        return c.Keep(self.key, b"".join((_head(self.own), *self.open)))
+    def row(self) -> c.Put:
+        return c.Put(self.key, b"".join((_head(self.own), *self.open)))
 
 
 class OwnRows:
@@ -60,7 +60,7 @@ class OwnRows:
             yield from ((id, own) for id in ids or (MessageId(key[len(OWN) :]),))
 
     def remember(self, id: MessageId, own: Own) -> c.Deed:
-        return c.Keep(OWN + id, _head(own))
+        return c.Put(OWN + id, _head(own))
 
     def remember_run(self, ids: Sequence[MessageId], own: Own) -> Iterator[c.Deed]:
         """Yield the rows of messages that were told of together."""
@@ -76,10 +76,10 @@ class OwnRows:
         """Return the changes of rows when a message needs no remembering any more."""
         run = self._runs.pop(id, None)
         if run is None:
-            return [c.Keep(OWN + id, None)]
+            return [c.Put(OWN + id, None)]
         del run.open[id]
         if not run.open:
-            return [c.Keep(run.key, None)]
+            return [c.Put(run.key, None)]
         if 2 * len(run.open) > run.written:
             return []
         run.written = len(run.open)

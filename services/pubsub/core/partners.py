@@ -17,6 +17,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import encode_message
 from services.pubsub.core.others import Others
@@ -67,11 +68,11 @@ class Partners:
         if self._meetings is None:
             return []
         match heard:
-            case c.Wanted(group, wanted):
+            case o.Wanted(group, wanted):
                 deeds = list(self._begin(group, now) if wanted else self._end(group, now))
-            case c.Linked(router, service):
+            case o.Linked(router, service):
                 deeds = list(self._linked(router, service, now))
-            case c.Unreached(router):
+            case o.NeighbourUnreachable(router):
                 deeds = list(self._unreached(router, now))
             case c.Tick():
                 deeds = []
@@ -115,7 +116,7 @@ class Partners:
         if advert is None or self._kept.get(row) == advert.message:
             return
         if row in self._kept or self._has_room():
-            yield c.Keep(row, advert.message)
+            yield c.Put(row, advert.message)
 
     # -- what happens here -------------------------------------------------------------------------------------------
 
@@ -132,8 +133,8 @@ class Partners:
         known, overlay = self._known, self._others.overlay
         if group not in known.topics:
             if len(known.topics) >= TOPICS_MAX:
-                yield c.Note("pubsub_refused", None, LIMIT, {"group": group.hex(), "topics": TOPICS_MAX})
-                yield c.Confirm(group, True, success=False)
+                yield c.LogEvent("pubsub_refused", None, LIMIT, {"group": group.hex(), "topics": TOPICS_MAX})
+                yield o.AckWanted(group, True, success=False)
                 return
             known.topics[group] = Topic(group, known.back, known.moved)
             if overlay is not None:
@@ -142,7 +143,7 @@ class Partners:
             self._meetings.want(group, True, now.mono_s)
         yield c.Join(group.hex(), local=True)
         known.moved.add(group)
-        yield c.Confirm(group, True)
+        yield o.AckWanted(group, True)
 
     def _end(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         assert self._meetings is not None
@@ -151,7 +152,7 @@ class Partners:
             self._others.overlay.end(group)
         self._known.end(group)
         yield c.Leave(group.hex())
-        yield c.Confirm(group, False)
+        yield o.AckWanted(group, False)
 
     # -- links -------------------------------------------------------------------------------------------------------
 
@@ -172,7 +173,7 @@ class Partners:
         assert self._meetings is not None
         if not self._meetings.shared_with(router) and router not in self._forget_s:
             self._meetings.forget(router)
-            yield c.Learn(router)
+            yield c.AddNeighbour(router)
 
     # -- meetings ----------------------------------------------------------------------------------------------------
 
@@ -189,9 +190,9 @@ class Partners:
     def _shared(self, router: PublicKey, topics: dict[PublicKey, bytes], left_out: int, now: c.Now) -> Iterator[c.Deed]:
         was_shared = bool(self._known.shared_with(router)) or KEPT + router in self._kept
         self._known.share(router, topics)
-        yield c.Agree(router, tuple(sorted(topics)), int(now.wall_s) + AGREED_S if topics else 0)
+        yield o.ShareGroups(router, tuple(sorted(topics)), int(now.wall_s) + AGREED_S if topics else 0)
         if left_out:
-            yield c.Note("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
+            yield c.LogEvent("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
         self._show(router, now)
         if topics:
             self._forget_s.pop(router, None)
@@ -199,7 +200,7 @@ class Partners:
         elif was_shared:
             yield from self._forget_later(router, now)
         else:
-            yield c.Learn(router)
+            yield c.AddNeighbour(router)
 
     def _forget_later(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Let a router with which nothing is shared any more stay known for a while, with its kept advertisement."""
@@ -209,9 +210,9 @@ class Partners:
 
     def _forget(self, router: PublicKey) -> Iterator[c.Deed]:
         del self._forget_s[router]
-        yield c.Learn(router)
+        yield c.AddNeighbour(router)
         if KEPT + router in self._kept:
-            yield c.Keep(KEPT + router, None)
+            yield c.Put(KEPT + router, None)
 
     def _show(self, router: PublicKey, now: c.Now) -> None:
         """Give a router its places on the rings; on a leaf, show the routers with which a group is shared."""

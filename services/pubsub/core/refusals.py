@@ -30,4 +30,4 @@ class Refusals:
         if now.mono_s < self._next_s or not len(self._counted):
             return []
         self._next_s = now.mono_s + NOTED_S
-        return [c.Note("pubsub_refused", None, reason, fields) for reason, fields in self._counted.take()]
+        return [c.LogEvent("pubsub_refused", None, reason, fields) for reason, fields in self._counted.take()]

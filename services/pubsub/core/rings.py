@@ -17,6 +17,7 @@ from router.core.wire.advert import Advertisement, decode_advertisement
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.known import Known, Neighbour
 from services.pubsub.core.messages import (
     ADVERTS_MAX,
@@ -85,8 +86,8 @@ class Rings:
         match heard:
             case c.Started() | c.Tick() if now.wall_s >= self._renew_s:
                 self._renew_s = now.wall_s + AGAIN_S
-                deeds.append(c.Advertise(tag=OWN))
-            case c.Signed(tag=tag, message=message) if tag == OWN and message:
+                deeds.append(o.Advertise(tag=OWN))
+            case o.Signed(tag=tag, message=message) if tag == OWN and message:
                 self._others.adverts.own = decode_advertisement(message)
                 self._renew_s = now.wall_s + RENEW_S
         return [*deeds, *self._go_on(overlay, now)]

@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from samples.apps import FAMILY
@@ -21,8 +22,11 @@ from router.client.custody.asks import Wanted
 from router.client.custody.causes import Causes
 from router.client.custody.inbox import Inbox
 from router.client.journal import Journal
-from router.client.ordering import Opened
-from router.client.readers import GroupKeys, Nothing, Readers
+from router.client.opening import Opener
+from router.client.ordering import Opened, Ordering
+from router.client.readers import Nothing, Readers
+from router.client.senders import GroupKeys
+from router.client.settling import Settling
 from router.core.link.session import Messages
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
@@ -65,15 +69,29 @@ class App:
         self.causes = Causes(kept=journal.heads(FAMILY.group))
         keys = GroupKeys(FAMILY.content_key, self.causes)
         self.problems: list[str] = []
+        self.journal = journal
+        self.inbox = Inbox(
+            WINDOW,
+            1 << 20,
+            durable=True,
+            known=journal.known,
+            problem=self.problems.append,
+            wake_loops=lambda: None,
+            wake_link=lambda: None,
+        )
+        settling = Settling(self.inbox, journal, lambda _: keys, lambda: WALL_S)
+        opener = Opener(settling, lambda _: keys, journal.known, self.problems.append, lambda: WALL_S, verify=False)
         self.readers = Readers(
-            ME.public, lambda group: keys, self.problems.append, hub.pull, self._judge, lambda: WALL_S,
-            lambda: self.now_s, verify=False,
-        )  # fmt: skip
-        self.readers.journal = self.journal = journal
-        self.inbox = self.readers.inbox = Inbox(
-            WINDOW, 1 << 20, durable=True, known=self.readers.known, problem=self.problems.append,
-            wake_loops=lambda: None, wake_link=lambda: None,
-        )  # fmt: skip
+            self.inbox,
+            settling,
+            opener,
+            Ordering(ME.public, journal.known),
+            hub.pull,
+            self._judge,
+            trio.lowlevel.ParkingLot(),
+            lambda: WALL_S,
+            lambda: self.now_s,
+        )
         self.inbox.begin(ROUTER.public)
         self.readers.ordering.choose(FAMILY.group, "causal", 30.0, is_sealed=True)
         self.sent: list[bytes] = []
@@ -162,6 +180,7 @@ def test_any_schedule_with_crashes(said: tuple[Talk, dict[str, tuple[str, ...]]]
     crashes = data.draw(st.lists(st.integers(0, 12), max_size=2))
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "journal", lambda: WALL_S)
+        journal.open()
         app, in_run = App(hub, journal), list[str]()
         for step in range(10_000):
             if step in crashes:

@@ -23,7 +23,7 @@ from router.core.wire.codec import frame
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection
+from router.node.connection import Connection, NodeSide
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkEvent, Opened
 from router.transport.contract import Stream
@@ -57,11 +57,17 @@ class Ends:
         self.session = Session(
             offer("app"), ALICE, dialler=True, expect=NODE.public, limits=LinkLimits(link_items_per_s=1e6)
         )
+        node = NodeSide(NODE, self._tell, in_flight, Clock(), lambda: None, lambda: False, paces)
         self.connection = Connection(
-            number, ours, offer(), NODE, dialled=False, expect=None, tell=self._tell, in_flight=in_flight,
-            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
-            welcome=lambda _: Welcome(paces is not None), paces=paces,
-        )  # fmt: skip
+            number,
+            ours,
+            offer(),
+            node,
+            dialled=False,
+            expect=None,
+            limits=limits,
+            welcome=lambda _: Welcome(paces is not None),
+        )
         self._ours: Stream = ours
 
     def _tell(self, told: LinkEvent) -> None:

@@ -19,7 +19,7 @@ from router.core.wire.codec import FRAME_BYTES_MAX, frame, split_frames
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection
+from router.node.connection import Connection, NodeSide
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkEvent, Opened
 from router.transport.contract import Stream, StreamBroken
@@ -47,12 +47,18 @@ class Scene:
         self.heard = b""
         self.ended = ""
         self.closed_s = 0.0
+        node = NodeSide(BOB, self.told.append, InFlight(64 << 20, 64 << 20), TrioClock(), lambda: None, lambda: False)
         limits = LinkLimits(hello_s=HELLO_S, frame_s=FRAME_S, goodbye_s=1.0)
         self.connection = Connection(
-            1, here, offer(messages=4000, size=4 << 20), BOB, dialled=False, expect=None, tell=self.told.append,
-            in_flight=InFlight(64 << 20, 64 << 20), clock=TrioClock(), limits=limits, log_head=lambda: None,
-            is_busy=lambda: False, welcome=welcome,
-        )  # fmt: skip
+            1,
+            here,
+            offer(messages=4000, size=4 << 20),
+            node,
+            dialled=False,
+            expect=None,
+            limits=limits,
+            welcome=welcome,
+        )
         self.session = Session(offer(nonce=b"d" * 16), ALICE, dialler=True)
         self.here: Stream = here
 

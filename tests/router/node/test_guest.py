@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from rigs.one_router import OneRouter
 from samples.invitations import CORE, invitation
 from trio.testing import MockClock
 
-from router.core.control.redeeming import Redeeming
-from router.core.routing.effects import InvitationAnswered, Pending, TermsHeard
-from router.core.routing.links import Links
+from router.core.routing.effects import InvitationAnswered, TermsHeard
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import (
     INVITE_EXPIRED,
@@ -42,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def problems(guest: Guest, dialled: dict[bytes, str]) -> list[str]:
-    idle = Redeeming(Links(), Pending(), lambda link, said, now: None, lambda link, now: None)
+    idle = OneRouter().router.redeeming
     return [one["problem"] for one in guest.rows(idle, dialled)]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from samples.logs import KEY, outward
@@ -30,6 +29,7 @@ from router.disk.store.store import Store
 from router.node.housekeeping import Housekeeping, HousekeepingLimits
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
+from router.node.open_links import OpenLinks
 from router.node.wall_clock import ClockLimits, WallClock
 
 MIB = 1 << 20
@@ -48,8 +48,7 @@ class House:
         directory.replace_neighbours([Neighbour(FAR, "far", uplink=True)])
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
         self.logbook = Logbook(Segments(path / "log", KEY, LogLimits()), self.store, 1e9, 1 << 40)
-        self.measured: dict[int, Measured] = {}
-        self.link_writers: dict[int, Any] = {}
+        self.open_links = OpenLinks()
         self.limits = HousekeepingLimits(disk_free_bytes_min=64 * MIB)
         self.free = 1 << 40
 
@@ -59,7 +58,7 @@ class House:
         first = Belief(newest_ns, newest_ns, "believed") if newest_ns else None
         self.wall = WallClock(self.shown(), ClockLimits(), self.store.recover(KEY.public).clock or first)
         return Housekeeping(
-            self.router, self.store, self.logbook, self.link_writers, self.measured, self.limits, self.now(), self.wall,
+            self.router, self.store, self.logbook, self.open_links, self.limits, self.now(), self.wall,
             [], lambda: self.free,
         )  # fmt: skip
 
@@ -85,11 +84,11 @@ class House:
         hello = Hello((1,), role, bytes(8), True, 1 << 20, 8, 4096, (), bytes(16))
         self.router.link_up(number, key, role == "app", hello, self.now())
         offer = Offer("router", bytes(8), True, 8, 4096, bytes(16))
-        self.link_writers[number] = LinkWriter(number, Session(offer, KEY, dialler=False), "memory")
+        self.open_links.writers[number] = LinkWriter(number, Session(offer, KEY, dialler=False), "memory")
 
     def closing(self) -> dict[int, tuple[Reason, str]]:
         """Return the links that are told goodbye, and why."""
-        return {number: one.closing for number, one in self.link_writers.items() if one.closing is not None}
+        return {number: one.closing for number, one in self.open_links.writers.items() if one.closing is not None}
 
 
 @contextmanager
@@ -151,7 +150,7 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
         app, far = 1, 2
         found.link(app, bytes((9,)) * 32, "app")
         found.link(far, FAR, "core")
-        found.measured[app] = Measured(app, 1, 0, None)
+        found.open_links.measured[app] = Measured(app, 1, 0, None)
         for _ in range(2):
             found.tick(housekeeping)
         assert found.wall and found.wall.is_doubted, "an app here has the same clock"
@@ -159,7 +158,7 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
         assert not changes.finished
         [told] = clock_steps(changes)
         assert told[:2] == (("by_s", 0), ("doubted", True)), "told once"
-        found.measured[far] = Measured(far, 1, SECOND_NS, None)
+        found.open_links.measured[far] = Measured(far, 1, SECOND_NS, None)
         for _ in range(2):
             found.tick(housekeeping)
         assert not found.wall.is_doubted
@@ -198,17 +197,17 @@ def test_neighbours_that_agree_with_each_other_stop_a_clock_and_one_that_steps_i
         found.link(1, FAR, "core")
         found.link(2, bytes((7,)) * 32, "core")
         assert len(found.router.links) == 1, "strangers are not let in here"
-        pings = found.link_writers[1] = Pinged()
+        found.open_links.writers[1] = pings = Pinged()  # type: ignore[assignment]
         behind = Measured(1, 1, 2 * DAY_S * SECOND_NS, None)
         assert housekeeping.is_news(behind)
-        found.measured[1] = behind
+        found.open_links.measured[1] = behind
         housekeeping.heard_clock(behind, found.now())
         [said] = [record.getMessage() for record in caplog.records]
         assert "2.0 days behind its neighbours' clocks" in said
         assert found.store.clock and found.store.clock.state == "disputed", "the next start should know"
         found.ahead_s = 2 * DAY_S
         found.tick(housekeeping)
-        assert found.wall and not found.wall.is_doubted and pings.count == 1 and not found.measured
+        assert found.wall and not found.wall.is_doubted and pings.count == 1 and not found.open_links.measured
 
 
 def test_a_start_soon_after_the_newest_event_is_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -237,8 +236,10 @@ async def test_a_link_to_a_peer_without_messages_is_closed_and_no_other(tmp_path
             found.link(number, keys[name], "app" if name == "app" else "router")
         waited_s = 0
         while not found.closing() and waited_s < 1000:
-            found.link_writers[numbers["hears"]].tell(b"a message to it")
-            found.link_writers[numbers["says"]].is_idle = False  # as its connection notes for each message from it
+            found.open_links.writers[numbers["hears"]].tell(b"a message to it")
+            found.open_links.writers[
+                numbers["says"]
+            ].is_idle = False  # as its connection notes for each message from it
             found.pass_time(housekeeping, 5)
             waited_s += 5
         assert found.closing() == {numbers["silent"]: (Reason.SHUTDOWN, "no messages for a while")}

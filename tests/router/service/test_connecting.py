@@ -10,7 +10,7 @@ import pytest
 import trio
 from rigs.patience import HANG_S
 
-from router.service.contract import Came, Connect, Opened, Unconnected
+from router.service.contract import Came, Connect, ConnectionFailed, Opened
 from router.service.doors import Doors
 
 
@@ -52,7 +52,7 @@ async def test_a_stream_that_was_opened_is_one_of_its_door_and_both_ends_are_tol
             assert await heard.events.receive() == Came("desk", opened.peer, b"")
             await listener.aclose()
             doors.connect(Connect("desk", f"tcp://{place}", "again"))
-            assert await heard.events.receive() == Unconnected("desk", "again", "connection refused")
+            assert await heard.events.receive() == ConnectionFailed("desk", "again", "connection refused")
         nursery.cancel_scope.cancel()
 
 

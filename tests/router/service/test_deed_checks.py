@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from router.core.wire.crypto import MessageId
-from router.service.contract import Note
+from router.service.contract import LogEvent
 from router.service.deed_checks import WrongDeed, event_of
 
 HITS = frozenset({"golf_hit"})
 
 
-def hit(*holes: str | int, messages: int) -> Note:
+def hit(*holes: str | int, messages: int) -> LogEvent:
     ids = [MessageId(bytes((number,)) * 32) for number in range(messages)]
     each: dict[str, Sequence[str | int]] = {"hole": holes}
-    return Note("golf_hit", messages=ids, each=each)
+    return LogEvent("golf_hit", messages=ids, each=each)
 
 
 def test_a_value_for_each_message() -> None:
@@ -35,4 +35,4 @@ def test_another_number_of_values_or_a_comma_in_one_is_refused(holes: tuple[str 
 
 def test_an_id_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="a message id has 32 bytes, not 3"):
-        event_of(Note("golf_hit", messages=[b"abc"]), HITS)  # type: ignore[list-item]
+        event_of(LogEvent("golf_hit", messages=[b"abc"]), HITS)  # type: ignore[list-item]

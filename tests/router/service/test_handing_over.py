@@ -10,7 +10,7 @@ import trio
 from rigs.patience import HANG_S
 from trio.testing import wait_all_tasks_blocked
 
-from router.service.contract import Came, Hand
+from router.service.contract import Came, HandOver
 from router.service.doors import Doors
 from transports.memory import MemoryStream, stream_pair
 
@@ -46,7 +46,7 @@ async def test_what_was_read_ahead_of_the_decision_goes_to_the_router_too(tmp_pa
                 assert first.data == b"LINK\none " and not doors.is_handed(first)
                 await guest.send_all(b"two ")
                 second, second_done = await told.receive()
-                doors.decide(Hand("desk", opened.peer, b"one "))
+                doors.decide(HandOver("desk", opened.peer, b"one "))
                 assert second.data == b"two " and doors.is_handed(second)
                 doors.hand("desk", opened.peer)
                 first_done()

@@ -21,7 +21,7 @@ from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
 from router.service import plugins
 from router.service.attempts import Attempts
-from router.service.contract import Note
+from router.service.contract import LogEvent
 from router.service.host import Place, Service
 from router.service.running import supervise
 from router.settings import keyring
@@ -183,7 +183,7 @@ class Noting(Service):
         Noting.starts += 1
 
     async def on_message(self, message: Received) -> None:
-        await self.keep(Note("noting_heard", message.id))
+        await self.keep(LogEvent("noting_heard", message.id))
 
 
 async def test_events_are_offered_again_when_the_node_is_slow_to_answer(

@@ -10,9 +10,10 @@ import trio
 from rigs.patience import HANG_S
 
 from router.service import multicast
-from router.service.contract import Came, Interfaces
+from router.service.contract import Came
 from router.service.doors import DoorError, Doors
 from router.service.interfaces import gateways, interfaces
+from router.service.roles.discovery import Interfaces
 
 HEADS = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 ROUTES = HEADS + (

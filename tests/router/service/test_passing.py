@@ -7,8 +7,9 @@ from samples.core import ALICE, BOB, GROUP, IDS, MULTICASTS
 from router.core.wire.link_items import Outcome, RecipientOutcome
 from router.core.wire.message import message_id, with_via
 from router.core.wire.reasons import Reason
-from router.service.between_nodes import Passed, PullFrom
+from router.service.contract import HopOutcome
 from router.service.passing import PULLS_AT_ONCE_MAX, Copies, PullsToSay
+from router.service.roles.overlay import PullFrom
 
 WIRE = MULTICASTS[1]
 ID = message_id(WIRE)
@@ -24,10 +25,10 @@ def test_copies_of_one_message_are_told_apart_by_their_router_and_each_is_told_o
     copies.expect(ID, TO_ALICE, "to alice")
     copies.expect(ID, TO_BOB, "to bob")
     acked = outcome(RecipientOutcome(BOB.public, "acked"))
-    assert list(copies.hear(acked)) == [Passed("to bob", ID, BOB.public, "acked")]
+    assert list(copies.hear(acked)) == [HopOutcome("to bob", ID, BOB.public, "acked")]
     assert list(copies.hear(acked)) == []
     expired = outcome(RecipientOutcome(ALICE.public, "expired", Reason.NEXT_AWAY))
-    assert list(copies.hear(expired)) == [Passed("to alice", ID, ALICE.public, "expired", Reason.NEXT_AWAY)]
+    assert list(copies.hear(expired)) == [HopOutcome("to alice", ID, ALICE.public, "expired", Reason.NEXT_AWAY)]
     assert repr(copies) == "<0 of at most 10000 copies on their way>"
 
 
@@ -36,14 +37,14 @@ def test_a_unicast_that_names_no_next_router_is_told_of_by_whoever_took_it() -> 
     copies.expect(ID, WIRE, "sent")
     queued, acked = (outcome(RecipientOutcome(BOB.public, state)) for state in ("queued", "delivered"))
     assert list(copies.hear(queued)) == []
-    assert list(copies.hear(acked)) == [Passed("sent", ID, BOB.public, "delivered")]
+    assert list(copies.hear(acked)) == [HopOutcome("sent", ID, BOB.public, "delivered")]
 
 
 def test_an_end_without_a_reason_is_not_taken_for_custody() -> None:
     copies = Copies()
     copies.expect(ID, TO_BOB, "x")
     dropped = outcome(RecipientOutcome(BOB.public, "dropped"))
-    assert list(copies.hear(dropped)) == [Passed("x", ID, BOB.public, "dropped", Reason.INTERNAL)]
+    assert list(copies.hear(dropped)) == [HopOutcome("x", ID, BOB.public, "dropped", Reason.INTERNAL)]
 
 
 def test_what_is_refused_has_no_tag_or_is_one_too_many_is_not_told() -> None:

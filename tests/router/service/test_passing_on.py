@@ -21,7 +21,9 @@ from router.core.wire.hint import Hint
 from router.settings.home import Home
 
 RULES = """
+ROLE = "overlay"
 from router.service import contract as c
+from router.service.roles import overlay as o
 
 
 class PassingOn:
@@ -34,33 +36,33 @@ class PassingOn:
                 return [c.Answer(number, self.said)]
             case c.Asked(number, word, argument):
                 return [*getattr(self, word)(now, *argument.split()), c.Answer(number, True)]
-            case c.Wanted(group, True):
+            case o.Wanted(group, True):
                 self.said.append(["wanted", group.hex()])
-                return [c.Join(group.hex(), local=True), c.Confirm(group, True)]
-            case c.Hinted(group, hints):
+                return [c.Join(group.hex(), local=True), o.AckWanted(group, True)]
+            case o.Hinted(group, hints):
                 self.said.append(["hinted", group.hex(), [[one.url for one in hint.addresses] for hint in hints]])
             case c.Message(group=group) if group is not None:
                 self.held[heard.id.hex()] = heard.wire
                 self.said.append(["message", heard.id.hex(), heard.via and heard.via.hex()])
             case c.Sent(tag, _, refused):
                 self.said.append(["sent", tag, refused and refused.word])
-            case c.Passed(tag, _, to, state, reason):
+            case c.HopOutcome(tag, _, to, state, reason):
                 self.said.append(["passed", tag, to.hex(), state, reason and reason.word])
-            case c.PulledFrom(_, _, id, state):
+            case o.PulledFrom(_, _, id, state):
                 self.said.append(["pulled", id.hex(), state])
         return []
 
     def meet(self, now, key, group, *urls):
-        key, group, until_s = c.PublicKey(bytes.fromhex(key)), c.PublicKey(bytes.fromhex(group)), int(now.wall_s) + 600
-        known = [c.Learn(key, urls, until_s, how="hint"), c.Dial(key)] if urls else []
-        return [c.Agree(key, (group,), until_s), *known]
+        key, group, until_s = PublicKey(bytes.fromhex(key)), PublicKey(bytes.fromhex(group)), int(now.wall_s) + 600
+        known = [c.AddNeighbour(key, urls, until_s, how="hint"), o.Dial(key)] if urls else []
+        return [o.ShareGroups(key, (group,), until_s), *known]
 
     def forward(self, now, tag, id, to):
-        return [c.Forward(self.held[id], c.PublicKey(bytes.fromhex(to)), tag)]
+        return [c.Forward(self.held[id], PublicKey(bytes.fromhex(to)), tag)]
 
     def pull(self, now, of, group, *ids):
-        of, group = (c.PublicKey(bytes.fromhex(one)) for one in (of, group))
-        return [c.PullFrom(of, group, c.MessageId(bytes.fromhex(id))) for id in ids]
+        of, group = (PublicKey(bytes.fromhex(one)) for one in (of, group))
+        return [o.PullFrom(of, group, MessageId(bytes.fromhex(id))) for id in ids]
 """
 CONFIG = '[node]\nlisten = ["tls://127.0.0.1:0"]\n[[node.services]]\nname = "pubsub"\nmodule = "passing_on"\n'
 

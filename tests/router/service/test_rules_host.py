@@ -14,7 +14,8 @@ from router.settings.home import Home
 
 KEYS = [SigningKey(bytes((n,)) * 32).public.hex() for n in range(1, 9)]
 FICKLE = f"""
-from router.service.contract import Answer, Asked, Learn, PublicKey
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Answer, Asked, AddNeighbour
 
 KEYS = {KEYS}
 
@@ -27,8 +28,8 @@ class Fickle:
         until_s = int(now.wall_s) + 3600
         last = {{"forget": 0, "know": until_s}}[heard.word]
         keys = [PublicKey(bytes.fromhex(key)) for key in KEYS]
-        known = [Learn(key, ("tls://127.0.0.1:9",), until_s - last) for key in keys]
-        return [*known, *(Learn(key, ("tls://127.0.0.1:9",), last) for key in keys), Answer(heard.number, last)]
+        known = [AddNeighbour(key, ("tls://127.0.0.1:9",), until_s - last) for key in keys]
+        return [*known, *(AddNeighbour(key, ("tls://127.0.0.1:9",), last) for key in keys), Answer(heard.number, last)]
 """
 
 
@@ -47,7 +48,8 @@ async def test_of_two_requests_about_one_key_the_later_one_holds(
 
 
 HASTY = """
-from router.service.contract import Answer, Asked, Learn, PublicKey, Send, Sent
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Answer, Asked, AddNeighbour, Send, Sent
 
 class Hasty:
     def __init__(self, setup):
@@ -57,7 +59,7 @@ class Hasty:
         if isinstance(heard, Asked):
             self.asked, until_s = heard.number, int(now.wall_s) + 3600
             keys = [PublicKey(bytes.fromhex(key)) for key in heard.argument.split()]
-            known = [Learn(key, ("tls://127.0.0.1:9",), until_s) for key in keys]
+            known = [AddNeighbour(key, ("tls://127.0.0.1:9",), until_s) for key in keys]
             return [*(Send(key, b"hello", 60, tag=key.hex()) for key in keys), *known]
         if isinstance(heard, Sent):
             self.refused.append(str(heard.refused))

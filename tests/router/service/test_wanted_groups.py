@@ -19,7 +19,9 @@ from router.settings.home import Home
 NEWS, ODD = (SigningKey(bytes((n,)) * 32) for n in (71, 72))
 CONFIG = '[[node.services]]\nname = "pubsub"\nmodule = "following"\n'
 RULES = """
-from router.service.contract import Answer, Asked, Confirm, Join, Keep, Leave, Message, Wanted
+ROLE = "overlay"
+from router.service.contract import Answer, Asked, Join, Put, Leave, Message
+from router.service.roles.overlay import AckWanted, Wanted
 
 ODD = bytes.fromhex("{odd}")
 
@@ -31,13 +33,13 @@ class Following:
     def hear(self, heard, now):
         match heard:
             case Wanted(group, wanted) if group == ODD:
-                return [Confirm(group, wanted, success=False)]
+                return [AckWanted(group, wanted, success=False)]
             case Wanted(group, True):
-                return [Keep(b"wanted/" + group, b"y"), Join(group.hex(), local=True), Confirm(group, True)]
+                return [Put(b"wanted/" + group, b"y"), Join(group.hex(), local=True), AckWanted(group, True)]
             case Wanted(group, False):
-                return [Keep(b"wanted/" + group, None), Leave(group.hex()), Confirm(group, False)]
+                return [Put(b"wanted/" + group, None), Leave(group.hex()), AckWanted(group, False)]
             case Message(body=body, group=group) if group is not None:
-                return [Keep(b"body", body)]
+                return [Put(b"body", body)]
             case Asked(number):
                 wanted = [key[7:].hex() for key in self.kept if key.startswith(b"wanted/")]
                 return [Answer(number, {{"wanted": wanted, "body": self.kept.get(b"body", b"").decode()}})]

@@ -27,7 +27,7 @@ from router.service.state import Batch, State
 from router.settings.home import Home
 
 RULES = """
-from router.service.contract import Answer, Asked, Keep, Message, Note, Send, Started
+from router.service.contract import Answer, Asked, Put, Message, LogEvent, Send, Started
 
 class Golf:
     def __init__(self, setup):
@@ -36,15 +36,15 @@ class Golf:
     def hear(self, heard, now):
         match heard:
             case Message(body=b"putt"):
-                return [Keep(b"putt", b"1"), Note("golf_put", heard.id), Send(heard.source, b"putt")]
+                return [Put(b"putt", b"1"), LogEvent("golf_put", heard.id), Send(heard.source, b"putt")]
             case Message(body=b"long"):
-                return [Note("golf_hit", heard.id, fields={"far": "x" * 20_000})]
+                return [LogEvent("golf_hit", heard.id, fields={"far": "x" * 20_000})]
             case Message(body=b"float"):
-                return [Note("golf_hit", heard.id, fields={"far": 1.5})]
+                return [LogEvent("golf_hit", heard.id, fields={"far": 1.5})]
             case Message(body=b"key"):
-                return [Keep(b"putt", b"1"), Send("nobody", b"")]
+                return [Put(b"putt", b"1"), Send("nobody", b"")]
             case Message():
-                return [Note("golf_hit", heard.id, fields={"far": "ä" * 8_000}), Send(heard.source, b"hit")]
+                return [LogEvent("golf_hit", heard.id, fields={"far": "ä" * 8_000}), Send(heard.source, b"hit")]
             case Asked(number, "kept"):
                 return [Answer(number, {"putt": b"putt" in self.kept})]
             case Asked(number, word):

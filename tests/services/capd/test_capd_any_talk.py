@@ -1,4 +1,4 @@
-"""Whatever neighbours say, in whatever pieces: the pool goes on, and what it counts is what there is."""
+"""Any commands of neighbours, in any pieces: the pool goes on, and its counts equal what there is."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ STEPS = st.one_of(
 
 
 class Talk:
-    """A pool, and three clients of two addresses; one that was closed comes again."""
+    """A pool, and three clients at two addresses; a client that was closed comes again."""
 
     def __init__(self, profile: str) -> None:
         given = Settings(network="regtest", profile=profile, pool_bytes=4096)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ class Talk:
             client.take()
 
     def check(self) -> None:
-        """What is kept is what the pool holds; what is counted is what there is."""
+        """Check that the rows on disk are the pool's messages, and that counts equal what there is."""
         kept = {rows.read_kept(value).id for key, value in self.pool.kept.items() if key.startswith(rows.MESSAGE)}
         info = self.pool.ask(m.Info(1))
         assert info.count == len(kept) and info.size <= 4096
@@ -136,7 +136,7 @@ class Talk:
 
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(st.sampled_from(["strict", "compat"]), st.lists(STEPS, min_size=4, max_size=14))
-def test_any_talk(profile: str, steps: list[tuple[Any, ...]]) -> None:
+def test_pool_counts_right_after_any_talk(profile: str, steps: list[tuple[Any, ...]]) -> None:
     talk = Talk(profile)
     for step in steps:
         talk.step(*step)

@@ -1,4 +1,4 @@
-"""`router capd bench`: its rows, and when a goal is met."""
+"""`router capd bench`: its rows, and the side of its bound on which a goal is met."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.bench.goal import Goal
 from router.cli import main
 
 
-def test_a_row_of_each_figure_beside_its_goal(tmp_path: Path) -> None:
+def test_bench_command_reports_each_figure_beside_its_goal(tmp_path: Path) -> None:
     report = tmp_path / "measured.md"
     arguments = ("--only", "codec", "--only", "standing", "--messages", "10000", "--report", str(report), "--json")
     result = CliRunner().invoke(main, ["capd", "bench", *arguments])
@@ -24,7 +24,7 @@ def test_a_row_of_each_figure_beside_its_goal(tmp_path: Path) -> None:
     assert "## The CAPD pool" in report.read_text() and f"| {standing['title']} |" in report.read_text()
 
 
-def test_a_goal_is_met_from_its_side() -> None:
+def test_goal_is_met_on_its_side_of_the_bound() -> None:
     assert [Goal("", value, 2.0).met for value in (1.9, 2.0)] == [False, True]
     assert [Goal("", value, 2.0, more=False).met for value in (2.0, 2.1)] == [True, False]
     assert Goal("", 1.0).met is None and Goal("", 1.0).bound == "" and Goal("", 1, 2, more=False).bound == "at most 2"

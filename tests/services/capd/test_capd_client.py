@@ -1,4 +1,4 @@
-"""What a wallet hears of a pool that does not answer, on a real node."""
+"""The error that a wallet gets from a pool that does not answer, on a real node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Mute:
 """
 
 
-async def test_a_pool_that_does_not_answer_is_named_with_what_it_warns_of(
+async def test_ask_reports_the_warning_of_a_pool_that_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mute.py").write_text(MUTE)

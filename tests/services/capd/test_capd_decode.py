@@ -1,4 +1,4 @@
-"""`router capd decode`: the vectors of the reference, `msgpool.dat`, and what is no message."""
+"""`router capd decode`: the vectors of the reference, `msgpool.dat`, and input that is no message."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def shown(case: dict[str, Any], age: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("age", ("0", "300", "1200"))
-def test_the_vectors(age: str) -> None:
+def test_decode_prints_the_vectors(age: str) -> None:
     born = [case for case in CASES if case["create_time"] == 1_700_000_000]
     code, found = decode("--at", 1_700_000_000 + int(age), *(case["wire"] for case in born))
     assert (code, found) == (0, [shown(case, age) for case in born]) and len(born) == 10
     assert all(list(one) == KEYS for one in found)
 
 
-def test_what_is_no_message_is_said_line_by_line() -> None:
+def test_decode_reports_each_line_that_is_no_message() -> None:
     case = CASES[1]
     code, found = decode("--json", "--at", 1_700_000_000, "00", input="")
     assert code == 1 and found == [{"error": "the data ends within the creation time: 8 bytes are needed, 0 are left"}]
@@ -55,7 +55,7 @@ def test_what_is_no_message_is_said_line_by_line() -> None:
     assert found[2] == {"error": odd} and len(found) == 3
 
 
-def test_a_file_of_the_reference(tmp_path: Path) -> None:
+def test_decode_reads_a_file_of_the_reference(tmp_path: Path) -> None:
     messages = [read_message(bytes.fromhex(case["wire"])) for case in CASES]
     data = encode_pool(messages)
     (tmp_path / "msgpool.dat").write_bytes(data)
@@ -81,14 +81,14 @@ def test_a_file_of_the_reference(tmp_path: Path) -> None:
         (encode_pool([]) + b"?", "1 bytes follow the 0 messages"),
     ),
 )
-def test_a_file_that_is_none(data: bytes, said: str) -> None:
+def test_messages_in_rejects_a_file_of_another_kind(data: bytes, said: str) -> None:
     with pytest.raises(Malformed, match=said):
         list(messages_in(data))
 
 
 @settings(max_examples=settings().max_examples)
 @given(st.binary(max_size=120))
-def test_any_bytes_are_a_file_or_malformed(data: bytes) -> None:
+def test_messages_in_reads_any_bytes_or_raises_malformed(data: bytes) -> None:
     for whole in (data, (1).to_bytes(8, "little") + data):
         found: list[CapdMessage] = []
         try:

@@ -1,4 +1,4 @@
-"""What the commands of a pool do not take, found before they ask the pool."""
+"""Arguments that the commands of a pool refuse before they ask the pool."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ID = "ab" * 32
         (("get", "ab" * 31), "has 31 bytes instead of 32; give all of it"),
     ],
 )
-def test_out_of_range(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_commands_reject_bad_arguments(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", *arguments])
     assert result.exit_code == 2 and said in result.stderr, result.output
 
 
-def test_to_forget_the_query_of_an_unknown_name_makes_no_key(tmp_path: Path) -> None:
+def test_watch_forget_makes_no_key_for_an_unknown_name(tmp_path: Path) -> None:
     keyring.load_or_create(tmp_path, keyring.NODE)
     arguments = ("capd", "watch", "--forget", "--as", "nobody", "--prefix", "ab")
     result = CliRunner().invoke(main, ["--home", str(tmp_path), *arguments])
@@ -51,7 +51,7 @@ def test_to_forget_the_query_of_an_unknown_name_makes_no_key(tmp_path: Path) -> 
     assert "nobody" not in keyring.names(tmp_path)
 
 
-def test_an_export_takes_the_place_of_no_pipe(tmp_path: Path) -> None:
+def test_export_does_not_replace_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", "export", str(pipe)])
@@ -59,7 +59,7 @@ def test_an_export_takes_the_place_of_no_pipe(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_what_stands_behind_a_message_is_not_handed_in_and_is_said_by_decode(tmp_path: Path) -> None:
+def test_import_rejects_bytes_behind_a_message_and_decode_notes_them(tmp_path: Path) -> None:
     wire = CapdMessage(b"data", BORN, 0x207FFFFF, b"n").encoded()
     text, end = (wire + b"\0\0").hex(), len(wire)
     given = tmp_path / "home"
@@ -80,7 +80,7 @@ def test_what_stands_behind_a_message_is_not_handed_in_and_is_said_by_decode(tmp
         (300, "passed on at all", False),
     ],
 )
-async def test_who_lets_a_message_expire_hears_how_long_it_is_passed_on(
+async def test_expires_option_notes_how_long_the_message_is_passed_on(
     expires: int | None, said: str, is_passed_on: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wish = wish_of(b"x", 300, expires, 1, local=False, rescindable=False)

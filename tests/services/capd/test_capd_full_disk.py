@@ -1,4 +1,4 @@
-"""A pool whose disk is nearly full answers what is asked and takes nothing; what has changed is kept afterwards."""
+"""A pool whose disk is nearly full answers requests and takes nothing; changes in the meantime are kept afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TKD = Pattern.prefix(b"TKD\x0c")
 
 
 class Kept(dict[bytes, bytes]):
-    """A state on a disk that has room or not."""
+    """The state of a service on a disk with room or without."""
 
     has_room = True
 
@@ -50,7 +50,7 @@ def served(pool: Pool) -> list[bytes]:
     return [wire for _, wire in pool.ask(m.Query(1, TKD)).messages]
 
 
-def test_it_answers_takes_nothing_and_keeps_what_has_changed_when_there_is_room() -> None:
+def test_pool_on_a_full_disk_answers_takes_nothing_and_keeps_changes_when_there_is_room() -> None:
     pool = PoolOnDisk()
     for message in (OFFER, SHORT, ENDED):
         post(pool, message)
@@ -58,14 +58,14 @@ def test_it_answers_takes_nothing_and_keeps_what_has_changed_when_there_is_room(
     pool.kept.has_room = False
     before = dict(pool.kept)
     assert c.Warn(SAID) in pool.hear(c.Tick()) and c.Warn(SAID) not in pool.hear(c.Tick())
-    # What is asked is answered without the disk, by any door.
+    # Requests are answered without the disk, at any door.
     [answer] = pool.say(m.encode_message(m.Query(1, TKD)))
     assert isinstance(answer, c.Send) and not answer.kept
     assert served(pool) == [one.encoded() for one in (OFFER, SHORT, ENDED)]
     assert pool.ask(m.Get(1, OFFER.own_id())).count == 1 and pool.ask(m.Info(1)).count == 3
     [reply] = client.say(Query(5, 1, 0, 10, b"TKD\x0c"))
     assert isinstance(reply, MessagesReply) and reply.total == 3
-    # Nothing is taken, and each who posts is told.
+    # Nothing is taken, and each sender gets the reason.
     told = pool.ask(m.Post(1, NEW.encoded()))
     assert told.result == Reason.DISK_FULL and "make room there" in told.text
     assert pool.ask(m.Post(1, OFFER.encoded())).held is Standing.RELAYED, "which is here"
@@ -73,11 +73,11 @@ def test_it_answers_takes_nothing_and_keeps_what_has_changed_when_there_is_room(
     assert after(pool, m.Rescind(1, SECRET)) == ["Refuse"]
     assert client.say(Inv((NEW.own_id(),), INV_TYPE)) == [], "it is not asked for"
     client.say(Msg((NEW,)))
-    # What ends by itself or by a neighbour's word ends at once.
+    # Messages that expire, or that a neighbour rescinds, end at once.
     client.say(Rescind((SECRET,)))
     pool.pass_time(31)
     assert served(pool) == [OFFER.encoded()] and pool.kept == before
-    # With room again it is kept, and the new one is fetched.
+    # With room again the ends are kept, and the new message is fetched.
     pool.kept.has_room = True
     assert c.Warn(ROOM_AGAIN) in pool.hear(c.Tick())
     assert len(pool.events("capd_rescinded")) == len(pool.events("capd_expired")) == 1
@@ -86,7 +86,7 @@ def test_it_answers_takes_nothing_and_keeps_what_has_changed_when_there_is_room(
     assert served(pool) == [OFFER.encoded()] and post(pool, NEW) == 0
 
 
-def test_a_command_reads_from_a_pool_to_which_its_node_takes_no_message() -> None:
+def test_read_question_answers_a_command_whose_node_takes_no_message() -> None:
     pool = PoolOnDisk()
     messages = [posted(b"TKD\x0c%d" % n + bytes(5_000), 4.0) for n in range(9)]
     for message in messages:

@@ -1,4 +1,4 @@
-"""A CAPD pool is killed again and again: no answered post is lost, and no match is told twice."""
+"""A CAPD pool is killed again and again: no answered post is lost, and no match is sent twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("rounds", (20, pytest.param(100, marks=pytest.mark.long)))
-def test_rounds_of_kills(tmp_path: Path, rounds: int) -> None:
+def test_pool_loses_nothing_in_rounds_of_kills(tmp_path: Path, rounds: int) -> None:
     command = [sys.executable, "-m", "rigs.killed_pool", str(tmp_path / "capd"), str(rounds), str(rounds)]
     paths = os.pathsep.join((str(TESTS), str(TESTS.parent)))
     found = subprocess.run(

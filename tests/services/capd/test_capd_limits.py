@@ -1,4 +1,4 @@
-"""What one neighbour of a pool, and one address, may do; who does more is closed, and others are undisturbed."""
+"""The limits on one neighbour of a pool, and on one address: beyond them it is closed, and others are undisturbed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAR = "203.0.113.7:5000"
 STRICT, COMPAT = Settings(network="regtest"), Settings(network="regtest", profile="compat")
 
 
-def test_below_the_ban_line_costs_points_and_a_hundred_end_it() -> None:
+def test_ban_line_costs_points_below_it_and_a_hundred_end_the_connection() -> None:
     pool = Pool()
     client, other = greeted(pool, FAR), greeted(pool, "203.0.113.8:5000", 5)
     faded = [posted(b"%d" % number, 4.0, BORN - 590) for number in range(101)]
@@ -54,7 +54,7 @@ def test_loopback_is_closed_and_not_banned() -> None:
     assert client.is_closed and not Client(pool).is_closed
 
 
-def test_the_ban_line_is_half_of_what_was_told_and_a_higher_one_holds_after_a_minute() -> None:
+def test_ban_line_is_half_of_the_line_sent_and_a_higher_one_counts_after_a_minute() -> None:
     pool = Pool(Settings(network="regtest", pool_bytes=4096))
     for number in range(26):
         post(pool, posted(b"%d" % number, 20.0 + number))
@@ -69,7 +69,7 @@ def test_the_ban_line_is_half_of_what_was_told_and_a_higher_one_holds_after_a_mi
     assert peers(pool)["neighbours"][0]["points"] == 1, "below half of what was told, and not below that"
 
 
-def test_under_compat_the_floor_is_the_ban_line() -> None:
+def test_ban_line_is_the_relay_floor_under_compat() -> None:
     pool = Pool(COMPAT)
     client = greeted(pool)
     client.say(n.Msg((posted(b"too old", 3.0, BORN - 240), posted(b"tomorrow", 3.0, BORN + 1), OFFER)))
@@ -77,7 +77,7 @@ def test_under_compat_the_floor_is_the_ban_line() -> None:
     assert [one.reason for one in pool.events("capd_turned_away")] == [reasons.BELOW_LINE, reasons.FUTURE]
 
 
-def test_too_many_ids_cost_points_and_are_not_looked_at() -> None:
+def test_list_of_too_many_ids_costs_points_and_is_ignored() -> None:
     pool = Pool()
     client = greeted(pool)
     many = tuple(number.to_bytes(32, "little") for number in range(20_001))
@@ -113,7 +113,9 @@ ABUSE: list[tuple[str, list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "said", "cause"), ABUSE, ids=[one[0] for one in ABUSE])
-def test_who_asks_for_too_much_is_closed_and_others_are_undisturbed(name: str, said: list[Any], cause: str) -> None:
+def test_neighbour_that_asks_for_too_much_is_closed_and_others_are_undisturbed(
+    name: str, said: list[Any], cause: str
+) -> None:
     pool = Pool()
     client, other = greeted(pool, FAR), greeted(pool, "203.0.113.8:1", 5)
     post(pool, OFFER)
@@ -127,7 +129,7 @@ def test_who_asks_for_too_much_is_closed_and_others_are_undisturbed(name: str, s
     assert other.say(n.Query(1, n.IDS, 0, 9, b"TK")) == [n.IdsReply(1, 1, (OFFER.own_id(),))]
 
 
-def test_an_address_has_an_allowance_and_a_number_of_standing_queries_whatever_its_connections() -> None:
+def test_address_has_one_allowance_and_one_count_of_standing_queries_for_all_connections() -> None:
     pool = Pool()
     clients = [greeted(pool, f"203.0.113.7:{port}", port) for port in range(100, 105)]
     queries = [n.Query(1, 0x81, 0, 0, b"%04d" % one) for one in range(200)]
@@ -142,7 +144,7 @@ def test_an_address_has_an_allowance_and_a_number_of_standing_queries_whatever_i
     assert clients[4].is_closed and "its address asks for more than 1000 units" in str(parted(pool)[-1][1])
 
 
-def test_connections_are_counted_by_address_and_in_all() -> None:
+def test_connections_are_limited_by_address_and_in_all() -> None:
     pool = Pool()
     clients = [Client(pool, f"203.0.113.7:{port}", port) for port in range(1, 9)]
     assert not any(one.is_closed for one in clients)
@@ -160,14 +162,14 @@ def test_connections_are_counted_by_address_and_in_all() -> None:
     assert len(peers(pool)["neighbours"]) == 64 and peers(pool)["refused"] == {"capd:too-many": 4}
 
 
-def test_half_of_the_connections_may_be_without_a_greeting() -> None:
+def test_connections_without_a_greeting_are_at_most_half() -> None:
     pool = Pool()
     for at in range(32):
         pool.open(Client.__new__(Client), f"198.51.100.{at}:1")
     assert Client(pool, FAR).is_closed and parted(pool) == [(reasons.TOO_MANY, "32 without a greeting")]
 
 
-def test_who_never_reads_gets_a_window_and_is_closed_when_no_ping_is_answered() -> None:
+def test_neighbour_that_never_reads_gets_a_window_and_is_closed_when_no_ping_is_answered() -> None:
     limits = NexaLimits(unread_bytes=20_000, announce_bytes=10_000, ping_bytes=5_000)
     pool = Pool(limits=limits)
     stored = [posted(bytes(99) + bytes((number,)), 4.0) for number in range(60)]
@@ -184,7 +186,7 @@ def test_who_never_reads_gets_a_window_and_is_closed_when_no_ping_is_answered() 
     assert other.take() == [n.Inv((OFFER.own_id(),))]
     pool.pass_time(limits.pong_s - 1)
     assert not client.is_closed
-    # Who reads at last gets the rest.
+    # A client that reads at last gets the rest.
     client.is_reading, data = True, bytes(client.unread)
     client.written(data)
     found = [one for said in client.take() if isinstance(said, n.Msg) for one in said.messages]
@@ -194,14 +196,14 @@ def test_who_never_reads_gets_a_window_and_is_closed_when_no_ping_is_answered() 
     pool.pass_time(limits.pong_s)
     assert client.is_closed and not other.is_closed
     assert parted(pool)[-1][0] is reasons.DOES_NOT_READ and "no answer to a ping within 120 s" in str(parted(pool)[-1])
-    # Requests that wait are bounded, too.
+    # The requests that wait are bounded, too.
     client = greeted(pool, FAR)
     client.is_reading = False
     client.say(*wanted * 40)
     assert parted(pool)[-1][0] is reasons.ASKS_TOO_MUCH and "20000 ids, wait for it to read" in str(parted(pool)[-1])
 
 
-def test_the_silent_are_pinged_and_the_slow_are_closed() -> None:
+def test_silent_neighbour_is_pinged_and_a_slow_one_closed() -> None:
     pool = Pool()
     client = greeted(pool)
     client.is_reading = False
@@ -223,7 +225,7 @@ def test_the_silent_are_pinged_and_the_slow_are_closed() -> None:
     assert client.is_closed and parted(pool)[-1] == (reasons.TOO_SLOW, "a packet is not whole after 120 s")
 
 
-def test_parts_of_packets_are_bounded_in_all() -> None:
+def test_incomplete_packets_are_bounded_in_all() -> None:
     pool = Pool(limits=NexaLimits(partial_bytes=1_000_000))
     begun = Packet("capdmsg", bytes(4_000_000)).encoded(REGTEST)
     clients = [greeted(pool, f"198.51.100.{at}:1", at + 1) for at in range(6)]
@@ -234,7 +236,7 @@ def test_parts_of_packets_are_bounded_in_all() -> None:
     assert parted(pool) == [(reasons.ASKS_TOO_MUCH, "250000 bytes of a packet that is not whole")]
 
 
-def test_what_cannot_be_read_is_rejected_as_deployed() -> None:
+def test_unreadable_command_is_rejected_as_deployed() -> None:
     pool = Pool()
     client = greeted(pool)
     client.is_reading = False
@@ -244,7 +246,7 @@ def test_what_cannot_be_read_is_rejected_as_deployed() -> None:
     assert peers(pool)["neighbours"][0]["points"] == 0
 
 
-def test_searches_of_one_give_others_their_turn_and_are_all_answered_in_order() -> None:
+def test_searches_of_one_neighbour_let_others_in_between_and_are_answered_in_order() -> None:
     pool = Pool(limits=replace(LIMITS, turn_units=3 * QUERY_UNITS))
     post(pool, OFFER)
     busy, other = greeted(pool), greeted(pool, "127.0.0.1:4001", 5)
@@ -257,7 +259,7 @@ def test_searches_of_one_give_others_their_turn_and_are_all_answered_in_order() 
     assert [one.cookie for one in busy.take()] == list(range(6, 20)), "the rest comes when it is woken"
 
 
-def test_what_is_found_costs_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_costs_units_for_its_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "UNIT_MATCHES", 1)
     pool = Pool(limits=replace(LIMITS, units_burst=60.0 + 4 * (QUERY_UNITS + 8), units_per_s=0.001))
     for number in range(8):

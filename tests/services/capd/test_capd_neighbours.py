@@ -1,4 +1,4 @@
-"""Pools as neighbours of Nexa nodes: what crosses, what is passed on and to whom, and who is dialled."""
+"""Pools as neighbours of Nexa nodes: which messages cross, which are passed on and to whom, and the dialling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STRICT, COMPAT = Settings(network="regtest"), Settings(network="regtest", profil
 # -- what crosses ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_brought_is_kept_announced_and_served() -> None:
+def test_brought_message_is_kept_announced_and_served() -> None:
     pool = Pool()
     client, other = greeted(pool), greeted(pool, FAR, 5)
     assert client.say(n.GetInfo(), cookie=0x5_0000) == [n.Info(1.0, 2.0, 2.0)]
@@ -45,7 +45,7 @@ def test_what_is_brought_is_kept_announced_and_served() -> None:
     assert pool.ask(m.Get(1, OFFER.own_id())).count == 1 and kept in pool.kept
 
 
-def test_what_comes_in_one_read_is_dealt_with_in_order() -> None:
+def test_commands_of_one_read_are_handled_in_order() -> None:
     pool = Pool()
     secret = posted(b"TKD\x0cto be rescinded", 4.0, secret_hash=rescind_hash_of(SECRET))
     client = greeted(pool)
@@ -63,7 +63,7 @@ def test_what_comes_in_one_read_is_dealt_with_in_order() -> None:
 
 
 @pytest.mark.parametrize("settings", (STRICT, COMPAT), ids=("strict", "compat"))
-def test_an_answer_has_the_cookie_of_its_request(settings: Settings) -> None:
+def test_answer_has_the_cookie_of_its_request(settings: Settings) -> None:
     pool = Pool(settings)
     other = posted(b"TKD\x0canother", 5.0)
     for one in (OFFER, other):
@@ -79,7 +79,7 @@ def test_an_answer_has_the_cookie_of_its_request(settings: Settings) -> None:
     assert client.say(n.GetMsg(2.0, ids), cookie=9) == [n.Msg((OFFER, other))], "without a high half: in one"
 
 
-def test_two_pools_exchange_what_they_held_before_they_met_and_what_comes() -> None:
+def test_neighbour_pools_exchange_what_they_held_before_they_met_and_what_comes() -> None:
     place = "127.0.0.1:7001"
     one, two = Pool(), Pool(Settings(network="regtest", connect=(place,)))
     assert two.dialled == [f"tcp://{place}"]
@@ -98,7 +98,7 @@ def test_two_pools_exchange_what_they_held_before_they_met_and_what_comes() -> N
     [link] = peers(two)["neighbours"]
     assert (link["target"], link["direction"], link["agent"]) == (place, "out", "/capd-pool:1.0/")
     assert (link["taken"], link["sent"], link["announced"]) == (2, 2, 2)
-    # One that was away hears of it when it comes: it holds the message still.
+    # A pool that was away still holds the message; it gets the secret when it connects.
     late = Pool()
     assert post(late, secret) == 0
     client = greeted(one)
@@ -121,7 +121,7 @@ def test_catching_up_is_paced_and_costs_no_allowance() -> None:
     assert not parted(one) and not parted(two)
 
 
-def test_the_inventory_comes_in_pages() -> None:
+def test_held_ids_are_listed_in_pages() -> None:
     pool = Pool(Settings(network="regtest"))
     ids = []
     for number in range(7):
@@ -138,7 +138,7 @@ def test_the_inventory_comes_in_pages() -> None:
         assert client.say(own.GetHeld(after, quantity)) == [own.Held(0, ())]
 
 
-def test_what_is_announced_is_asked_of_the_first_and_then_of_another() -> None:
+def test_announced_message_is_requested_from_the_first_and_then_from_another() -> None:
     pool = Pool()
     liar, honest = greeted(pool), greeted(pool, FAR, 5)
     wanted = n.GetMsg(2.0, (OFFER.own_id(),))
@@ -159,7 +159,7 @@ def test_what_is_announced_is_asked_of_the_first_and_then_of_another() -> None:
 # -- what is passed on ----------------------------------------------------------------------------------------------
 
 
-def test_nothing_goes_out_that_would_be_below_the_line_within_five_seconds() -> None:
+def test_messages_that_would_be_below_the_line_within_five_seconds_are_not_sent() -> None:
     pool = Pool()
     client, picky = greeted(pool), greeted(pool, FAR, 5)
     picky.say(n.Info(1.0, 3.0, 9.0))
@@ -225,7 +225,7 @@ def test_queries_are_answered_as_deployed() -> None:
     assert [one.cookie for one in client.heard] == [0x9_FFFF]
 
 
-def test_a_standing_query_tells_of_each_match_once_and_ends_with_its_connection() -> None:
+def test_standing_query_sends_each_match_once_and_ends_with_its_connection() -> None:
     pool = Pool()
     before, other = posted(b"TKD\x0cbefore", 3.0), posted(b"TK another", 3.0)
     post(pool, before)
@@ -233,7 +233,7 @@ def test_a_standing_query_tells_of_each_match_once_and_ends_with_its_connection(
     exact, wide = n.Query(1, n.MESSAGES | n.SUBSCRIBE, 0, 10, b"TKD\x0c"), Pattern.of(b"T", b"\xff")
     assert client.say(exact) == [n.MessagesReply(1, 1, (before,))]
     assert client.say(own.MaskedQuery(2, n.IDS | n.SUBSCRIBE, 0, 10, wide)) == [n.IdsReply(2, 1, (before.own_id(),))]
-    client.say(n.Info(0.0, 1e300, 0.0))  # nothing is announced, so that what is told stands alone
+    client.say(n.Info(0.0, 1e300, 0.0))  # nothing is announced, so the matches come alone
     post(pool, OFFER)
     assert client.take() == [n.MessagesReply(1, 1, (OFFER,)), n.IdsReply(2, 1, (OFFER.own_id(),))], "one a cookie"
     assert client.say(n.Msg((OFFER, before))) == [], "what comes again is not told again"
@@ -252,13 +252,13 @@ def test_a_standing_query_tells_of_each_match_once_and_ends_with_its_connection(
 # -- dialling -------------------------------------------------------------------------------------------------------
 
 
-def test_a_neighbour_that_is_away_is_dialled_later_each_time() -> None:
+def test_neighbour_that_is_away_is_dialled_after_longer_pauses() -> None:
     place = "127.0.0.1:7001"
     pool = Pool(Settings(network="regtest", connect=(place,)))
     pauses, last, attempts = [], 0, 1
     for second in range(1, 2000):
         if len(pool.dialled) == attempts:
-            pool.hear(c.Unconnected("nexa dialled", place, "connection refused"))
+            pool.hear(c.ConnectionFailed("nexa dialled", place, "connection refused"))
             attempts += 1
         pool.pass_time(1)
         if len(pool.dialled) == attempts:
@@ -269,7 +269,7 @@ def test_a_neighbour_that_is_away_is_dialled_later_each_time() -> None:
     assert peers(pool)["unconnected"] == [{"target": place, "problem": "connection refused"}]
 
 
-def test_a_pool_that_dials_itself_says_so() -> None:
+def test_pool_that_dials_itself_reports_it() -> None:
     place = "127.0.0.1:7001"
     pool = Pool(Settings(network="regtest", connect=(place,)))
     join(pool, pool, place)

@@ -1,4 +1,4 @@
-"""Pools that are peers over routers: what crosses, what does not, what an absence costs, and what is refused."""
+"""Pools that are peers over routers: which messages cross and which do not, what an absence costs, and refusals."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def everywhere(fabric: Fabric, message: CapdMessage) -> list[Standing | None]:
     return [standing(pool, message) for pool in fabric.pools.values()]
 
 
-def test_what_one_takes_all_have_and_nothing_goes_round() -> None:
+def test_pools_bring_each_message_to_each_other_once() -> None:
     fabric = Fabric(TRIANGLE)
     fabric.pools[3].ask(m.Watch(1, Pattern.prefix(b"TKD"), 1000))
     fabric.between()
@@ -63,7 +63,7 @@ def test_what_one_takes_all_have_and_nothing_goes_round() -> None:
     assert {one.fields["to"] for one in fabric.pools[1].events("capd_sent")} == {address(2).hex(), address(3).hex()}
 
 
-def test_what_stays_local_expires_soon_or_was_rescinded_is_not_told_of() -> None:
+def test_pools_do_not_announce_local_soon_expiring_or_rescinded_messages() -> None:
     fabric = Fabric({1: (2,), 2: (1,)})
     fabric.between()
     local, short = posted(b"local", 1.5), posted(b"short", 30.0, expiration=299)
@@ -73,13 +73,13 @@ def test_what_stays_local_expires_soon_or_was_rescinded_is_not_told_of() -> None
     fabric.pools[1].ask(m.Rescind(2, SECRET))
     fabric.carry()
     fabric.away = set()
-    fabric.pools[2].crash()  # asks for all that is held
+    fabric.pools[2].crash()  # after it, the pool asks for all that is held
     fabric.carry()
     assert [standing(fabric.pools[2], one) for one in (local, short, RESCINDABLE)] == [None] * 3
     assert "Want" not in fabric.between()
 
 
-def test_a_secret_travels_also_to_one_that_was_away_and_after_a_restart() -> None:
+def test_secret_reaches_a_peer_that_was_away_even_after_a_restart() -> None:
     fabric = Fabric({1: (2,), 2: (1, 3), 3: (2,)})
     post(fabric, 1, RESCINDABLE)
     assert everywhere(fabric, RESCINDABLE) == [Standing.RELAYED] * 3, "from one to the next"
@@ -96,7 +96,7 @@ def test_a_secret_travels_also_to_one_that_was_away_and_after_a_restart() -> Non
 
 
 @pytest.mark.parametrize("absence_s", (CATCH_UP_S, PRESENT_S + 1))
-def test_an_absence_is_caught_up_with_whoever_was_posted_at(absence_s: float) -> None:
+def test_catch_up_after_an_absence_works_in_both_directions(absence_s: float) -> None:
     fabric = Fabric({1: (2,), 2: (1,)})
     fabric.away = {2}
     post(fabric, 1, OFFER)
@@ -108,7 +108,7 @@ def test_an_absence_is_caught_up_with_whoever_was_posted_at(absence_s: float) ->
     assert everywhere(fabric, OFFER) == everywhere(fabric, RESCINDABLE) == [Standing.RELAYED] * 2
 
 
-def test_many_come_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_catch_up_of_many_messages_goes_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(b, "HELD_IDS_MAX", 24)
     monkeypatch.setattr(b, "BRING_MESSAGES_MAX", 8)
     monkeypatch.setattr(b, "BRING_BYTES", 2_500)
@@ -127,10 +127,10 @@ def test_many_come_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said["CatchUp"] >= 3 and said["Bring"] == said["Want"] >= 10
 
 
-def test_what_does_not_come_is_looked_for_again_wherever_it_is_held() -> None:
+def test_wanted_message_that_does_not_come_is_asked_for_elsewhere() -> None:
     fabric = Fabric({1: (2,), 2: (1, 3), 3: (2,)})
     taker = fabric.pools[2]
-    # The third says that it holds the offer, and does not bring it; then the first has it as well.
+    # Pool 3 lists the offer and does not bring it; then pool 1 gets it as well.
     taker.say(m.encode_message(b.Held((OFFER.own_id(),))), address(3))
     fabric.away = {3}
     post(fabric, 1, OFFER)
@@ -140,7 +140,7 @@ def test_what_does_not_come_is_looked_for_again_wherever_it_is_held() -> None:
     assert standing(taker, OFFER) is Standing.RELAYED
 
 
-def test_peers_may_bring_only_what_a_neighbour_may() -> None:
+def test_peers_may_bring_only_what_neighbours_may() -> None:
     fabric = Fabric({1: (2,), 2: (1,)})
     taker = fabric.pools[2]
     cases = (
@@ -155,7 +155,7 @@ def test_peers_may_bring_only_what_a_neighbour_may() -> None:
     assert taker.ask(m.Info(1)).count == 0
 
 
-def test_what_no_unicast_could_carry_is_not_taken_under_compat_either() -> None:
+def test_holdings_reject_a_message_too_large_for_a_unicast_even_under_compat() -> None:
     host = Host(Settings(profile="compat"))
     large = CapdMessage(bytes(BYTES_MAX), BORN, 0x1E00FFFF, b"n")
     verdict, deeds = host.rules._holdings.add(large, large.own_id(), BORN)
@@ -166,7 +166,7 @@ def test_what_no_unicast_could_carry_is_not_taken_under_compat_either() -> None:
     m.encode_message(m.Match(Standing.LOCAL, fitting.encoded()))
 
 
-def test_only_peers_reconcile_and_each_at_a_bounded_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pools_refuse_strangers_and_bound_the_rate_of_each_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer, "UNITS_BURST", 10 * QUERY_UNITS)
     monkeypatch.setattr(peer, "UNITS_PER_S", QUERY_UNITS)
     fabric = Fabric({1: (2,), 2: (), 3: (2,)})
@@ -184,7 +184,7 @@ def test_only_peers_reconcile_and_each_at_a_bounded_rate(monkeypatch: pytest.Mon
     assert isinstance(pool.say(asked, address(1))[0], c.Send), "its time has come"
 
 
-def test_a_peer_is_shown_and_named_once() -> None:
+def test_peer_is_shown_once_and_named_once() -> None:
     fabric = Fabric({1: (2, 1), 2: (1,)})
     post(fabric, 1, OFFER)
     [answer] = [one for one in fabric.pools[1].hear(c.Asked(1, "peers")) if isinstance(one, c.Answer)]
@@ -205,13 +205,13 @@ def test_a_peer_is_shown_and_named_once() -> None:
 
 
 def told_secrets(fabric: Fabric) -> list[bytes]:
-    """Return the secrets that were carried since this was asked last."""
+    """Return the secrets that were carried since the last call."""
     found = [one for _, _, said in fabric.carried if isinstance(said, b.Secrets) for one in said.secrets]
     fabric.carried.clear()
     return found
 
 
-def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the_others_bit_by_bit(
+def test_peer_that_catches_up_gets_the_latest_secrets_at_once_and_the_others_bit_by_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pools, "SECRETS_FIRST", 4)
@@ -219,7 +219,7 @@ def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the
     fabric = Fabric({1: (2,), 2: (1,)})
     fabric.away = {2}
     secrets = [bytes([number]) for number in range(9)]
-    for number, secret in enumerate(secrets):  # the later ones can be met for longer
+    for number, secret in enumerate(secrets):  # those of later messages matter for longer
         message = posted(b"offer", 30.0, BORN - 100 + number, secret_hash=rescind_hash_of(secret))
         assert fabric.pools[1].ask(m.Post(1, message.encoded())).result == 0
         assert fabric.pools[1].ask(m.Rescind(2, secret)).ids
@@ -238,7 +238,7 @@ def test_a_peer_that_catches_up_is_told_of_the_latest_secrets_at_once_and_of_the
     assert len(told_secrets(fabric)) >= 4, "it is told once more afterwards"
 
 
-def test_known_secrets_and_those_that_end_something_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_cost_little_if_known_or_if_they_end_something(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer, "UNITS_BURST", 1_000.0)
     monkeypatch.setattr(peer, "UNITS_PER_S", 0.001)
     fabric = Fabric({1: (2,), 2: (1,)})
@@ -258,14 +258,14 @@ def test_known_secrets_and_those_that_end_something_cost_little(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("passed", "said"),
     [
-        (lambda tag: c.Passed(tag, ID, address(2), "refused", reasons.NOT_A_PEER), "it does not name this pool"),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "refused", reasons.NOT_A_PEER), "it does not name this pool"),
         (lambda tag: c.Sent(tag, ID, Reason.NO_ROUTE), "no-route: no route leads there"),
-        (lambda tag: c.Passed(tag, ID, address(2), "refused", Reason.NOT_AUTHORISED), "node.services_public"),
-        (lambda tag: c.Passed(tag, ID, address(2), "expired", Reason.TTL_EXPIRED), Reason.TTL_EXPIRED.word),
-        (lambda tag: c.Passed(tag, ID, address(2), "delivered"), "nothing has come from it yet"),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "refused", Reason.NOT_AUTHORISED), "node.services_public"),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "expired", Reason.TTL_EXPIRED), Reason.TTL_EXPIRED.word),
+        (lambda tag: c.HopOutcome(tag, ID, address(2), "delivered"), "nothing has come from it yet"),
     ],
 )
-def test_why_a_pool_is_not_present(passed: Callable[[str], c.Heard], said: str) -> None:
+def test_peers_answer_says_why_a_pool_is_not_present(passed: Callable[[str], c.Heard], said: str) -> None:
     fabric = Fabric({1: (2,), 2: ()})
     asker = fabric.pools[1]
     asker.hear(passed(TAG + address(2).hex()))
@@ -286,7 +286,7 @@ def sent_to(deeds: list[c.Deed], number: int, kind: type[Any]) -> list[c.Send]:
     ]  # fmt: skip
 
 
-def test_what_no_route_leads_to_is_asked_again_after_ten_seconds() -> None:
+def test_catch_up_without_a_route_is_sent_again_after_ten_seconds() -> None:
     pool = Fabric({1: (2,), 2: ()}).pools[1]
     pool.hear(c.Sent(TAG + address(2).hex(), ID, Reason.NO_ROUTE))
     said = "no-route: no route leads there; connect both nodes: `router peer add` of the other's link"
@@ -294,13 +294,13 @@ def test_what_no_route_leads_to_is_asked_again_after_ten_seconds() -> None:
     assert not sent_to(pool.pass_time(9), 2, b.CatchUp) and len(sent_to(pool.pass_time(1), 2, b.CatchUp)) == 1
 
 
-def test_a_secret_that_no_route_led_to_is_told_again_after_ten_seconds_until_it_gets_through() -> None:
+def test_secret_without_a_route_is_sent_again_after_ten_seconds_until_it_gets_through() -> None:
     fabric = Fabric({1: (2,), 2: (1,)})
     post(fabric, 1, RESCINDABLE)
     pool = fabric.pools[1]
     assert peers_of(pool)[0]["problem"] == ""
     [first] = sent_to(pool.say(m.encode_message(m.Rescind(2, SECRET))), 2, b.Secrets)
-    for tag in (first.tag, f"{TAG}{address(2).hex()} 99"):  # of a message that it does not remember nothing follows
+    for tag in (first.tag, f"{TAG}{address(2).hex()} 99"):  # the second is of an unknown message
         pool.hear(c.Sent(tag, ID, Reason.NO_ROUTE))
     said = "1 secret did not get through, no-route: no route leads there; connect both nodes: `router peer add` of the"
     assert peers_of(pool)[0]["problem"] == f"{said} other's link; tried again in 10 s"
@@ -308,11 +308,11 @@ def test_a_secret_that_no_route_led_to_is_told_again_after_ten_seconds_until_it_
     [again] = sent_to(pool.pass_time(1), 2, b.Secrets)
     assert m.decode_message(again.body) == b.Secrets((SECRET,)) and again.tag != first.tag
     assert peers_of(pool)[0]["problem"] == "", "it is under way"
-    pool.hear(c.Passed(again.tag, ID, address(2), "refused", Reason.NO_ROUTE))
+    pool.hear(c.HopOutcome(again.tag, ID, address(2), "refused", Reason.NO_ROUTE))
     assert "1 secret did not get through" in peers_of(pool)[0]["problem"]
     [third] = sent_to(pool.pass_time(10), 2, b.Secrets)
     pool.hear(c.Sent(third.tag, ID))
-    pool.hear(c.Passed(third.tag, ID, address(2), "delivered"))
+    pool.hear(c.HopOutcome(third.tag, ID, address(2), "delivered"))
     assert peers_of(pool)[0]["problem"] == "" and not sent_to(pool.pass_time(20), 2, b.Secrets)
 
 

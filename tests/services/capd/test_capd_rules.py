@@ -1,4 +1,4 @@
-"""A CAPD pool's rules: what is kept before an answer, who is told of what, and what survives."""
+"""A CAPD pool's rules: what is kept before an answer, which matches are sent to whom, and what survives a crash."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS, Host
 
+from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
@@ -40,7 +41,7 @@ def query(host: Host, pattern: Pattern = ALL, start: int = 0, limit: int = 100) 
     return list(host.ask(m.Query(1, pattern, False, start, limit)).messages)
 
 
-def test_a_post_is_kept_and_noted_before_its_sender_hears() -> None:
+def test_post_is_kept_and_logged_before_it_is_answered() -> None:
     host = Host()
     deeds = host.say(m.encode_message(m.Post(1, OFFER.encoded())))
     assert [type(one).__name__ for one in deeds] == ["Keep", "Keep", "Note", "Send"]
@@ -49,7 +50,7 @@ def test_a_post_is_kept_and_noted_before_its_sender_hears() -> None:
     assert note.fields["relay_until"] == BORN + 300 and note.fields["by"] == ASKERS[0].hex()
 
 
-def test_what_was_posted_survives_with_all_that_was_decided_on_it() -> None:
+def test_crash_loses_no_message_and_nothing_decided_about_one() -> None:
     host = Host()
     rescindable = posted(b"TKD\x0cof another", secret_hash=rescind_hash_of(SECRET))
     for message in (OFFER, rescindable, posted(b"something else")):
@@ -66,7 +67,7 @@ def test_what_was_posted_survives_with_all_that_was_decided_on_it() -> None:
     assert post(host, rescindable).held is Standing.RESCINDED and len(host.events("capd_accepted")) == 3
 
 
-def test_each_end_has_its_event() -> None:
+def test_ends_of_messages_have_an_event_each() -> None:
     host = Host(Settings(pool_bytes=4096))
     short = posted(b"short", 2.5, expiration=20)
     post(host, short)
@@ -85,7 +86,7 @@ def test_each_end_has_its_event() -> None:
     assert len(kept) == host.ask(m.Info(1)).count == 31
 
 
-def test_a_message_ends_once_also_over_a_crash() -> None:
+def test_message_ends_once_even_across_a_crash() -> None:
     host = Host()
     short, long = (posted(b"short %d" % s, 2.5, expiration=s, secret_hash=rescind_hash_of(SECRET)) for s in (20, 40))
     for message in (short, long):
@@ -102,7 +103,7 @@ def test_a_message_ends_once_also_over_a_crash() -> None:
     assert states == [Standing.EXPIRED, Standing.RESCINDED]
 
 
-def test_what_has_expired_and_is_displaced_before_that_was_told_has_expired() -> None:
+def test_message_displaced_after_its_expiration_is_logged_as_expired() -> None:
     host = Host(Settings(pool_bytes=4096))
     short = posted(b"short", 1.5, expiration=20)
     post(host, short)
@@ -113,7 +114,7 @@ def test_what_has_expired_and_is_displaced_before_that_was_told_has_expired() ->
     assert note.reason == reasons.EXPIRED
 
 
-def test_a_clock_that_jumps() -> None:
+def test_pool_goes_on_after_the_clock_has_jumped() -> None:
     host = Host(Settings(pool_bytes=8192))
     held = [posted(b"%d" % number, 3.0 + number) for number in range(55)]
     for message in held:
@@ -136,7 +137,7 @@ def test_a_clock_that_jumps() -> None:
     assert len(query(host)) == 57
 
 
-def test_the_audit_is_told_what_a_pool_owes_and_how_that_ended() -> None:
+def test_events_show_the_audit_each_message_owed_and_its_end() -> None:
     host = Host(Settings(pool_bytes=4096))
     for number in range(32):
         post(host, posted(b"%d" % number, 3.0, expiration=20 + number, secret_hash=rescind_hash_of(b"%d" % number)))
@@ -161,7 +162,7 @@ def test_the_audit_is_told_what_a_pool_owes_and_how_that_ended() -> None:
     assert open_ones == {rows.number_of(key) for key in served} != set()
 
 
-def test_what_is_turned_away_has_its_reason_and_is_logged_once_a_second() -> None:
+def test_rejections_have_a_reason_and_are_logged_once_a_second() -> None:
     host = Host()
     cases = [
         (OFFER.encoded()[:-1], reasons.MALFORMED),
@@ -180,7 +181,7 @@ def test_what_is_turned_away_has_its_reason_and_is_logged_once_a_second() -> Non
     assert host.ask(m.Info(1)).count == 0
 
 
-def test_a_standing_query_is_told_of_each_match_once_also_after_a_crash() -> None:
+def test_standing_query_gets_each_match_once_even_after_a_crash() -> None:
     host = Host(Settings(pool_bytes=4096))
     before = posted(b"TKD\x0cbefore")
     post(host, before)
@@ -218,7 +219,7 @@ def test_standing_queries_end() -> None:
     assert not [key for key in host.kept if key.startswith(rows.WATCH)]
 
 
-def test_one_address_has_so_many_standing_queries() -> None:
+def test_standing_queries_of_one_address_are_limited() -> None:
     host = Host()
     for number in range(WATCHES_OF_ONE_MAX):
         assert host.ask(m.Watch(1, Pattern.prefix(number.to_bytes(2)), 99)).result == 0
@@ -228,7 +229,7 @@ def test_one_address_has_so_many_standing_queries() -> None:
     assert host.ask(m.Watch(1, TKD, 99), ASKERS[1]).result == 0
 
 
-def test_queries_come_in_pages() -> None:
+def test_queries_are_answered_in_pages() -> None:
     host = Host()
     messages = [posted(b"m%d" % number) for number in range(5)]
     for message in messages:
@@ -252,12 +253,12 @@ def test_queries_come_in_pages() -> None:
         (m.encode_message(m.Match(Standing.LOCAL, b"")), Reason.UNSUPPORTED),
     ),
 )
-def test_what_is_no_request_is_refused(body: bytes, reason: Reason) -> None:
+def test_pool_refuses_a_body_that_is_no_request(body: bytes, reason: Reason) -> None:
     [refused] = Host().say(body)
     assert isinstance(refused, c.Refuse) and refused.reason is reason
 
 
-def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
+def test_restore_rejects_a_store_of_another_version_or_damaged() -> None:
     for key, value, said in (
         (rows.STATE, b"\x82\x01\x00", "version 1 of the CAPD pool's store, and this program knows version 2"),
         (rows.message_key(1), b"\x83", "the row of a message cannot be read"),
@@ -274,7 +275,7 @@ def test_a_store_of_another_version_or_damaged_is_not_begun_with() -> None:
 
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(st.data())
-def test_a_damaged_row_is_named_with_a_remedy(data: st.DataObject) -> None:
+def test_bad_row_names_a_remedy(data: st.DataObject) -> None:
     kept = dict(kept_by_a_pool())
     key = data.draw(st.sampled_from(sorted(kept)))
     value = kept.pop(key)
@@ -295,7 +296,7 @@ def test_a_damaged_row_is_named_with_a_remedy(data: st.DataObject) -> None:
 
 @cache
 def kept_by_a_pool() -> dict[bytes, bytes]:
-    """Return rows of all kinds."""
+    """Return the rows of a pool, some of each kind."""
     host = Host()
     host.ask(m.Watch(1, ALL, 600))
     for message in (OFFER, posted(b"rescindable", secret_hash=rescind_hash_of(SECRET))):
@@ -305,15 +306,15 @@ def kept_by_a_pool() -> dict[bytes, bytes]:
     return host.kept
 
 
-def test_a_pool_tells_its_address() -> None:
+def test_pool_answers_the_question_for_its_address_and_no_unknown_one() -> None:
     host = Host()
     assert host.hear(c.Asked(1, "address")) == [c.Answer(1, {"address": host.rules._key.hex()})]
     [answer] = host.hear(c.Asked(2, "nonsense"))
     assert isinstance(answer, c.Answer) and "has no answer to nonsense" in answer.value["error"]
 
 
-def test_many_that_end_at_once_are_few_events() -> None:
-    """A log takes 200 events a second of one service: who lets all messages of a pool end at once must not stop it."""
+def test_ends_of_many_messages_at_once_are_few_events() -> None:
+    """The log takes 200 events a second from one service: ending all messages of a pool at once must not stop it."""
     host = Host()
     for number in range(70):
         post(host, posted(b"%d" % number, expiration=20))
@@ -324,7 +325,7 @@ def test_many_that_end_at_once_are_few_events() -> None:
         assert [len(note.messages) for note in host.events(event)] == [64, 6]
 
 
-def test_one_that_searches_much_is_dealt_with_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_beyond_the_allowance_is_refused_until_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "UNITS_BURST", 3.0 * QUERY_UNITS)
     monkeypatch.setattr(searches, "UNITS_PER_S", 1.0 * QUERY_UNITS)
     host, search = Host(), m.encode_message(m.Query(1, ALL))
@@ -338,27 +339,27 @@ def test_one_that_searches_much_is_dealt_with_later(monkeypatch: pytest.MonkeyPa
     assert isinstance(host.say(search)[0], c.Send)
 
 
-def test_one_that_searches_much_at_once_holds_up_nobody_else() -> None:
+def test_searches_of_one_asker_do_not_delay_others() -> None:
     host, much, little = Host(), ASKERS[0], ASKERS[1]
     many = 3 * searches.TURN_UNITS // QUERY_UNITS
     said = [
-        c.Message(c.MessageId(bytes(31) + bytes([n])), m.encode_message(m.Query(n, ALL)), source=much)
+        c.Message(MessageId(bytes(31) + bytes([n])), m.encode_message(m.Query(n, ALL)), source=much)
         for n in range(many)
     ]
     sent = [one for heard in said for one in host.rules.hear(heard, host.now)]
     assert len(sent) == many // 3 and host.rules._answers.is_held_up
-    one = c.Message(c.MessageId(b"l" * 32), m.encode_message(m.Query(7, ALL)), source=little)
+    one = c.Message(MessageId(b"l" * 32), m.encode_message(m.Query(7, ALL)), source=little)
     assert host.rules.hear(one, host.now) == []
     turns = [[one.to for one in host.rules.settled(host.now) if isinstance(one, c.Send)] for _ in range(3)]
     assert little in turns[0][:2] and [len(turn) for turn in turns] == [many // 3, many // 3, 1]
     assert not host.rules._answers.is_held_up
 
 
-def test_searches_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "WAITING_OF_ONE_MAX", 3)
     host = Host()
     body = m.encode_message(m.Query(1, ALL))
     many = searches.TURN_UNITS // QUERY_UNITS + 4
-    said = [c.Message(c.MessageId(bytes(31) + bytes([n])), body, source=ASKERS[0]) for n in range(many)]
+    said = [c.Message(MessageId(bytes(31) + bytes([n])), body, source=ASKERS[0]) for n in range(many)]
     kinds = [type(one).__name__ for heard in said for one in host.rules.hear(heard, host.now)]
     assert kinds == ["Send"] * (many - 4) + ["Refuse"], "three wait, and one comes again later"

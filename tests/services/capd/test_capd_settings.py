@@ -27,7 +27,7 @@ PLACE = "127.0.0.1:7228"
         ({"connect": [PLACE, ""]}, "matching regex"),
     ],
 )
-def test_what_has_the_wrong_form_is_refused(given: dict[str, Any], said: str) -> None:
+def test_settings_reject_values_of_the_wrong_form(given: dict[str, Any], said: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=said):
         msgspec.convert(given, Settings)
 
@@ -45,17 +45,17 @@ def test_what_has_the_wrong_form_is_refused(given: dict[str, Any], said: str) ->
         ({"connect": tuple(f"a:{port}" for port in range(1, 18))}, "connect", f"at most {CONNECT_MAX} are dialled"),
     ],
 )
-def test_what_a_form_cannot_check(given: dict[str, Any], name: str, said: str) -> None:
+def test_problems_report_what_a_form_cannot_check(given: dict[str, Any], name: str, said: str) -> None:
     [(found, text)] = Settings(**given).problems()
     assert found == name and said in text
 
 
-def test_what_is_right_is_taken() -> None:
+def test_settings_accept_right_values() -> None:
     given = {"network": "testnet", "listen": "[::1]:7230", "connect": ["node.example:7230", "10.0.0.1:65535"]}
     assert list(msgspec.convert(given, Settings).problems()) == []
 
 
-def test_peers_are_neither_this_pool_nor_its_router() -> None:
+def test_own_problems_report_a_peer_that_is_this_pool_or_its_router() -> None:
     own, router, other = (SigningKey(bytes((number,)) * 32).public for number in range(3))
     given = Settings(peers=tuple(key_text("addr", key) for key in (own, other, router)))
     assert list(given.problems()) == list(Settings().own_problems(own, router)) == []

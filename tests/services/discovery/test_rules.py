@@ -15,6 +15,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText
 from router.service import contract as c
+from router.service.roles import discovery as d
 from services.discovery.core.exchanges import ANNOUNCE_AGAIN_S
 from services.discovery.core.messages import Entry, Sample, Sampled, decode_message, encode_message
 from services.discovery.core.own import AGAIN_S, RENEW_S
@@ -57,13 +58,13 @@ class Rules:
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         deeds = self.rules.hear(heard, c.Now(NOW.wall_s + self.seconds, NOW.mono_s + self.seconds))
         for deed in deeds:
-            if isinstance(deed, c.Keep):
+            if isinstance(deed, c.Put):
                 self.kept.pop(deed.key, None)
                 self.kept.update({deed.key: deed.value} if deed.value is not None else {})
         return deeds
 
     def begin(self) -> list[c.Deed]:
-        return [*self.hear(c.Started(ME.router.public)), *self.hear(c.Signed("own", ME.advert().message))]
+        return [*self.hear(c.Started(ME.router.public)), *self.hear(d.Signed("own", ME.advert().message))]
 
     def pass_time(self, seconds: float) -> list[c.Deed]:
         self.seconds += seconds
@@ -98,17 +99,17 @@ def announced(deeds: list[c.Deed]) -> list[PublicKey]:
 
 def test_it_has_the_router_sign_its_advertisement_and_sign_it_anew_in_time() -> None:
     one = Rules()
-    assert of(c.Advertise, one.hear(c.Started(ME.router.public))) == [c.Advertise(tag="own")]
-    one.hear(c.Signed("own", error="nowhere"))
-    assert of(c.Advertise, one.pass_time(AGAIN_S)), "it asks again, as the node may be reached by now"
-    one.hear(c.Signed("own", ME.advert().message))
+    assert of(d.Advertise, one.hear(c.Started(ME.router.public))) == [d.Advertise(tag="own")]
+    one.hear(d.Signed("own", error="nowhere"))
+    assert of(d.Advertise, one.pass_time(AGAIN_S)), "it asks again, as the node may be reached by now"
+    one.hear(d.Signed("own", ME.advert().message))
     assert one.rules.known.own == ME.advert()
-    assert not of(c.Advertise, one.pass_time(RENEW_S - 1)) and of(c.Advertise, one.pass_time(1))
+    assert not of(d.Advertise, one.pass_time(RENEW_S - 1)) and of(d.Advertise, one.pass_time(1))
 
 
 def test_it_asks_its_seed_through_the_seeds_router_which_the_router_learns_of_first() -> None:
     deeds = Rules(seeds=(FIRST.advert().text(),)).begin()
-    [learned], [asked] = of(c.Learn, deeds), of(c.Send, deeds)
+    [learned], [asked] = of(c.AddNeighbour, deeds), of(c.Send, deeds)
     assert (learned.key, learned.urls) == (FIRST.router.public, (FIRST.url,))
     assert (asked.to, asked.via, asked.ttl_s) == (FIRST.service.public, FIRST.router.public, 30)
     assert decode_message(asked.body) == Sample((Entry(0, ME.advert()),))
@@ -118,7 +119,9 @@ def test_a_seed_that_the_settings_name_no_more_is_unknown_again() -> None:
     one = Rules(seeds=(FIRST.advert().text(),))
     one.begin()
     deeds = Rules(one.kept).begin()
-    assert of(c.Learn, deeds) == [c.Learn(FIRST.router.public)] and not of(c.Learn, Rules(one.kept).begin())
+    assert of(c.AddNeighbour, deeds) == [c.AddNeighbour(FIRST.router.public)] and not of(
+        c.AddNeighbour, Rules(one.kept).begin()
+    )
 
 
 def test_who_asks_is_answered_through_its_router_and_what_it_brought_is_announced() -> None:
@@ -186,7 +189,7 @@ def test_what_does_not_count_is_written_down_and_not_believed(entry: Advertiseme
     one.said(FIRST, [(0, FIRST.advert()), (0, entry)])
     deeds = one.pass_time(20)
     assert set(announced(deeds)) == {FIRST.router.public}
-    [note] = of(c.Note, deeds)
+    [note] = of(c.LogEvent, deeds)
     assert (note.event, note.reason) == ("discovery_refused", reason)
     assert note.fields == {"router": FIRST.router.public.hex(), "times": 1}
 
@@ -197,7 +200,7 @@ def test_an_older_revision_changes_nothing_and_is_nobodys_fault() -> None:
     one.said(FIRST, [(0, FIRST.advert()), (0, SECOND.advert(rev=5))])
     one.said(THIRD, [(0, THIRD.advert()), (0, SECOND.advert(rev=4))])
     deeds = one.pass_time(20)
-    assert one.rules.known.newest(SECOND.router.public) == SECOND.advert(rev=5) and not of(c.Note, deeds)
+    assert one.rules.known.newest(SECOND.router.public) == SECOND.advert(rev=5) and not of(c.LogEvent, deeds)
 
 
 def test_only_the_service_that_a_router_names_speaks_for_it() -> None:
@@ -236,7 +239,7 @@ def test_a_seed_that_is_no_link_of_a_node_is_named_with_the_remedy(link: str, sa
 
 def test_without_sampling_nothing_is_asked_and_nothing_answered() -> None:
     one = Discovery(c.Setup("discovery", ME.service.public, Settings(), {}, Random(1)))
-    assert not of(c.Advertise, one.hear(c.Started(ME.router.public), NOW))
+    assert not of(d.Advertise, one.hear(c.Started(ME.router.public), NOW))
     body = encode_message(Sample((Entry(0, FIRST.advert()),)))
     message = c.Message(MessageId(bytes(32)), body, source=FIRST.service.public, via=FIRST.router.public)
     [refusal] = one.hear(message, NOW)

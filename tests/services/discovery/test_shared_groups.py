@@ -13,6 +13,8 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import discovery as d
+from router.service.roles import overlay as o
 from services.discovery.rules import Discovery
 from services.discovery.settings import Settings
 
@@ -29,7 +31,7 @@ class Side:
         self.kept: dict[bytes, bytes] = {}
         self.start()
         for group in wanted:
-            self.hear(c.Wanted(group, True))
+            self.hear(d.Wanted(group, True))
 
     def start(self) -> None:
         """Start the service, the second time with its kept state."""
@@ -42,7 +44,7 @@ class Side:
         for deed in self.rules.hear(heard, c.Now(NOW.wall_s + seconds, NOW.mono_s + seconds)):
             if isinstance(deed, c.Wake):
                 self.wake_s = deed.at_s - NOW.wall_s
-            elif isinstance(deed, c.Keep):
+            elif isinstance(deed, c.Put):
                 self.kept[deed.key] = deed.value or b""
             else:
                 self.done.append(deed)
@@ -77,20 +79,22 @@ def carry(sides: list[Side], seconds: float) -> None:
 
 def test_both_let_their_routers_agree_on_what_both_want() -> None:
     one, two = Side(1, GROUPS[:2]), Side(2, GROUPS[1:])
-    assert one.take(c.Confirm) == [c.Confirm(group, True) for group in GROUPS[:2]]
+    assert one.take(o.AckWanted) == [o.AckWanted(group, True) for group in GROUPS[:2]]
     one.sees(two)
     two.sees(one)
     carry([one, two], 0.0)
-    assert not one.take(c.Agree) and one.wake_s == MeetingLimits().start_s
+    assert not one.take(d.ShareGroups) and one.wake_s == MeetingLimits().start_s
     carry([one, two], 1.0)
     until_s = int(NOW.wall_s) + 1 + 7200
-    assert one.take(c.Agree)[-1] == c.Agree(two.router.public, (GROUPS[1],), until_s, lan=True)
-    assert two.take(c.Agree)[-1] == c.Agree(one.router.public, (GROUPS[1],), until_s, lan=True)
-    one.hear(c.Wanted(GROUPS[1], False), 20.0)
+    assert one.take(d.ShareGroups)[-1] == d.ShareGroups(two.router.public, (GROUPS[1],), until_s, lan=True)
+    assert two.take(d.ShareGroups)[-1] == d.ShareGroups(one.router.public, (GROUPS[1],), until_s, lan=True)
+    one.hear(d.Wanted(GROUPS[1], False), 20.0)
     assert one.wake_s < 22
     carry([one, two], 21.0)
     for side, other in ((one, two), (two, one)):
-        assert side.take(c.Agree)[-1] == c.Agree(other.router.public, (), int(NOW.wall_s) + 21 + 7200, lan=True)
+        assert side.take(d.ShareGroups)[-1] == d.ShareGroups(
+            other.router.public, (), int(NOW.wall_s) + 21 + 7200, lan=True
+        )
 
 
 def test_who_is_not_near_is_not_met_and_keeps_what_was_agreed() -> None:
@@ -100,14 +104,14 @@ def test_who_is_not_near_is_not_met_and_keeps_what_was_agreed() -> None:
     assert one.take(c.Refuse) == [
         c.Refuse(Reason.NOT_AUTHORISED, "only the discovery services of routers nearby are met")
     ]
-    assert not one.take(c.Agree)
+    assert not one.take(d.ShareGroups)
     one.sees(two)
     carry([one, two], 7.0)
-    assert one.take(c.Agree) and two.take(c.Agree)
+    assert one.take(d.ShareGroups) and two.take(d.ShareGroups)
     for side in (one, two):
         side.rules.known.nearby.clear()
     carry([one, two], 4000.0)
-    assert not one.take(c.Agree) and not two.take(c.Agree), "nobody is met, and nothing taken back"
+    assert not one.take(d.ShareGroups) and not two.take(d.ShareGroups), "nobody is met, and nothing taken back"
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -119,15 +123,15 @@ def test_lan_off_ends_what_was_agreed_at_once_also_with_who_was_near_before_a_re
     carry([one, *others], 1.0)
     if again:
         one.start()
-    one.take(c.Agree)
+    one.take(d.ShareGroups)
     one.hear(c.Asked(1, "lan", "off"), 2.0)
     keys = {side.router.public for side in others}
-    done = [*one.take(c.Agree), *one.take(c.Learn)]
-    assert {deed.key for deed in done if isinstance(deed, c.Agree) and not deed.groups} == keys
-    assert {deed.key for deed in done if isinstance(deed, c.Learn) and not deed.until_s} == keys
+    done = [*one.take(d.ShareGroups), *one.take(c.AddNeighbour)]
+    assert {deed.key for deed in done if isinstance(deed, d.ShareGroups) and not deed.groups} == keys
+    assert {deed.key for deed in done if isinstance(deed, c.AddNeighbour) and not deed.until_s} == keys
     assert not one.kept.get(b"agreed")
     one.hear(c.Asked(2, "lan", "off"), 3.0)
-    assert not one.take(c.Agree)
+    assert not one.take(d.ShareGroups)
 
 
 def test_who_speaks_for_another_is_refused() -> None:

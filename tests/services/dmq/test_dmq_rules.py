@@ -44,12 +44,12 @@ def test_what_comes_together_is_verified_and_noted_together_before_its_signers_h
     node.pass_time(0)
     [job] = node.waiting
     decided = node.rules.hear(c.Computed(job.tag, bytes(len(wires))), node.now)
-    kinds = [type(one).__name__ for one in decided if isinstance(one, c.Keep | c.Note | c.Write)]
+    kinds = [type(one).__name__ for one in decided if isinstance(one, c.Put | c.LogEvent | c.Write)]
     firsts = len(POOLS)  # with the record of their pool
     assert kinds == [*["Keep"] * 3, "Write"] * firsts + [*["Keep"] * 2, "Write"] * (len(wires) - firsts)
-    settled = [one for one in node.rules.settled(node.now) if isinstance(one, c.Keep | c.Note)]
-    assert {one.key for one in settled if isinstance(one, c.Keep)} == {b"state", b"counts"}
-    [noted] = [one for one in settled if isinstance(one, c.Note)]
+    settled = [one for one in node.rules.settled(node.now) if isinstance(one, c.Put | c.LogEvent)]
+    assert {one.key for one in settled if isinstance(one, c.Put)} == {b"state", b"counts"}
+    [noted] = [one for one in settled if isinstance(one, c.LogEvent)]
     messages = [Dmq05().read(one) for one in wires]
     assert list(noted.messages) == [one.id for one in messages]
     assert noted.fields == {"handover": "owed", "recipients": "a,b"}
@@ -76,7 +76,9 @@ def test_few_messages_are_verified_at_once_unless_wrong_ones_come() -> None:
     node.settles = True
     node.pass_time(0)
     assert len(node.waiting) == 1, "after a wrong signature they are verified elsewhere"
-    assert node.rules.gather_s(node.now) > 0 == host().rules.gather_s(node.now), "and more are awaited each time"
+    assert node.rules.batch_delay_s(node.now) > 0 == host().rules.batch_delay_s(node.now), (
+        "and more are awaited each time"
+    )
 
 
 def test_a_message_alone_is_verified_at_once() -> None:

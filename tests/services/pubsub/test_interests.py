@@ -12,6 +12,7 @@ from samples.pubsub import FILTERS
 from router.core.wire.crypto import MessageId, PublicKey, Signature, SigningKey, digest
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.filters import bits_of, tell
 from services.pubsub.core.interest_table import InterestLimits, InterestTable
 from services.pubsub.core.interests import SECRET
@@ -179,7 +180,7 @@ def test_filters_that_do_not_count(case: str) -> None:
     one.said(two, asked(two, found))
     one.seconds += 61
     one.hear(c.Tick())
-    noted = [(each.reason, each.fields["router"]) for each in one.take(c.Note)]
+    noted = [(each.reason, each.fields["router"]) for each in one.take(c.LogEvent)]
     assert noted == [(reason, two.router.public.hex())]
 
 
@@ -199,7 +200,7 @@ def test_who_speaks_for_another_is_refused() -> None:
     assert one.said(liar, body)[0] == c.Refuse(
         Reason.NOT_AUTHORISED, "only the pub/sub service that a router names speaks for it"
     ), "nobody has said which service that router has"
-    one.hear(c.Linked(liar.router.public, liar.service.public))
+    one.hear(o.Linked(liar.router.public, liar.service.public))
     assert isinstance(one.said(liar, body, source=two.service.public)[0], c.Refuse)
 
 
@@ -231,8 +232,8 @@ def test_filters_are_asked_for_often_at_first_and_after_a_group_was_added() -> N
     at_first, later = asked(40), asked(100)
     assert 12 <= at_first <= 20 and 8 <= later <= 13
     one.wanted = (*one.wanted, GROUPS[1])
-    one.hear(c.Wanted(GROUPS[1], True))
+    one.hear(o.Wanted(GROUPS[1], True))
     assert 12 <= asked(40) <= 20
-    one.hear(c.Wanted(GROUPS[1], True))  # told again: nothing is new
+    one.hear(o.Wanted(GROUPS[1], True))  # told again: nothing is new
     assert 2 <= asked(40) <= 6
-    assert not [note for side in (one, two) for note in side.take(c.Note) if note.event == "pubsub_refused"]
+    assert not [note for side in (one, two) for note in side.take(c.LogEvent) if note.event == "pubsub_refused"]

@@ -8,12 +8,13 @@ from samples.pubsub import T
 
 from router.core.wire.address import parse_address
 from router.core.wire.advert import make_advertisement
-from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.meeting import Meet
 from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core import partners
 from services.pubsub.core.messages import (
     AskRings,
@@ -42,19 +43,19 @@ def met(*sides: Side, seconds: float = 10.0) -> Sides:
 def test_a_wanted_group_is_joined_and_confirmed_and_let_go_of_again() -> None:
     one = Side(1, GROUPS[:1])
     assert c.Join(GROUPS[0].hex(), local=True) in one.take(c.Join)
-    assert one.take(c.Confirm) == [c.Confirm(GROUPS[0], True)]
-    one.hear(c.Wanted(GROUPS[0], True))
-    assert one.take(c.Join) and one.take(c.Confirm), "it is told again until it is acknowledged"
-    one.hear(c.Wanted(GROUPS[0], False))
+    assert one.take(o.AckWanted) == [o.AckWanted(GROUPS[0], True)]
+    one.hear(o.Wanted(GROUPS[0], True))
+    assert one.take(c.Join) and one.take(o.AckWanted), "it is told again until it is acknowledged"
+    one.hear(o.Wanted(GROUPS[0], False))
     assert one.take(c.Leave) == [c.Leave(GROUPS[0].hex())]
-    assert one.take(c.Confirm) == [c.Confirm(GROUPS[0], False)] and not one.rules.known.topics
+    assert one.take(o.AckWanted) == [o.AckWanted(GROUPS[0], False)] and not one.rules.known.topics
 
 
 def test_more_groups_than_it_takes_on_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partners, "TOPICS_MAX", 2)
     one = Side(1, GROUPS)
-    assert one.take(c.Confirm)[-1] == c.Confirm(GROUPS[2], True, success=False)
-    assert [note.event for note in one.take(c.Note)] == ["pubsub_refused"] and len(one.rules.known.topics) == 2
+    assert one.take(o.AckWanted)[-1] == o.AckWanted(GROUPS[2], True, success=False)
+    assert [note.event for note in one.take(c.LogEvent)] == ["pubsub_refused"] and len(one.rules.known.topics) == 2
 
 
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])
@@ -63,7 +64,7 @@ def test_one_that_stays_connected_and_answers_late_is_met_again(mode: str) -> No
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
     found = Sides(one, two)
     one.links.add(two.router.public)
-    one.hear(c.Linked(two.router.public, two.service.public))
+    one.hear(o.Linked(two.router.public, two.service.public))
     found.sides.pop(two.router.public)
     found.sides[two.router.public] = silent = Side(3)
     silent.router, silent.service = two.router, two.router
@@ -93,7 +94,7 @@ def test_two_that_are_linked_agree_on_what_both_want() -> None:
     met(one, two)
     until_s = range(int(NOW.wall_s) + 7200, int(NOW.wall_s) + 7210)
     for side, other in ((one, two), (two, one)):
-        last = side.take(c.Agree)[-1]
+        last = side.take(o.ShareGroups)[-1]
         assert (last.key, last.groups, last.lan) == (other.router.public, (GROUPS[1],), False)
         assert last.until_s in until_s
         assert side.neighbours(GROUPS[1]) == {other.router.public}
@@ -128,11 +129,11 @@ def test_a_group_that_becomes_wanted_later_is_found_in_seconds() -> None:
     sides = [Side(number, GROUPS[:1]) for number in range(5)]
     found = met(*sides, seconds=60.0)
     for one in sides[:3]:
-        one.hear(c.Wanted(GROUPS[2], True))
+        one.hear(o.Wanted(GROUPS[2], True))
     found.pass_time(15.0)
     for one in sides[:3]:
         assert one.neighbours(GROUPS[2]) == {other.router.public for other in sides[:3]} - {one.router.public}
-    sides[0].hear(c.Wanted(GROUPS[2], False))
+    sides[0].hear(o.Wanted(GROUPS[2], False))
     found.pass_time(15.0)
     assert all(sides[0].router.public not in one.neighbours(GROUPS[2]) for one in sides[1:3])
 
@@ -157,7 +158,7 @@ def restarted_without_apps(seconds: float) -> tuple[Side, Side, Sides]:
     one, two = Side(1, GROUPS[:1]), Side(2, GROUPS[:1])
     found = met(one, two, seconds=40.0)
     found.die(two)
-    one.take(c.Learn), two.take(c.Learn)
+    one.take(c.AddNeighbour), two.take(c.AddNeighbour)
     two.is_up, two.wanted = True, ()
     two.start()
     found.pass_time(seconds)
@@ -168,19 +169,19 @@ def restarted_without_apps(seconds: float) -> tuple[Side, Side, Sides]:
 def test_a_router_whose_apps_are_not_back_yet_after_a_restart_stays_known() -> None:
     one, two, found = restarted_without_apps(partners.FORGET_S - 60.0)
     for side in (one, two):
-        assert not [learn for learn in side.take(c.Learn) if not learn.urls], "its router still knows the other"
+        assert not [learn for learn in side.take(c.AddNeighbour) if not learn.urls], "its router still knows the other"
         assert [key for key in side.kept if key.startswith(partners.KEPT)], "and after another restart it is met"
-    two.hear(c.Wanted(GROUPS[0], True))
+    two.hear(o.Wanted(GROUPS[0], True))
     found.pass_time(10.0)
     assert one.neighbours(GROUPS[0]) == {two.router.public} and two.neighbours(GROUPS[0]) == {one.router.public}
     found.pass_time(120.0)
-    assert not [learn for side in (one, two) for learn in side.take(c.Learn) if not learn.urls]
+    assert not [learn for side in (one, two) for learn in side.take(c.AddNeighbour) if not learn.urls]
 
 
 def test_a_router_with_which_nothing_is_shared_any_more_is_forgotten_in_the_end() -> None:
     one, two, _ = restarted_without_apps(partners.FORGET_S + 60.0)
     for side, other in ((one, two), (two, one)):
-        assert c.Learn(other.router.public) in side.take(c.Learn)
+        assert c.AddNeighbour(other.router.public) in side.take(c.AddNeighbour)
         assert not [key for key in side.kept if key.startswith(partners.KEPT)]
 
 
@@ -194,7 +195,7 @@ def test_a_leaf_meets_routers_whose_service_is_public_and_stands_on_no_ring() ->
     assert leaf.router.public in core.rules.known.topics[GROUPS[0]].t, "what both have can be compared"
     topic = leaf.rules.known.topics[GROUPS[0]]
     assert [one.router for one in topic.others] == [core.router.public] and not topic.after
-    assert core.take(c.Agree) and leaf.take(c.Agree)
+    assert core.take(o.ShareGroups) and leaf.take(o.ShareGroups)
     asked = encode_message(AskRings((), (Ring(T, ()),)))
     assert leaf.said(core, asked)[0] == c.Refuse(Reason.UNSUPPORTED, "this node hears no AskRings")
 
@@ -222,7 +223,7 @@ def test_a_meeting_that_is_replayed_relayed_or_reflected_finds_nothing() -> None
         for via in (two, liar):
             one.said(via, body)
     assert liar.router.public not in one.rules.known.topics[GROUPS[0]].t
-    assert not [each for each in one.take(c.Agree) if each.key == liar.router.public and each.groups]
+    assert not [each for each in one.take(o.ShareGroups) if each.key == liar.router.public and each.groups]
 
 
 def test_who_speaks_for_another_is_refused() -> None:
@@ -232,7 +233,7 @@ def test_who_speaks_for_another_is_refused() -> None:
     for source, via in ((two, liar), (liar, two)):
         [refusal] = [each for each in one.said(via, body, source=source.service.public) if isinstance(each, c.Refuse)]
         assert refusal.reason is Reason.NOT_AUTHORISED
-    own = one.hear(c.Message(c.MessageId(bytes(32)), body, source=two.service.public))
+    own = one.hear(c.Message(MessageId(bytes(32)), body, source=two.service.public))
     assert isinstance(own[0], c.Refuse), "an app of this node meets nobody"
 
 
@@ -269,11 +270,11 @@ def test_forged_members_are_not_met_and_those_that_were_brought_are_counted() ->
     for advert in (over, forged, plain, private):
         found.pass_time(2.0)
         one.said(two, encode_message(AskRings((advert,), (Ring(t, (Member(0, 0),)),))))
-    one.take(c.Learn)
+    one.take(c.AddNeighbour)
     found.pass_time(20.0)
-    assert not [each for each in one.take(c.Learn) if each.key in (key.public, forged.router, private.router)]
+    assert not [each for each in one.take(c.AddNeighbour) if each.key in (key.public, forged.router, private.router)]
     found.pass_time(60.0)
-    noted = {(each.reason, each.fields["router"]) for each in one.take(c.Note)}
+    noted = {(each.reason, each.fields["router"]) for each in one.take(c.LogEvent)}
     assert (Reason.BAD_SIGNATURE, two.router.public.hex()) in noted
 
 
@@ -289,7 +290,7 @@ def test_more_than_a_question_a_second_is_not_answered() -> None:
 def test_what_nobody_here_reads_is_refused() -> None:
     one, two = Side(1), Side(2)
     assert one.said(two, b"\x82\x18\x63\xa0")[0] == c.Refuse(Reason.UNSUPPORTED, "pubsub message type 99 is unknown")
-    assert isinstance(one.said(two, encode_message(Have(T, (c.MessageId(bytes(32)),))))[0], c.Refuse)
+    assert isinstance(one.said(two, encode_message(Have(T, (MessageId(bytes(32)),))))[0], c.Refuse)
     assert isinstance(one.said(two, b"\x00")[0], c.Refuse)
 
 
@@ -312,16 +313,16 @@ def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) ->
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
     found = met(one, two)
     for _ in range(2):
-        one.hear(c.HeldIds(GROUPS[0]))
+        one.hear(o.HeldPage(GROUPS[0]))
         found.pass_time(2.1)
         one.done.clear()
-        one.hear(c.Linked(two.router.public))
+        one.hear(o.Linked(two.router.public))
         found.pass_time(2.1)
-        one.hear(c.Linked(two.router.public, two.service.public))
+        one.hear(o.Linked(two.router.public, two.service.public))
         assert any(isinstance(decode_message(sent.body), Meet) for sent in one.done if isinstance(sent, c.Send))
         found.pass_time(5.1)
-        assert one.take(c.ListHeld), "it looks up what it holds, to compare"
-        one.hear(c.HeldIds(GROUPS[0]))
+        assert one.take(o.ListHeld), "it looks up what it holds, to compare"
+        one.hear(o.HeldPage(GROUPS[0]))
         compared = [decode_message(sent.body) for sent in one.done if isinstance(sent, c.Send)]
         assert any(isinstance(said, Compare) for said in compared)
 
@@ -329,9 +330,9 @@ def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) ->
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])
 def test_whole_messages_are_wanted_only_while_there_is_somebody_to_send_them_to(mode: str) -> None:
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
-    assert one.take(c.IdsOnly) == [c.IdsOnly(GROUPS[0])]
+    assert one.take(o.IdsOnly) == [o.IdsOnly(GROUPS[0])]
     found = met(one, two)
-    assert one.take(c.IdsOnly) == ([c.IdsOnly(GROUPS[0], False)] if mode == "overlay" else [c.IdsOnly(GROUPS[0])])
+    assert one.take(o.IdsOnly) == ([o.IdsOnly(GROUPS[0], False)] if mode == "overlay" else [o.IdsOnly(GROUPS[0])])
     found.die(two)
     found.pass_time(30.0)
-    assert one.take(c.IdsOnly) == [c.IdsOnly(GROUPS[0])]
+    assert one.take(o.IdsOnly) == [o.IdsOnly(GROUPS[0])]

@@ -1,1 +1,1 @@
-"""What Nexa nodes say to each other, as far as it concerns CAPD: bytes in, values out."""
+"""The protocol between Nexa nodes, as far as it concerns CAPD: bytes in, values out."""

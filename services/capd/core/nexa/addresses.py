@@ -1,7 +1,7 @@
-"""What is remembered of addresses: points for what they should not have sent, bans, connections, and allowances.
+"""Records of neighbours' addresses: points for what they should not have sent, bans, connections, and allowances.
 
-A hundred points ban an address for four hours, and end the connection; points fade as in the reference. What comes
-over loopback is never banned: all programs of the machine share that address.
+A hundred points ban an address for four hours, and end the connection; points fade as in the reference. Loopback
+addresses are never banned: all programs of the machine share them.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class Addresses:
 
     @property
     def units_per_s(self) -> float:
-        """Return what one address may ask for."""
+        """Return the units a second that one address may use."""
         return self._limits.units_per_s * self._limits.address_share
 
     def __repr__(self) -> str:
         return f"<Addresses: {len(self._known)} known>"
 
     def opened(self, host: str, name: str) -> None:
-        """Count a connection."""
+        """Add a connection of an address."""
         self._of(host).connections.add(name)
 
     def closed(self, host: str, name: str) -> None:
-        """Hear that a connection has ended."""
+        """Remove a connection of an address."""
         self._of(host).connections.discard(name)
 
     def connections(self, host: str) -> int:
-        """Return how many connections this address has."""
+        """Return the number of connections that an address has."""
         found = self._known.get(host)
         return 0 if found is None else len(found.connections)
 
     def charge(self, host: str, points: float, now_s: float) -> bool:
-        """Add points; return whether there are so many now that the address is banned."""
+        """Add points to an address; return whether they have reached `POINTS_MAX`, which also bans it."""
         one = self._of(host)
         one.points = one.points * _FADES ** (now_s - one.at_s) + points
         one.at_s = now_s
@@ -72,7 +72,7 @@ class Addresses:
         return 0.0 if found is None else found.points * _FADES ** (now_s - found.at_s)
 
     def ban(self, host: str, now_s: float) -> None:
-        """Take no connections of this address for a while; its points begin anew."""
+        """Refuse connections of an address for `BAN_S`, unless it is loopback, and reset its points."""
         one = self._of(host)
         one.points = 0.0
         if not is_loopback(host):
@@ -87,7 +87,8 @@ class Addresses:
         return self._of(host).allowance.take(units, now_s)
 
     def subscribe(self, host: str, count: int) -> bool:
-        """Count standing queries of an address, or fewer; return whether it may have so many."""
+        """Add to the standing queries of an address, or subtract; return False, and change nothing, if they would be
+        too many."""
         one = self._of(host)
         if count > 0 and one.subscriptions + count > self._limits.subscriptions_of_address:
             return False
@@ -104,7 +105,8 @@ class Addresses:
         return found
 
     def _forget(self) -> None:
-        """Make room for one more: neither those with a connection nor the banned are forgotten before others."""
+        """Make room for one more address: forget the first one without a connection, if possible one that was never
+        banned."""
         if len(self._known) < self._limits.addresses_max:
             return
         idle = [host for host, one in self._known.items() if not one.connections]
@@ -114,8 +116,8 @@ class Addresses:
 
 
 def host_of(address: str) -> str:
-    """Return what counts as one address in HOST:PORT: of IPv4 in IPv6 the IPv4 address, of IPv6 the network of 64 bits,
-    all of whose addresses one machine may take."""
+    """Return what counts as one address in HOST:PORT: for IPv4 mapped into IPv6, the IPv4 address; for IPv6, the
+    network of 64 bits, since one machine may take all of its addresses."""
     host = address.rpartition(":")[0].strip("[]")
     try:
         found = ip_address(host.partition("%")[0])
@@ -127,7 +129,7 @@ def host_of(address: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """Return the network of what `host_of` returns, as 192.0.2.1/32; of one without an address, the same."""
+    """Return a result of `host_of` as a network, such as 192.0.2.1/32; return it unchanged if it is no address."""
     try:
         return str(ip_network(host))
     except ValueError:
@@ -135,7 +137,7 @@ def network_of(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is one of this machine alone; an empty one, of a stream without, counts as such."""
+    """Whether a host is a loopback address; an empty one, of a stream without an address, counts as such."""
     try:
         return not host or ip_address(host).is_loopback
     except ValueError:

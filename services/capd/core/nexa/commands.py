@@ -2,7 +2,7 @@
 
     capdgetinfo → capdinfo     capdinv, capdgetmsg → capdmsg     capdq → capdqreply     capdremove
 
-Doubles are IEEE, little-endian; what follows a payload is ignored, as the deployed node does.
+Doubles are IEEE, little-endian; bytes that follow a payload are ignored, as by the deployed node.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GetInfo(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True):
-    """The lines of a pool; who hears it sends nothing below `relay`."""
+    """The lines of a pool; its neighbours are to send it nothing below `relay`."""
 
     local: float
     relay: float
@@ -43,14 +43,14 @@ class Info(Struct, frozen=True):
 
 
 class Inv(Struct, frozen=True):
-    """Ids of messages that have come; of another type than 72 they are ignored."""
+    """Ids of messages that have come; an inventory of another type than 72 is ignored."""
 
     ids: tuple[bytes, ...]
     type: int = INV_TYPE
 
 
 class GetMsg(Struct, frozen=True):
-    """A request for messages by id, and the line below which nothing is to be sent from now on."""
+    """A request for messages by their ids, and the line below which nothing is to be sent from now on."""
 
     least: float
     ids: tuple[bytes, ...]
@@ -73,7 +73,7 @@ class Query(Struct, frozen=True):
 
 
 class MessagesReply(Struct, frozen=True):
-    """The answer to a query for messages; `total`: how many match."""
+    """The answer to a query for messages; `total`: the number of all matches."""
 
     cookie: int
     total: int
@@ -89,14 +89,14 @@ class IdsReply(Struct, frozen=True):
 
 
 class BadLengthReply(Struct, frozen=True):
-    """The answer to a query whose content has a length that cannot be looked for; the low byte of that length."""
+    """The answer to a query whose content has an unsupported length; `length`: the low byte of that length."""
 
     cookie: int
     length: int
 
 
 class Remove(Struct, frozen=True):
-    """The end of all subscriptions of a query cookie."""
+    """A request to end all standing queries with a query cookie."""
 
     cookie: int
 
@@ -130,7 +130,7 @@ def encode_command(value: Command) -> tuple[str, bytes]:
 
 
 def decode_command(name: str, payload: bytes) -> Command | None:
-    """Return the command of that name; None for one that is none of CAPD's. Raise `Malformed` for a bad payload."""
+    """Return the command of that name; None if it is none of CAPD's. Raise `Malformed` for a bad payload."""
     read = READERS.get(name)
     return None if read is None else read(Reader(payload))
 
@@ -146,7 +146,7 @@ def _messages(messages: Sequence[CapdMessage]) -> bytes:
 def _items(
     reader: Reader, name: str, least_bytes: int, read: Callable[[Reader], T], most: int = SIZE_MAX
 ) -> tuple[T, ...]:
-    """Return a vector; a count that the rest cannot hold is refused before anything is read."""
+    """Return the items of a vector; refuse a count that the remaining bytes cannot hold before any item is read."""
     count = reader.size(name)
     if count * least_bytes > reader.rest:
         raise TooLarge(f"{name} counts {count}, more than {reader.rest} bytes can hold")

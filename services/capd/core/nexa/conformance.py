@@ -1,7 +1,8 @@
-"""A check of a node: what is sent, which packets must come back, and how these are judged.
+"""A check of a node: the data to send, the packets that must come back, and how they are judged.
 
-A packet is described in words, as `capdqreply ids 2 of 2: A B cookie 0005ffff`: messages and ids by the names that the
-check gives them. What a node says of itself, as `ping` or `capdinv` of what is none of the check's, is left out.
+A packet is described in words, such as `capdqreply ids 2 of 2: A B cookie 0005ffff`, with the names that the check
+gives to messages and ids. Packets that a node sends for itself are left out, such as `ping`, or `capdinv` about
+messages that are not the check's.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _LEFT_OUT = ("ping", "capdgetinfo", "capdgetheld", "capdq", "capdmaskq", "capdre
 
 
 class Check(Struct, frozen=True):
-    """A check: `data` is sent, then a ping, and before its answer each of `expected` must have come, in that order;
-    what is announced may come later. Each expectation is a choice of descriptions.
+    """A check: `data` is sent, then a ping, and each of `expected` must come before its answer, in that order; only
+    announcements may come later. Each expectation is a choice of descriptions.
 
-    `names`: messages by their ids. `is_own`: the command is one of ours, and a node may ignore it. `is_harmful`: it
-    costs points, or a ban."""
+    `names`: the names of messages, by their ids. `is_own`: whether the command is one of ours, which a node may ignore.
+    `is_harmful`: whether it costs points, or a ban."""
 
     name: str
     begin: str
@@ -50,7 +51,7 @@ class Check(Struct, frozen=True):
         return in_words([*(" or ".join(one) for one in self.expected), *([CLOSED] if self.then == CLOSED else [])])
 
     def is_met(self, got: Sequence[str]) -> bool:
-        """Whether these descriptions are as expected; what is announced may come at any time."""
+        """Whether these descriptions are as expected; announcements may come at any time."""
         wanted = [*self.expected, *([(CLOSED,)] if self.then == CLOSED else [])]
         found = sorted(got, key=_is_announced)
         wanted.sort(key=lambda one: _is_announced(one[0]))
@@ -58,7 +59,7 @@ class Check(Struct, frozen=True):
 
 
 def in_words(parts: Sequence[str]) -> str:
-    """Return descriptions in one text."""
+    """Join descriptions into one text."""
     return ", ".join(parts) or OPEN
 
 
@@ -67,7 +68,8 @@ def _is_announced(description: str) -> bool:
 
 
 def described(packet: Packet, check: Check) -> list[str]:
-    """Describe a node's packet, an inventory id by id; nothing if it is none of the check's."""
+    """Describe a node's packet, an inventory id by id; return nothing for a packet that does not belong to the
+    check."""
     if packet.command == "capdinv":
         return list(_announced(packet, check))
     found = _described(packet, check)
@@ -131,7 +133,7 @@ def _described(packet: Packet, check: Check) -> str | None:
 
 
 def _rejected(packet: Packet) -> str:
-    """Describe a rejection: the command, the code, the text."""
+    """Describe a rejection by its command, code and cookie."""
     size = packet.payload[:1]
     end = 1 + (size[0] if size else 0)
     command, code = packet.payload[1:end].decode("latin-1"), packet.payload[end : end + 1]
@@ -139,7 +141,7 @@ def _rejected(packet: Packet) -> str:
 
 
 def _of_ours(name: str, ids: Iterable[bytes], check: Check) -> str | None:
-    """Describe a list of ids as far as it is the check's own; None if it is not."""
+    """Describe the ids of a list that belong to the check; None if there are none."""
     found = [check.names[one] for one in ids if one in check.names]
     return f"{name} {' '.join(found)}" if found else None
 

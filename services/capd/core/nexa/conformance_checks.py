@@ -21,7 +21,7 @@ from .packets import ExtVersion, Message, Ping, Verack, packet_of
 
 COOKIE, ANSWER = 0x5_0000, "cookie 0005ffff"
 UNASKED = "cookie 0000ffff"
-"""What stands in an answer to a request without a cookie."""
+"""The cookie of an answer to a request without a cookie."""
 MISSING = b"\xaa" * 32
 MOST = 0xFFFF_FFFF
 OTHER_TYPE = 73
@@ -29,8 +29,8 @@ LINE = 1e300
 
 
 class Trial(Struct, frozen=True):
-    """What the checks are made of: the network, the time, a priority that the node passes on, and a seed, so that no
-    two trials bring the same messages."""
+    """The parameters of a run of checks: the network, the time, a priority that the node passes on, and a seed, so that
+    no two runs bring the same messages."""
 
     network: str
     now_s: int
@@ -47,13 +47,13 @@ class Trial(Struct, frozen=True):
         return Version(self.now_s, nonce, b"/capd-conform:1.0/")
 
     def wire(self, *messages: Message | Packet, cookie: int = 0) -> bytes:
-        """Return what says this."""
+        """Return the bytes of these messages."""
         found = (one if isinstance(one, Packet) else packet_of(one, cookie) for one in messages)
         return b"".join(one.encoded(self.magic) for one in found)
 
 
 class _Offers:
-    """The messages of one check: A, B, C, all of one prefix of 8 bytes that no other check has."""
+    """The messages of one check: A, B, C, all with one prefix of 8 bytes that no other check uses."""
 
     def __init__(self, trial: Trial, name: str) -> None:
         self._trial = trial
@@ -62,7 +62,7 @@ class _Offers:
         self.messages: dict[bytes, CapdMessage] = {}
 
     def one(self, name: str, priority: float = 0.0, age_s: int = 5, rescind_hash: bytes = bytes(20)) -> CapdMessage:
-        """Return a message whose work is done, by its name."""
+        """Make a message, do its work, and register it under a name."""
         trial, data = self._trial, self.prefix + name.encode().ljust(8, b".") + b" an offer of the conformance checks"
         bits = bits_of_priority(priority or trial.priority, len(data))
         draft = Draft(data, trial.now_s - age_s, bits, rescind_hash=rescind_hash)
@@ -71,7 +71,7 @@ class _Offers:
         return self.known(name, draft.solved(nonce))
 
     def known(self, name: str, message: CapdMessage) -> CapdMessage:
-        """Name a message."""
+        """Register a message under a name, and return it."""
         own_id = message.own_id()
         self.names[own_id], self.messages[own_id] = name, message
         return message
@@ -80,8 +80,12 @@ class _Offers:
 def checks(trial: Trial) -> Iterator[Check]:
     """Yield the checks, in the order in which they are made."""
     yield from _greetings(trial)
-    yield from _lines_and_messages(trial)
+    yield from _lines(trial)
+    yield from _messages(trial)
+    yield from _requests(trial)
+    yield from _inventories(trial)
     yield from _queries(trial)
+    yield from _standing_query(trial)
     yield from _bad_input(trial)
     yield from _own(trial)
     yield from _harmful(trial)
@@ -101,59 +105,71 @@ def _greetings(trial: Trial) -> Iterator[Check]:
     yield Check("ping", GREETED, "ping", wire(Ping(7)), (("pong",),))
 
 
-def _lines_and_messages(trial: Trial) -> Iterator[Check]:
-    def check(name: str, sent: str, data: bytes, *expected: str, of: _Offers | None = None) -> Check:
-        names, messages = (of.names, of.messages) if of else ({}, {})
-        return Check(name, GREETED, sent, data, tuple((one,) for one in expected), names=names, messages=messages)
+def _check(name: str, sent: str, data: bytes, *expected: str, of: _Offers | None = None) -> Check:
+    """Return a check that begins after the greeting, with one description for each expectation."""
+    names, messages = (of.names, of.messages) if of else ({}, {})
+    return Check(name, GREETED, sent, data, tuple((one,) for one in expected), names=names, messages=messages)
 
+
+def _lines(trial: Trial) -> Iterator[Check]:
     wire = trial.wire
-    yield check("info", "capdgetinfo", wire(GetInfo(), cookie=COOKIE), f"capdinfo {ANSWER}")
-    yield check("info-without-cookie", "capdgetinfo, cookie 0", wire(GetInfo()), f"capdinfo {UNASKED}")
+    yield _check("info", "capdgetinfo", wire(GetInfo(), cookie=COOKIE), f"capdinfo {ANSWER}")
+    yield _check("info-without-cookie", "capdgetinfo, cookie 0", wire(GetInfo()), f"capdinfo {UNASKED}")
     data = wire(Packet("capdgetinfo", b"trailing", COOKIE))
-    yield check("trailing-bytes", "capdgetinfo and 8 bytes", data, f"capdinfo {ANSWER}")
+    yield _check("trailing-bytes", "capdgetinfo and 8 bytes", data, f"capdinfo {ANSWER}")
 
+
+def _messages(trial: Trial) -> Iterator[Check]:
+    wire = trial.wire
     of = _Offers(trial, "brings")
-    yield check("brings", "capdmsg A", wire(Msg((of.one("A"),))), "capdinv A", of=of)
+    yield _check("brings", "capdmsg A", wire(Msg((of.one("A"),))), "capdinv A", of=of)
     of = _Offers(trial, "brings-two")
     both = Msg((of.one("A"), of.one("B")))
-    yield check("brings-two", "capdmsg A B", wire(both), "capdinv A", "capdinv B", of=of)
+    yield _check("brings-two", "capdmsg A B", wire(both), "capdinv A", "capdinv B", of=of)
     of = _Offers(trial, "twice")
     data = wire(Msg((of.one("A"),)), Msg((of.one("A"),)), Msg((of.one("B"),)))
-    yield check("twice", "capdmsg A, capdmsg A, capdmsg B", data, "capdinv A", "capdinv B", of=of)
+    yield _check("twice", "capdmsg A, capdmsg A, capdmsg B", data, "capdinv A", "capdinv B", of=of)
     of = _Offers(trial, "forms")
     first = of.one("A")
     data = wire(Packet("capdmsg", b"\x01" + _redundant(first)), GetMsg(0.0, (first.own_id(),)))
-    yield check("forms", "capdmsg A with redundant flags, capdgetmsg A", data, "capdmsg A", "capdinv A", of=of)
+    yield _check("forms", "capdmsg A with redundant flags, capdgetmsg A", data, "capdmsg A", "capdinv A", of=of)
 
+
+def _requests(trial: Trial) -> Iterator[Check]:
+    wire = trial.wire
     of = _Offers(trial, "gets")
     first = of.one("A")
     data = wire(Msg((first,)), GetMsg(0.0, (first.own_id(),)))
-    yield check("gets", "capdmsg A, capdgetmsg A", data, "capdmsg A", "capdinv A", of=of)
+    yield _check("gets", "capdmsg A, capdgetmsg A", data, "capdmsg A", "capdinv A", of=of)
     of = _Offers(trial, "gets-with-cookie")
     first = of.one("A")
     data = wire(Msg((first,))) + wire(GetMsg(0.0, (first.own_id(),)), cookie=COOKIE)
-    yield check("gets-with-cookie", "capdmsg A, capdgetmsg A", data, f"capdmsg A {ANSWER}", "capdinv A", of=of)
+    yield _check("gets-with-cookie", "capdmsg A, capdgetmsg A", data, f"capdmsg A {ANSWER}", "capdinv A", of=of)
     of = _Offers(trial, "gets-missing")
-    yield check("gets-missing", "capdgetmsg of what is not there", wire(GetMsg(0.0, (MISSING,))), of=of)
+    yield _check("gets-missing", "capdgetmsg of what is not there", wire(GetMsg(0.0, (MISSING,))), of=of)
     of = _Offers(trial, "cut-off")
     first = of.one("A")
     data = wire(GetMsg(LINE, ()), Msg((first,)), GetMsg(LINE, (first.own_id(),)))
-    yield check("cut-off", "capdgetmsg from 1e300, capdmsg A, capdgetmsg A from 1e300", data, of=of)
+    yield _check("cut-off", "capdgetmsg from 1e300, capdmsg A, capdgetmsg A from 1e300", data, of=of)
+
+
+def _inventories(trial: Trial) -> Iterator[Check]:
+    wire = trial.wire
     of = _Offers(trial, "asks")
     first = of.one("A")
-    yield check("asks", "capdinv A", wire(Inv((first.own_id(),))), "capdgetmsg A", of=of)
+    yield _check("asks", "capdinv A", wire(Inv((first.own_id(),))), "capdgetmsg A", of=of)
     of = _Offers(trial, "asks-not-again")
     first = of.one("A")
     data = wire(Msg((first,)), Inv((first.own_id(),)))
-    yield check("asks-not-again", "capdmsg A, capdinv A", data, "capdinv A", of=of)
+    yield _check("asks-not-again", "capdmsg A, capdinv A", data, "capdinv A", of=of)
     of = _Offers(trial, "other-type")
     first = of.one("A")
     data = wire(Inv((first.own_id(),), OTHER_TYPE))
-    yield check("other-type", f"capdinv A of type {OTHER_TYPE}", data, of=of)
+    yield _check("other-type", f"capdinv A of type {OTHER_TYPE}", data, of=of)
 
 
 def _redundant(message: CapdMessage) -> bytes:
-    """Return a message with all flags set, with an expiration that says never and a rescind hash that says none."""
+    """Encode a message with all flags set, with an expiration that says never and a rescind hash of zeros."""
     wire, end = message.encoded(), 14 + len(message.nonce)
     return b"\xff" + wire[1:end] + b"\xff\xff" + bytes(20) + wire[end:]
 
@@ -171,7 +187,7 @@ def _queries(trial: Trial) -> Iterator[Check]:
         quantity: int = 200,
         cookie: int = 77,
     ) -> Check:
-        """A query of three messages; `content`: so many of their first bytes, or these."""
+        """Return a check that queries three messages. `content`: the bytes to look for, or how many of their first."""
         of = _Offers(trial, name)
         offers = tuple(of.one(one) for one in "ABC")
         begins = offers[0].data[:content] if isinstance(content, int) else content
@@ -191,7 +207,9 @@ def _queries(trial: Trial) -> Iterator[Check]:
         yield query(f"query-{length}", f"{length} bytes", MESSAGES, content, f"77 bad length {length}")
     yield query("query-type", "type 9", 9, 8)
 
-    of = _Offers(trial, "standing")
+
+def _standing_query(trial: Trial) -> Iterator[Check]:
+    wire, of = trial.wire, _Offers(trial, "standing")
     before, after, again = of.one("A"), of.one("B"), of.one("C")
     standing = Query(77, MESSAGES | SUBSCRIBE, 0, 200, of.prefix)
     data = wire(GetMsg(LINE, ()), Msg((before,))) + wire(standing, cookie=COOKIE)
@@ -222,7 +240,7 @@ def _bad_input(trial: Trial) -> Iterator[Check]:
 
 
 def _own(trial: Trial) -> Iterator[Check]:
-    """Commands of ours; a node may ignore them."""
+    """Yield the checks of our own commands, which a node may ignore."""
     wire = trial.wire
 
     def check(name: str, sent: str, data: bytes, of: _Offers, *expected: str) -> Check:
@@ -246,7 +264,7 @@ def _own(trial: Trial) -> Iterator[Check]:
 
 
 def _harmful(trial: Trial) -> Iterator[Check]:
-    """What costs points, or a ban."""
+    """Yield the checks that cost points, or a ban."""
 
     def check(name: str, sent: str, data: bytes, *expected: str, names: Mapping[bytes, str], then: str = "") -> Check:
         choices = tuple((one,) for one in expected)

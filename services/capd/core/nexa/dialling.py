@@ -1,4 +1,4 @@
-"""The neighbours that the settings name: each is dialled until it is connected, later each time that it fails."""
+"""The neighbours that the settings name: each is dialled until it is connected, after longer pauses each time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router.service import contract as c
 
 FIRST_S, LAST_S = 1.0, 300.0
 STEADY_S = 60.0
-"""A connection that lasted so long was a good one: the next is tried at once."""
+"""Seconds after which a connection counts as a good one: when it ends, the pauses begin at the shortest again."""
 
 
 class _Target:
@@ -20,7 +20,7 @@ class _Target:
 
 
 class Dialling:
-    """When each target is dialled."""
+    """The targets, and when each of them is dialled."""
 
     def __init__(self, door: str, targets: Sequence[str], chance: c.Chance) -> None:
         self._door = door
@@ -41,11 +41,11 @@ class Dialling:
                 yield c.Connect(self._door, f"tcp://{target}", target)
 
     def opened(self, target: str) -> None:
-        """Hear that a connection works."""
+        """Remove the problem of a target whose connection works."""
         self._targets[target].problem = ""
 
     def ended(self, target: str, lasted_s: float, problem: str, now_s: float) -> None:
-        """Hear that there is no connection, or none any more."""
+        """Schedule the next attempt for a target whose connection failed or has ended."""
         one = self._targets[target]
         one.is_busy, one.problem = False, problem
         if lasted_s >= STEADY_S:
@@ -54,7 +54,7 @@ class Dialling:
         one.pause_s = min(LAST_S, 2 * one.pause_s)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the targets without a connection, and why."""
+        """Yield the targets without a connection, each with the reason."""
         for target, one in self._targets.items():
             if not one.is_busy or one.problem:
                 yield target, one.problem or "being dialled"

@@ -1,8 +1,8 @@
-"""The envelope of what Nexa nodes say: magic 4 | command 12 | length 4 | cookie 4 | payload.
+"""The envelope of messages between Nexa nodes: magic 4 | command 12 | length 4 | cookie 4 | payload.
 
-The last field of the header was a checksum once. A node writes one until the other has said that it knows cookies,
-and nobody checks it. A request carries a cookie in the high half, which its answers repeat: with a low half of ffff
-the last of them, or the only one.
+The last field of the header was once a checksum. A node writes one until the other has declared that it knows cookies,
+and no node checks it. A request carries a cookie in the high half, which its answers repeat; in the last of them, or
+the only one, the low half is ffff.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAGICS = {
 }
 PAYLOAD_BYTES_MAX = 4 << 20
 SKIPPED_BYTES_MAX = 32 << 20
-"""Of a payload that is not read: it is dropped as it comes, and not held."""
+"""Most bytes of a payload that is not read: it is dropped as it comes, and not held."""
 LAST = 0xFFFF
 _HEAD = Struct("<4s12sII")
 _COMMAND = re.compile(rb"([!-~]{1,12})\0*")
@@ -40,7 +40,7 @@ class Packet(NamedTuple):
     cookie: int = 0
 
     def encoded(self, magic: bytes) -> bytes:
-        """Return its bytes on that network."""
+        """Return the packet's bytes on the network with this magic."""
         return _HEAD.pack(magic, self.command.encode(), len(self.payload), self.cookie) + self.payload
 
 
@@ -56,7 +56,8 @@ def _anything(command: str) -> int:
 class Unpacker:
     """Cuts a stream into packets. It holds no more than the longest payload that `most_of` allows, and one read.
 
-    `most_of` returns how long the payload of a command may be; None: it is not read, and its packet comes without."""
+    `most_of` returns the length limit for the payload of a command; if it is None, the payload is skipped, and the
+    packet comes without it."""
 
     def __init__(self, magic: bytes, most_of: Callable[[str], int | None] = _anything) -> None:
         self._magic = magic
@@ -64,22 +65,23 @@ class Unpacker:
         self._data = bytearray()
         self._skip = 0
         self.skipped = 0
-        """Bytes of payloads that were not read, so far."""
+        """Bytes of payloads that were skipped so far."""
 
     def __repr__(self) -> str:
         return f"<Unpacker: {len(self._data)} bytes wait>"
 
     def __len__(self) -> int:
-        """Return how many bytes of a packet that is not whole are held."""
+        """Return the number of bytes that are held of an incomplete packet."""
         return len(self._data)
 
     @property
     def is_partial(self) -> bool:
-        """Whether a part of a packet has come."""
+        """Whether a packet has begun and is not complete."""
         return bool(self._data) or self._skip > 0
 
     def feed(self, data: bytes) -> Iterator[Packet]:
-        """Yield the packets that are complete now; raise `Malformed` at the first that is none, and then always."""
+        """Yield the packets that the data completes; raise `Malformed` at the first bytes that are no packet, and in
+        each later call."""
         self._data += data
         while (packet := self._next()) is not None:
             yield packet

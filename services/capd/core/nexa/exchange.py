@@ -1,6 +1,6 @@
-"""What follows from each command of a neighbour, and what neighbours are told of by themselves.
+"""Handles each command of a neighbour, and announces to neighbours what the pool has taken.
 
-Work is paid for before it is done (see `limits.py`); a message that is taken gives back what it cost, since its own
+Work is paid for before it is done (see `limits.py`); the price of a message that is taken is refunded, since its own
 work has paid for it.
 """
 
@@ -42,20 +42,20 @@ from .neighbour import Neighbour
 from .own_commands import SECRETS_MAX, GetHeld, Held, MaskedQuery, Rescind
 from .packets import Ping, Pong, Reject
 from .passing_on import PassingOn
+from .sent_lines import GRACE_S
 from .serving import Serving
 from .session import Heard, Unreadable
-from .told_line import GRACE_S
 
 BELOW_POINTS, TOO_MANY_POINTS = 1, 20
 SECRETS_KNOWN_MAX = 10_000
-"""Secrets that have ended messages, remembered so that they cost little when they come again."""
+"""Most secrets that have ended messages and are remembered, so that they cost little when they come again."""
 SECRETS_TOLD_MAX = 256
-"""Secrets that a new neighbour is told, the latest: it pays for those that end nothing there."""
+"""Secrets that are sent to a new neighbour, the latest; there, each one that ends nothing costs us units."""
 PARSING = "error parsing message"
 
 
 class Exchange:
-    """Decides on what neighbours say."""
+    """Handles the commands of neighbours."""
 
     def __init__(
         self,
@@ -86,88 +86,109 @@ class Exchange:
     # -- a connection --------------------------------------------------------------------------------------
 
     def greeted(self, neighbour: Neighbour) -> None:
-        """Ask a new neighbour for its line, and for what it holds; a Nexa node does not know the second."""
+        """Ask a new neighbour for its lines and for the ids that it holds; a Nexa node ignores the second request."""
         neighbour.say(GetInfo())
         neighbour.say(GetHeld(0))
         neighbour.is_listing = True
 
     def closed(self, neighbour: Neighbour) -> None:
-        """Hear that a connection has ended."""
+        """End the standing queries of a neighbour whose connection has ended."""
         self._serving.unsubscribe(neighbour)
 
     def due(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Do what has waited for its time."""
+        """Request from a neighbour the messages that are due, and answer its waiting requests."""
         if neighbour.is_open:
             self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
             yield from self._serving.serve(neighbour, now)
 
     def take_turn(self, neighbour: Neighbour, share: int, now: c.Now) -> Iterator[c.Deed]:
-        """Begin a neighbour's next turn, of so many units: answer what has waited while others had theirs."""
+        """Start a neighbour's next turn, of `share` units, and answer the requests that waited for it."""
         neighbour.turn_left = share
         if self._serving.is_held_up(neighbour):
             yield from self._serving.serve(neighbour, now)
 
     def is_held_up(self, neighbour: Neighbour) -> bool:
-        """Whether a neighbour's requests wait for nothing but its turn."""
+        """Whether a neighbour's requests wait only because the units of its turn are used up."""
         return self._serving.is_held_up(neighbour)
 
     # -- commands ------------------------------------------------------------------------------------------
 
     def said(self, neighbour: Neighbour, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
-        """Decide on something that a neighbour has said."""
+        """Handle one command of a neighbour."""
         message, mono_s = heard.message, now.mono_s
         neighbour.counts["commands"] += 1
         match message:
-            case Unreadable(command, _, size):
-                if neighbour.pay(UNREADABLE_UNITS + size // UNIT_BYTES, mono_s):
-                    neighbour.say(Reject(command, PARSING), last_of(heard.cookie))
-                neighbour.counts["unreadable"] += 1
+            case Unreadable():
+                self._reject(neighbour, message, heard.cookie, mono_s)
             case Ping(nonce):
                 neighbour.say(Pong(nonce))
             case Pong(nonce):
                 neighbour.ponged(nonce)
                 yield from self._serving.serve(neighbour, now)
             case GetInfo():
-                lines = self._holdings.pool.lines(int(now.wall_s))
-                neighbour.told_line.tell(lines.relay, mono_s)
-                neighbour.say(Info(lines.local, lines.relay, lines.highest), last_of(heard.cookie))
+                self._say_lines(neighbour, heard.cookie, now)
             case Info(_, relay, _):
                 neighbour.line = relay
-            case Inv(ids, kind) if kind == INV_TYPE:
-                if self._fits(neighbour, len(ids), INV_IDS_MAX, now):
-                    self._fetching.announced(neighbour, ids, self._relay_line(now), mono_s)
-            case Held(after, ids):
-                if neighbour.is_listing or neighbour.pay(len(ids), mono_s):
-                    neighbour.is_listing, neighbour.next_page = False, after if neighbour.is_listing else 0
-                    self._fetching.announced(neighbour, ids, self._relay_line(now), mono_s)
-            case GetMsg(least, ids):
-                neighbour.line = least
-                if self._fits(neighbour, len(ids), GET_IDS_MAX, now):
-                    self._serving.asked(neighbour, heard)
-                    yield from self._serving.serve(neighbour, now)
-            case Query() | MaskedQuery() | GetHeld():
-                rows = 0 if isinstance(message, Query) else len(self._holdings.pool)
-                if neighbour.pay(QUERY_UNITS + rows // UNIT_ROWS, mono_s):
-                    self._serving.asked(neighbour, heard)
-                    yield from self._serving.serve(neighbour, now)
-                    if isinstance(message, GetHeld) and not message.after:
-                        _say_secrets([neighbour], self._holdings.recent_secrets()[-SECRETS_TOLD_MAX:])
+            case Inv() | Held():
+                self._fetch(neighbour, message, now)
+            case GetMsg() | Query() | MaskedQuery() | GetHeld():
+                yield from self._answer(neighbour, heard, now)
             case Remove(cookie):
                 self._serving.unsubscribe(neighbour, cookie)
             case Msg(messages):
                 yield from self._messages(neighbour, messages, now)
-            case MessagesReply(_, _, messages):  # nobody has asked for it
+            case MessagesReply(_, _, messages):  # we send no queries
                 neighbour.pay(len(messages), mono_s)
             case IdsReply(_, _, ids):
                 neighbour.pay(len(ids) // UNIT_IDS, mono_s)
             case Rescind(secrets):
                 yield from self._rescind(neighbour, secrets, now)
 
+    def _reject(self, neighbour: Neighbour, unreadable: Unreadable, cookie: int, now_s: float) -> None:
+        if neighbour.pay(UNREADABLE_UNITS + unreadable.size // UNIT_BYTES, now_s):
+            neighbour.say(Reject(unreadable.command, PARSING), last_of(cookie))
+        neighbour.counts["unreadable"] += 1
+
+    def _say_lines(self, neighbour: Neighbour, cookie: int, now: c.Now) -> None:
+        lines = self._holdings.pool.lines(int(now.wall_s))
+        neighbour.sent_lines.record(lines.relay, now.mono_s)
+        neighbour.say(Info(lines.local, lines.relay, lines.highest), last_of(cookie))
+
+    def _fetch(self, neighbour: Neighbour, inventory: Inv | Held, now: c.Now) -> None:
+        """Request the messages of an inventory that we lack, if the neighbour may send the inventory and pays for
+        it."""
+        match inventory:
+            case Inv(ids, kind):
+                if kind != INV_TYPE or not self._fits(neighbour, len(ids), INV_IDS_MAX, now):
+                    return
+            case Held(after, ids):
+                if not neighbour.is_listing and not neighbour.pay(len(ids), now.mono_s):
+                    return
+                neighbour.is_listing, neighbour.next_page = False, after if neighbour.is_listing else 0
+        self._fetching.announced(neighbour, ids, self._relay_line(now), now.mono_s)
+
+    def _answer(self, neighbour: Neighbour, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
+        """Queue a request that the neighbour can pay for, and answer what may be answered now."""
+        message = heard.message
+        if isinstance(message, GetMsg):
+            neighbour.line = message.least
+            is_accepted = self._fits(neighbour, len(message.ids), GET_IDS_MAX, now)
+        else:
+            rows = 0 if isinstance(message, Query) else len(self._holdings.pool)
+            is_accepted = neighbour.pay(QUERY_UNITS + rows // UNIT_ROWS, now.mono_s)
+        if not is_accepted:
+            return
+        self._serving.asked(neighbour, heard)
+        yield from self._serving.serve(neighbour, now)
+        if isinstance(message, GetHeld) and not message.after:
+            _say_secrets([neighbour], self._holdings.recent_secrets()[-SECRETS_TOLD_MAX:])
+
     def _relay_line(self, now: c.Now) -> float:
         return self._holdings.pool.relay_line(int(now.wall_s))
 
     def _fits(self, neighbour: Neighbour, count: int, most: int, now: c.Now) -> bool:
-        """Whether so many ids may come at once, and are paid for; beyond `most` they cost points, as deployed."""
+        """Whether a list of `count` ids is accepted and paid for; more than `most` cost points, as at the deployed
+        node."""
         if count > most:
             self._charge(neighbour, TOO_MANY_POINTS, f"{count} ids at once; at most {most}", now)
             return False
@@ -181,7 +202,7 @@ class Exchange:
     # -- messages ------------------------------------------------------------------------------------------
 
     def _messages(self, neighbour: Neighbour, messages: Iterable[CapdMessage], now: c.Now) -> Iterator[c.Deed]:
-        """Judge messages one by one, and take those against which nothing speaks, in one transaction."""
+        """Judge messages one by one, and take those that are not rejected, in one transaction."""
         taken: list[tuple[Taken, CapdMessage]] = []
         now_s = int(now.wall_s)
         for message in messages:
@@ -216,27 +237,28 @@ class Exchange:
         self._fetching.ask(neighbour, self._relay_line(now), now.mono_s)
 
     def _below(self, neighbour: Neighbour, message: CapdMessage, now: c.Now) -> Rejected | None:
-        """Reject a message that neighbours may not bring, whatever its work is; one below the ban line costs a point.
+        """Reject a message below the priority that neighbours may bring; one below the ban line also costs a point.
 
-        Under `compat` the relay floor is the ban line, at once, and what is from the future is below it."""
+        Under `compat` the relay floor is the ban line, without grace, and a message from the future is below it."""
         now_s, initial, created = int(now.wall_s), message.initial_priority, message.create_time
         priority = aged(initial, created, now_s)
         is_future = created > now_s
         if self._is_strict:
             earlier = aged(initial, created, max(created, now_s - GRACE_S))
-            is_charged = not is_future and earlier < neighbour.told_line.ban_line(now.mono_s)
+            is_charged = not is_future and earlier < neighbour.sent_lines.ban_line(now.mono_s)
         else:
             is_charged = priority < RELAY_PRIORITY
         if is_charged:
             self._charge(neighbour, BELOW_POINTS, f"a message of priority {priority:.4g}", now)
         if is_future or not (is_charged or priority < RELAY_PRIORITY):
-            return None  # of the future and of work the pool judges, with its own reasons
+            return None  # the pool judges the future and the work, with reasons of its own
         return Rejected(reasons.BELOW_LINE, f"{priority:.4g}; neighbours may bring {RELAY_PRIORITY:g}")
 
     # -- rescinding ----------------------------------------------------------------------------------------
 
     def _rescind(self, neighbour: Neighbour, secrets: Iterable[bytes], now: c.Now) -> Iterator[c.Deed]:
-        """End what the secrets end. One that has ended something before comes from all neighbours: it costs little."""
+        """End the messages of these secrets. A secret that has ended something before costs little, since all
+        neighbours send it."""
         for secret in secrets:
             is_known = secret in self._secrets
             if not neighbour.pay(1 if is_known else SECRET_UNITS, now.mono_s):
@@ -251,10 +273,11 @@ class Exchange:
             neighbour.counts["rescinded"] += len(ended)
         self.announce(now)
 
-    # -- what neighbours are told by themselves ------------------------------------------------------------
+    # -- announcements -------------------------------------------------------------------------------------
 
     def announce(self, now: c.Now) -> None:
-        """Tell of what was taken, whoever brought it, and pass on what was rescinded."""
+        """Announce the messages that were taken to all neighbours, whoever brought them, and pass on secrets that have
+        ended messages."""
         open_ones = [one for one in self._neighbours if one.is_open]
         now_s = int(now.wall_s)
         announced = []

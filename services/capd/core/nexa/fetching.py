@@ -1,7 +1,7 @@
-"""Messages that neighbours have announced: each is asked of the first, and of another if it does not come.
+"""Messages that neighbours have announced: each is requested from the first, and from another one if it does not come.
 
-So a neighbour that announces what it does not send delays a message by seconds, and keeps none away. Of one neighbour
-so many are asked for at once as one that is like us lets wait, the rest when these have come.
+A neighbour that announces what it does not send thus delays a message by seconds, and suppresses none. At most
+`outstanding_ids` are requested from one neighbour at once, the rest when these have come.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .neighbour import Neighbour
 from .own_commands import GetHeld
 
 AGAIN_S = 5.0
-"""How long one neighbour has to send a message before another is asked."""
+"""Seconds that one neighbour has to send a message before another is asked."""
 GIVEN_UP_S = 30.0
-"""How long a message counts as asked for: what is below the neighbour's line by now never comes."""
+"""Seconds after which a request is given up: a message that has fallen below the line of the request never comes."""
 DECLINED_S = 60.0
-"""How long a message that was turned away is not asked for again."""
+"""Seconds for which a message that was turned away is not requested again."""
 DECLINED_MAX = 20_000
 IDS_MAX = 1_000
-"""Ids in one request, so that the answer is no packet that is too long."""
+"""Most ids in one request, so that the answer fits into a packet."""
 
 
 class Fetching:
-    """What was asked for and has not come, and what was turned away a moment ago."""
+    """The ids that were requested and have not come, and those that were turned away a moment ago."""
 
     def __init__(self, holdings: Holdings, limits: NexaLimits) -> None:
         self._holdings = holdings
@@ -40,19 +40,19 @@ class Fetching:
         return f"<Fetching: {len(self._asked)} asked for>"
 
     def announced(self, neighbour: Neighbour, ids: Iterable[bytes], line: float, now_s: float) -> None:
-        """Want what a neighbour has announced and we lack, and ask for as much as may be asked for."""
+        """Record the ids that a neighbour has announced and we lack, and request as many as allowed."""
         for own_id in ids:
             self.want(neighbour, own_id, now_s)
         self.ask(neighbour, line, now_s)
 
     def want(self, neighbour: Neighbour, own_id: bytes, now_s: float) -> None:
-        """Want a message of a neighbour, if we lack it; `ask` asks for it."""
+        """Record a message of a neighbour as wanted if we lack it; `ask` requests it."""
         if len(neighbour.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
             neighbour.wanted[own_id] = None
 
     def ask(self, neighbour: Neighbour, line: float, now_s: float) -> None:
-        """Ask a neighbour for what it has announced, if there is room for it; what another was asked for a moment ago
-        waits for its turn."""
+        """Request wanted messages from a neighbour if there is room for them; put off those that another was asked for
+        a moment ago."""
         if not self._holdings.has_room:
             return
         ids: list[bytes] = []
@@ -70,14 +70,14 @@ class Fetching:
             neighbour.asked[own_id] = now_s
             self._note(own_id, now_s)
         for at in range(0, len(ids), IDS_MAX):
-            neighbour.told_line.tell(line, now_s)
+            neighbour.sent_lines.record(line, now_s)
             neighbour.say(GetMsg(line, tuple(ids[at : at + IDS_MAX])))
         if neighbour.next_page and not neighbour.wanted and 2 * len(neighbour.asked) < self._limits.outstanding_ids:
             neighbour.say(GetHeld(neighbour.next_page))
             neighbour.next_page, neighbour.is_listing = 0, True
 
     def due(self, neighbour: Neighbour, line: float, now_s: float) -> None:
-        """Ask a neighbour for what another has not sent in time, and give up what it has not sent itself."""
+        """Request from a neighbour what another has not sent in time, and give up what it has not sent itself."""
         for own_id in [one for one, at_s in neighbour.later.items() if at_s <= now_s]:
             del neighbour.later[own_id]
             neighbour.wanted[own_id] = None
@@ -86,12 +86,12 @@ class Fetching:
         self.ask(neighbour, line, now_s)
 
     def came(self, neighbour: Neighbour, own_id: bytes) -> bool:
-        """Hear that a neighbour has sent a message; return whether it was asked for it."""
+        """Record that a neighbour has sent a message; return whether it was asked for it."""
         self._asked.pop(own_id, None)
         return neighbour.asked.pop(own_id, None) is not None
 
     def decline(self, own_id: bytes, now_s: float) -> None:
-        """Do not ask for a message for a while: it was turned away."""
+        """Record that a message was turned away, so that it is not requested for `DECLINED_S`."""
         self._declined.pop(own_id, None)
         self._declined[own_id] = now_s + DECLINED_S
         if len(self._declined) > DECLINED_MAX:

@@ -1,4 +1,4 @@
-"""How Nexa nodes greet: `version`, then `extversion`, a map of numbers, in which a node says that it has a pool."""
+"""The greeting of Nexa nodes: `version`, then `extversion`, a map of numbers that says whether a node has a pool."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from services.capd.core.serialisation import Reader, vector
 
 PROTOCOL, PROTOCOL_MIN = 80_008, 80_003
 EXTVERSION_BIT = 1 << 11
-"""The service bit of whoever knows `extversion`; without it CAPD stays off."""
+"""The service bit of nodes that know `extversion`; without it CAPD stays off."""
 VERSION_KEY, COOKIES_KEY, CAPD_KEY = 0, 0x2_0000_0002, 0x2_0000_000E
 EXTVERSION = {VERSION_KEY: 100, COOKIES_KEY: 1, CAPD_KEY: 1}
-"""What we say."""
+"""The numbers that we declare."""
 AGENT_BYTES_MAX = 256
 EXTVERSION_BYTES_MAX = 100_000
 EXTVERSION_PAIRS_MAX = 1_024
@@ -38,7 +38,7 @@ class Address(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True):
-    """What a node says first."""
+    """The first message of a node."""
 
     time_s: int
     nonce: int
@@ -55,7 +55,7 @@ class Version(Struct, frozen=True):
         return bool(self.services & EXTVERSION_BIT)
 
     def encoded(self) -> bytes:
-        """Return its payload."""
+        """Return the payload of the version."""
         head = _HEAD.pack(self.protocol, self.services, self.time_s) + self.to.encoded() + self.own.encoded()
         return head + _U64.pack(self.nonce) + vector(self.agent) + _HEIGHT.pack(self.height) + bytes((self.relay,))
 
@@ -87,7 +87,8 @@ def encode_extversion(values: Mapping[int, int]) -> bytes:
 
 
 def read_extversion(payload: bytes) -> dict[int, int]:
-    """Return the numbers of a payload by their keys, of doubles the later; a value that is no number is left out."""
+    """Return the numbers of a payload by their keys. Of a key that occurs twice, the later value counts; a value that
+    is no number is left out."""
     if len(payload) > EXTVERSION_BYTES_MAX:
         raise TooLarge(f"an extversion of {len(payload)} bytes; the limit is {EXTVERSION_BYTES_MAX}")
     reader = Reader(payload)
@@ -105,7 +106,7 @@ def read_extversion(payload: bytes) -> dict[int, int]:
 
 
 def has_pool(values: Mapping[int, int]) -> bool:
-    """Whether a node says that it has a CAPD pool: by any number but 0."""
+    """Whether a node declares a CAPD pool, by any number but 0."""
     return values.get(CAPD_KEY, 0) != 0
 
 

@@ -1,7 +1,7 @@
-"""One neighbour: its session, its line and ours, what it waits for, and how much it has read.
+"""One neighbour: its session, its line and ours, its waiting requests, and how much it has read.
 
-What a neighbour has read is known by its answers to our pings: so one that never reads holds no more than a window of
-answers, and then is closed, without a word of the network between.
+A neighbour's answers to our pings show what it has read: one that never reads holds no more than a window of answers,
+and is then closed, without any help of the network between.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from services.capd.core.view import number
 from .addresses import Addresses, host_of
 from .limits import UNIT_BYTES, NexaLimits
 from .packets import Message, Ping
+from .sent_lines import SentLines
 from .session import Heard, Session
-from .told_line import ToldLine
 
 AGENT_BYTES_MAX = 64
 
 
 class Origin(NamedTuple):
-    """A connection: its door and stream there, the other end's HOST:PORT, and what it was dialled by, "" if the other
-    side has dialled."""
+    """The origin of a connection: its door and its stream there, the other end's HOST:PORT, and the target that was
+    dialled, "" if the other side has dialled."""
 
     door: str
     peer: str
@@ -39,8 +39,8 @@ class Origin(NamedTuple):
 
 
 class Neighbour:
-    """A connection. `line`: the least priority that it wants to be sent. `requests`: what it asked for and waits for.
-    `fault`: why we close the connection."""
+    """A connection to a neighbour. `line`: the least priority of messages to send to it. `requests`: its requests that
+    wait. `fault`: why we close the connection."""
 
     def __init__(
         self, origin: Origin, session: Session, addresses: Addresses, limits: NexaLimits, now_s: float
@@ -49,36 +49,37 @@ class Neighbour:
         self.host = host_of(origin.address)
         self.session = session
         self.line = RELAY_PRIORITY
-        self.told_line = ToldLine()
+        self.sent_lines = SentLines()
         self.requests: deque[Heard] = deque()
         self.wanted: dict[bytes, None] = {}
-        """Ids that it has announced and that it may be asked for."""
+        """Ids that it has announced and that may be requested from it."""
         self.later: dict[bytes, float] = {}
-        """Ids that it has announced and that were asked of another first; when it is its turn."""
+        """Ids that it has announced and that were requested from another first, each with the time at which it is asked
+        itself."""
         self.asked: dict[bytes, float] = {}
-        """Ids that it was asked for and has not sent, and since when."""
+        """Ids that were requested from it and that it has not sent, each with the time of the request."""
         self.is_listing, self.next_page = False, 0
-        """Whether it was asked which messages it holds, and the number to ask on with."""
+        """Whether it is listing the ids that it holds, and the number from which to ask on, 0 if there are no more."""
         self.told: dict[tuple[int, bytes], None] = {}
-        """The matches that it was told of, by the cookie of its query."""
+        """The matches that were sent to it: the cookie of its query, and the message's id."""
         self.subscriptions = 0
         """Its standing queries."""
         self.turn_left = limits.turn_units
-        """Units of searches that are left of its present turn."""
+        """Units of searches that are left of its current turn."""
         self.waiting_ids = 0
-        """Ids in its requests."""
+        """Ids in its waiting requests."""
         self.counts: Counter[str] = Counter()
         self.fault: tuple[Reason, str] | None = None
         self._broken: RemoteProtocolError | None = None
         self.has_ended = False
         self.is_greeted = False
-        """Whether its greeting has been heard of."""
+        """Whether the end of its greeting has been handled."""
         self._limits = limits
         self._addresses = addresses
         self._allowance = Allowance(limits.units_per_s, limits.units_burst)
         self._paid = 0, 0  # packets and skipped bytes that are paid for
         self._written = self._read_upto = 0
-        self._ping: tuple[int, int, float] | None = None  # its number, bytes written with it, and when
+        self._ping: tuple[int, int, float] | None = None  # its number, the bytes written up to it, and when
         self._pinged_s = now_s
         self.opened_s = now_s
 
@@ -87,29 +88,29 @@ class Neighbour:
 
     @property
     def name(self) -> str:
-        """Return how people see it."""
+        """Return the name under which people see it."""
         return self.target or self.address or f"stream {self.peer}"
 
     @property
     def is_open(self) -> bool:
-        """Whether both sides may speak of messages."""
+        """Whether both sides have greeted, and the connection has no fault."""
         return self.session.is_open and self.fault is None
 
     @property
     def agent(self) -> str:
-        """Return what it calls itself, made printable."""
+        """Return the name of its program, made printable."""
         version = self.session.version
         return "" if version is None else clean(version.agent.decode("utf-8", "replace"), AGENT_BYTES_MAX)
 
     @property
     def direction(self) -> str:
-        """Return who has dialled: "out" if we have, "in" if the other side has."""
+        """Return "out" if we have dialled, "in" if the other side has."""
         return "out" if self.target else "in"
 
     # -- in ------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes, now_s: float) -> list[Heard]:
-        """Return what the bytes complete; `fed` is to be called when that is dealt with."""
+        """Return the messages that the bytes complete; the caller handles them, and then calls `fed`."""
         try:
             found = self.session.hear(data, now_s)
         except RemoteProtocolError as error:
@@ -122,12 +123,13 @@ class Neighbour:
         return found
 
     def fed(self) -> None:
-        """Close the connection if what came last was wrong."""
+        """Close the connection if the last bytes broke the protocol."""
         if self._broken is not None:
             self.stop(self._broken.reason, self._broken.text)
 
     def pay(self, units: int, now_s: float) -> bool:
-        """Take units of work from the allowances of connection and address; without enough the connection ends."""
+        """Charge units of work to the connection and its address; close the connection, and return False, if one has
+        too few."""
         if self.fault is None and not self._allowance.take(units, now_s):
             self.stop(reasons.ASKS_TOO_MUCH, f"more than {self._limits.units_per_s:g} units a second")
         elif self.fault is None and not self._addresses.take(self.host, units, now_s):
@@ -137,20 +139,20 @@ class Neighbour:
         return self.fault is None
 
     def refund(self, units: int, now_s: float) -> None:
-        """Give units back: what they were for has been paid for by work."""
+        """Return units to the connection and its address, for a message or a secret that was of use."""
         self._allowance.charge(-units, now_s)
         self._addresses.take(self.host, -units, now_s)
 
     def may_subscribe(self, count: int) -> bool:
-        """Count standing queries of its address, or fewer; return whether it may have so many."""
+        """Add to the standing queries of its address, or subtract; return False if they would be too many."""
         return self._addresses.subscribe(self.host, count)
 
     def stop(self, reason: Reason, text: str = "") -> None:
-        """Close the connection, once what is queued has been written; the first cause holds."""
+        """Close the connection once the queued data has been written; the first reason stays."""
         self.fault = self.fault or (reason, text)
 
     def ponged(self, nonce: int) -> None:
-        """Hear an answer to a ping: all that was written before it has been read."""
+        """Record the answer to a ping: all that was written before the ping has been read."""
         if self._ping is not None and self._ping[0] == nonce:
             self._read_upto, self._ping = self._ping[1], None
 
@@ -158,16 +160,16 @@ class Neighbour:
 
     @property
     def unread_bytes(self) -> int:
-        """Return how many bytes were written that it may not have read."""
+        """Return the number of bytes that were written and that it may not have read."""
         return self._written - self._read_upto
 
     @property
     def has_room(self) -> bool:
-        """Whether it has read enough of what was written that more may be answered."""
+        """Whether it has read enough of what was written that more requests may be answered."""
         return self.is_open and self.unread_bytes + self.session.queued_bytes < self._limits.unread_bytes
 
     def say(self, message: Message, cookie: int = 0) -> None:
-        """Queue something to say."""
+        """Queue a message, unless the connection has a fault."""
         if self.fault is None:
             self.session.say(message, cookie)
 
@@ -191,7 +193,7 @@ class Neighbour:
             yield c.Write(self.door, self.peer, b"")
 
     def overdue(self, now_s: float) -> None:
-        """Judge what it has not done in time."""
+        """Close the connection if a greeting, a packet or the answer to a ping is late."""
         if late := self.session.overdue(now_s):
             self.stop(reasons.TOO_SLOW, late)
         elif self._ping is not None and now_s - self._ping[2] >= self._limits.pong_s:
@@ -199,7 +201,7 @@ class Neighbour:
             self.stop(reasons.DOES_NOT_READ, said)
 
     def view(self, points: float, now_s: float) -> dict[str, Any]:
-        """Return what is shown of it."""
+        """Return the neighbour as an operator sees it."""
         return {
             "address": self.address,
             "direction": self.direction,
@@ -208,7 +210,7 @@ class Neighbour:
             "open": self.is_open,
             "seconds": int(now_s - self.opened_s),
             "line": number(self.line),
-            "ban_line": number(self.told_line.ban_line(now_s)),
+            "ban_line": number(self.sent_lines.ban_line(now_s)),
             "points": round(points, 1),
             "unread_bytes": self.unread_bytes,
             **self.counts,

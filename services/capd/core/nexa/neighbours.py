@@ -1,8 +1,8 @@
-"""The neighbours of a pool: who may connect, who is dialled, and what becomes of connections.
+"""The neighbours of a pool: which may connect, which are dialled, and how their connections end.
 
-Exchange    what neighbours say, and are told
-Dialling    those that the settings name
-Addresses   points, bans, and what one address may ask for
+Exchange    the commands of neighbours, and announcements to them
+Dialling    the neighbours that the settings name
+Addresses   points, bans, and the allowance of an address
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .neighbour import Neighbour, Origin
 from .session import Session
 
 DOOR, DIALLED = "nexa", "nexa dialled"
-"""The door at which others connect, and the name of that through which we do."""
+"""The door at which others connect, and the name of the one through which we dial."""
 AGENT = b"/capd-pool:1.0/"
 EVENTS_PER_S, EVENTS_BURST = 2.0, 50.0
 SUM_S = 10.0
 PARTIAL_BYTES = 1 << 17
-"""A part of a packet that is longer is counted with those of others."""
+"""Bytes of an incomplete packet at which the total of all connections is checked."""
 
 
 class Network(Struct, frozen=True):
-    """What the settings say: the network's name, and the neighbours to dial."""
+    """The settings: the network's name, and the neighbours to dial."""
 
     name: str
     connect: Sequence[str] = ()
 
 
 class Neighbours:
-    """All connections."""
+    """All connections to neighbours."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Neighbours:
     # -- connections ---------------------------------------------------------------------------------------
 
     def opened(self, opened: c.Opened, now: c.Now) -> Iterator[c.Deed]:
-        """Take a new connection, or refuse it."""
+        """Accept a new connection, or refuse it."""
         origin = Origin(opened.door, opened.peer, opened.address, opened.tag)
         own = Version(int(now.wall_s), self._nonce, AGENT)
         side = Agency.INITIATOR if origin.target else Agency.RESPONDER
@@ -110,14 +110,14 @@ class Neighbours:
             return reasons.TOO_MANY, f"{limits.of_address} of one address"
         return None
 
-    def unconnected(self, failed: c.Unconnected, now: c.Now) -> Iterator[c.Deed]:
-        """Hear that dialling has failed."""
+    def unconnected(self, failed: c.ConnectionFailed, now: c.Now) -> Iterator[c.Deed]:
+        """Log that dialling has failed, and schedule the next attempt."""
         if failed.tag in self._dialling:
             self._dialling.ended(failed.tag, 0.0, failed.text, now.mono_s)
             yield from self._note("capd_parted", failed.tag, reasons.UNREACHED, failed.text, now.mono_s)
 
     def came(self, came: c.Came, now: c.Now) -> Iterator[c.Deed]:
-        """Hear what a neighbour has sent, or that its connection has ended."""
+        """Handle the bytes that a neighbour has sent, or the end of its connection."""
         neighbour = self._neighbours.get((came.door, came.peer))
         if neighbour is None:
             return
@@ -137,7 +137,7 @@ class Neighbours:
         yield from neighbour.write(self._chance, now.mono_s)
 
     def _bound_partial(self, now: c.Now) -> Iterator[c.Deed]:
-        """End the connection that holds most bytes of a packet which is not whole, if all hold too many."""
+        """Close the connection that holds most bytes of an incomplete packet, if all together hold too many."""
         held = {one: one.session.partial_bytes for one in self._neighbours.values() if not one.has_ended}
         if sum(held.values()) > self._limits.partial_bytes:
             most = max(held, key=held.__getitem__)
@@ -153,7 +153,7 @@ class Neighbours:
         self._exchange.greeted(neighbour)
         if self._events.take(1, now.mono_s):
             fields = {"neighbour": neighbour.name, "direction": neighbour.direction, "agent": neighbour.agent}
-            yield c.Note("capd_connected", None, None, fields)
+            yield c.LogEvent("capd_connected", None, None, fields)
 
     def _ended(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         del self._neighbours[neighbour.door, neighbour.peer]
@@ -172,7 +172,7 @@ class Neighbours:
     # -- time ----------------------------------------------------------------------------------------------
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
-        """Do what is due, about once a second."""
+        """Dial, check deadlines, request and answer what is due, and log sums; called about once a second."""
         yield from self._dialling.due(now.mono_s)
         for neighbour in list(self._neighbours.values()):
             if neighbour.has_ended:
@@ -183,11 +183,11 @@ class Neighbours:
         if now.mono_s >= self._next_sum_s:
             self._next_sum_s = now.mono_s + SUM_S
             for (event, reason), count in self._unsaid.items():
-                yield c.Note(f"{event}_many", None, reason, {"count": count})
+                yield c.LogEvent(f"{event}_many", None, reason, {"count": count})
             self._unsaid.clear()
 
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
-        """Tell neighbours of what was taken and rescinded, and answer what has waited for its turn."""
+        """Announce to neighbours what was taken and rescinded, and answer the requests that waited for this turn."""
         self._exchange.announce(now)
         waiting = sum(self._exchange.is_held_up(one) for one in self._neighbours.values())
         share = max(1, self._limits.turn_units // max(1, waiting))
@@ -198,19 +198,19 @@ class Neighbours:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether requests of any neighbour wait for nothing but its turn."""
+        """Whether any neighbour's requests wait only because the units of its turn are used up."""
         return any(self._exchange.is_held_up(one) for one in self._neighbours.values())
 
     def _note(self, event: str, name: str, reason: Reason, text: str, now_s: float) -> Iterator[c.Deed]:
         if self._events.take(1, now_s):
-            yield c.Note(event, None, reason, {"neighbour": name, "detail": text})
+            yield c.LogEvent(event, None, reason, {"neighbour": name, "detail": text})
         else:
             self._unsaid[event, reason] += 1
 
     # -- views ---------------------------------------------------------------------------------------------
 
     def view(self, now: c.Now) -> dict[str, Any]:
-        """Return what an operator is shown."""
+        """Return the connections, targets and refusals as an operator sees them."""
         return {
             "neighbours": [
                 one.view(self._addresses.points(one.host, now.mono_s), now.mono_s) for one in self._neighbours.values()

@@ -1,10 +1,10 @@
-"""Commands of our own between pools of ours; a Nexa node ignores them, as it does every command that it does not know.
+"""Commands of our own, between our pools; a Nexa node ignores them, as it ignores every unknown command.
 
     capdmaskq → capdqreply     capdgetheld → capdheld     capdrescind
 
-A masked query is a `capdq` with a value and a mask over the first 16 bytes of the data. `capdgetheld` asks which
-messages a pool holds, since a new neighbour is told of none on the deployed wire. `capdrescind` brings the secrets that
-end messages.
+A masked query is a `capdq` with a value and a mask over the first 16 bytes of the data. `capdgetheld` asks for the ids
+of the messages that a pool holds, since on the deployed wire nothing lists them to a new neighbour. `capdrescind`
+carries the secrets that end messages.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class MaskedQuery(Struct, frozen=True):
 
 
 class GetHeld(Struct, frozen=True):
-    """A request for the ids of messages that are held and passed on: those after a number, at most `quantity`."""
+    """A request for the ids of held messages that may be passed on: with numbers beyond `after`, at most `quantity`."""
 
     after: int
     quantity: int = HELD_IDS_MAX
 
 
 class Held(Struct, frozen=True):
-    """Ids of messages that are held. `after`: the number to ask on with; 0: these are the last."""
+    """Ids of messages that are held. `after`: the number to continue with, 0 if there are no more."""
 
     after: int
     ids: tuple[bytes, ...]
 
 
 class Rescind(Struct, frozen=True):
-    """Secrets: each ends the messages that carry its hash."""
+    """Secrets, each of which ends the messages that carry its hash."""
 
     secrets: tuple[bytes, ...]
 

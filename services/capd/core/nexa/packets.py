@@ -1,4 +1,4 @@
-"""What a packet says: greetings, pings, and commands; how long each payload may be, before it is read."""
+"""The messages in packets: greetings, pings and commands; and the limits of payloads, checked before they are read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .greeting import EXTVERSION_BYTES_MAX, Version, encode_extversion, read_ext
 
 SMALL_BYTES_MAX = 1_024
 MESSAGES_BYTES_MAX = 32 << 20
-"""A Nexa node answers a request for ids in one packet, however long the messages are."""
+"""Longest payload with messages: a Nexa node answers a request for ids in one packet, however long the messages are."""
 MALFORMED_CODE = 1
 _U64 = struct.Struct("<Q")
 
 
 class ExtVersion(Struct, frozen=True):
-    """What a node says of itself, as numbers by their keys."""
+    """A node's declarations about itself, as numbers by their keys."""
 
     values: Mapping[int, int]
 
@@ -45,7 +45,7 @@ class Pong(Struct, frozen=True):
 
 
 class Reject(Struct, frozen=True):
-    """A command that could not be read."""
+    """A report that a command could not be read."""
 
     command: str
     text: str
@@ -78,11 +78,11 @@ PAYLOADS: Mapping[str, int] = {
     "capdheld": SMALL_BYTES_MAX + own_commands.HELD_IDS_MAX * ID_BYTES,
     "capdrescind": SMALL_BYTES_MAX + own_commands.SECRETS_MAX * (SECRET_BYTES_MAX + 3),
 }
-"""Bytes of a payload at most, by command; any other command is not read."""
+"""The longest payload in bytes, by command; the payload of any other command is skipped."""
 
 
 def read_packet(packet: Packet) -> Message | None:
-    """Return what a packet says; None for a command that is not known. Raise `Malformed` for a bad payload."""
+    """Return the message in a packet; None for an unknown command. Raise `Malformed` for a bad payload."""
     name, payload = packet.command, packet.payload
     match name:
         case "version":
@@ -101,7 +101,7 @@ def read_packet(packet: Packet) -> Message | None:
 
 
 def packet_of(message: Message, cookie: int = 0) -> Packet:
-    """Return the packet that says this."""
+    """Return the packet of a message."""
     match message:
         case Version():
             return Packet("version", message.encoded(), cookie)
@@ -123,10 +123,10 @@ def packet_of(message: Message, cookie: int = 0) -> Packet:
 
 
 def checksum(payload: bytes) -> int:
-    """Return what stands in the place of the cookie towards a node that knows no cookies."""
+    """Return the checksum that stands in place of the cookie in packets to a node that knows no cookies."""
     return int.from_bytes(sha256(sha256(payload).digest()).digest()[:4], "little")
 
 
 def _nonce(payload: bytes) -> int:
-    """Return the number of a ping; an old one has none."""
+    """Return the number of a ping; 0 for an old one, which has none."""
     return Reader(payload).uint(8, "the nonce") if payload else 0

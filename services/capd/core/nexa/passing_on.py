@@ -1,8 +1,8 @@
-"""Which messages are passed on to a neighbour.
+"""The decision which messages are passed on to a neighbour.
 
-Nothing goes out that would be below the neighbour's line within 5 s, so that what is under way is not charged to us.
-Under the strict profile a message is not passed on in the last 5 minutes before its own expiration, for the seed's
-reason; queries are answered with it.
+A message that would be below the neighbour's line within 5 s is not sent, so that its time under way is not charged to
+us. Under the strict profile a message is not passed on in the last 5 minutes before its own expiration (seed 004), but
+it still answers queries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MARGIN_S = 5
 
 
 class PassingOn:
-    """Judges messages of one pool."""
+    """Decides which messages of one pool are passed on."""
 
     def __init__(self, pool: Pool, profile: Profile) -> None:
         self._pool = pool
@@ -26,7 +26,7 @@ class PassingOn:
         return f"<PassingOn: {self._pool!r}>"
 
     def may_go(self, row: Row, line: float, now_s: int) -> bool:
-        """Whether a neighbour with this line may be sent a message that it asks for."""
+        """Whether a message that a neighbour with this line asks for may be sent to it."""
         if not self._pool.standing(row, now_s).is_served:
             return False
         if self._is_strict and row.expires_at != NEVER_S and row.expires_at - now_s <= LAST_S:
@@ -34,7 +34,7 @@ class PassingOn:
         return aged(row.initial, row.create_time, now_s + MARGIN_S) >= line
 
     def is_announced(self, row: Row, now_s: int) -> bool:
-        """Whether neighbours are told of a message at all; each only if it is above its line."""
+        """Whether a message is announced to neighbours at all; to each only if it is above that neighbour's line."""
         if self._pool.standing(row, now_s) is not Standing.RELAYED:
             return False
         return self.may_go(row, RELAY_PRIORITY, now_s)

@@ -1,4 +1,4 @@
-"""What neighbours ask for is answered here, as far as they read: requests wait in order until there is room."""
+"""Answers the requests of neighbours in order, as fast as they read; until there is room, requests wait."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from .session import Heard
 from .subscriptions import Subscription, Subscriptions
 
 PAGE_BYTES = 1 << 18
-"""Messages of so many bytes go in one packet, and one that is longer alone."""
+"""Bytes of messages in one packet; a longer message goes alone."""
 _HIGH = 0xFFFF_0000
 NOTES_PER_S, NOTES_BURST = 20.0, 100.0
 
 
 class Serving:
-    """Answers requests of neighbours for messages, and queries."""
+    """Answers the queries of neighbours, and their requests for messages."""
 
     def __init__(self, holdings: Holdings, passing_on: PassingOn, profile: Profile, limits: NexaLimits) -> None:
         self._holdings = holdings
@@ -58,7 +58,7 @@ class Serving:
         return f"<Serving: {self.subscriptions!r}>"
 
     def asked(self, neighbour: Neighbour, heard: Heard) -> None:
-        """Put a request behind those that wait."""
+        """Queue a request; close the connection if too many wait."""
         ids = len(heard.message.ids) if isinstance(heard.message, GetMsg) else 0
         limits = self._limits
         if len(neighbour.requests) >= limits.waiting_requests or neighbour.waiting_ids + ids > limits.waiting_ids:
@@ -69,8 +69,8 @@ class Serving:
         neighbour.requests.append(heard)
 
     def serve(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Answer what waits, as long as there is room, until its searches have cost so much that others have their
-        turn; then it `is_held_up` until the next."""
+        """Answer waiting requests while there is room and units of the turn are left; the others wait for the next turn
+        (`is_held_up`)."""
         while neighbour.requests and neighbour.has_room and neighbour.turn_left > 0:
             heard = neighbour.requests.popleft()
             match heard.message:
@@ -87,13 +87,13 @@ class Serving:
 
     @staticmethod
     def is_held_up(neighbour: Neighbour) -> bool:
-        """Whether a neighbour's requests wait for nothing but its turn."""
+        """Whether a neighbour's requests wait only because the units of its turn are used up."""
         return bool(neighbour.requests) and neighbour.has_room
 
     # -- messages by id ------------------------------------------------------------------------------------
 
     def _send(self, neighbour: Neighbour, asked: GetMsg, cookie: int, now: c.Now) -> Iterator[c.Deed]:
-        """Send the messages that are known, may go, and fit one packet; the rest of the request waits."""
+        """Send the messages that are held, may be passed on, and fit one packet; the rest of the request waits."""
         chosen: list[tuple[Row, CapdMessage]] = []
         size = done = 0
         for own_id in asked.ids:
@@ -143,7 +143,8 @@ class Serving:
         cookie: int,
         now: c.Now,
     ) -> None:
-        """Answer a query, and take it as a standing one; one of an unknown type gets no answer, as in the reference."""
+        """Answer a query, and with `SUBSCRIBE` add it to the standing ones. A query of an unknown type gets no answer,
+        as from the reference."""
         kind = query.type & ~SUBSCRIBE
         if kind not in (MESSAGES, IDS):
             return
@@ -188,11 +189,11 @@ class Serving:
         return True
 
     def unsubscribe(self, neighbour: Neighbour, cookie: int | None = None) -> None:
-        """End a neighbour's standing queries of this cookie, or all."""
+        """End a neighbour's standing queries with this cookie; all of them if it is None."""
         neighbour.may_subscribe(-self.subscriptions.remove(neighbour, cookie))
 
     def tell(self, row: Row) -> None:
-        """Tell those with a standing query of a message that was taken, each once."""
+        """Send a message that was taken to the neighbours whose standing queries it matches, once for each cookie."""
         if not len(self.subscriptions):
             return
         message = self._holdings.message(row)
@@ -206,7 +207,7 @@ class Serving:
             neighbour.counts["told"] += 1
 
     def _remember(self, neighbour: Neighbour, cookie: int, own_id: bytes) -> bool:
-        """Remember that a neighbour was told of a message; return whether this is new."""
+        """Record that a match was sent to a neighbour; return whether it is new."""
         if (cookie, own_id) in neighbour.told:
             return False
         neighbour.told[cookie, own_id] = None

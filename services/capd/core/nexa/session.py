@@ -1,8 +1,9 @@
-"""One connection between Nexa nodes: bytes in, what was said out; greetings are answered here, and pings until both
-have greeted: from then on their place is behind the answers to what came before.
+"""One connection between Nexa nodes: bytes in, messages out.
 
-Wrong bytes and what is out of turn raise `RemoteProtocolError`, after which the connection is to be closed. A command
-whose payload cannot be read is none of these: the deployed node says so, and goes on.
+Greetings are answered here, and pings until both sides have greeted; a later ping must be answered after the requests
+before it, so it is handed out. Wrong bytes and messages out of turn raise `RemoteProtocolError`, after which the
+connection is to be closed. A command whose payload cannot be read is handed out as `Unreadable`: the deployed node
+rejects it, and goes on.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ class Unreadable(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """Something that the other side said, and the cookie of its packet."""
+    """A message of the other side, and the cookie of its packet."""
 
     message: Message | Unreadable
     cookie: int = 0
 
 
 class Session:
-    """One end of a connection: the dialler's, if `we` are the initiator. `own`: our greeting, by whose number a node
-    recognises itself. `packets`: how many have come."""
+    """One end of a connection: the dialler's, if `we` are the initiator. `own`: our greeting, by whose nonce a node
+    recognises itself. `packets`: the number of packets that have come."""
 
     def __init__(self, we: Agency, magic: bytes, own: Version, opened_s: float) -> None:
         self._we = we
@@ -67,16 +68,16 @@ class Session:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of a packet that is not whole."""
+        """Return the number of bytes held of an incomplete packet."""
         return len(self._unpacker)
 
     @property
     def skipped(self) -> int:
-        """Bytes that came for commands which are not known."""
+        """Return the number of skipped bytes, which came for unknown commands."""
         return self._unpacker.skipped
 
     def overdue(self, now_s: float) -> str:
-        """Return what the other side has failed to say in time, or ""."""
+        """Return what the other side has not sent in time, or ""."""
         if now_s - self._steps_s >= self._heard.timeout_s:
             return f"{self._heard.state.value} for {self._heard.timeout_s:g} s"
         if self._partial_s is not None and now_s - self._partial_s >= PACKET_S:
@@ -84,7 +85,8 @@ class Session:
         return ""
 
     def hear(self, data: bytes, now_s: float) -> list[Heard]:
-        """Return what `data` completes; raise `RemoteProtocolError`, with what came earlier in `before`."""
+        """Return the messages that `data` completes; raise `RemoteProtocolError`, with those before the fault in
+        `before`."""
         found: list[Heard] = []
         try:
             for packet in self._unpacker.feed(data):
@@ -105,7 +107,7 @@ class Session:
         return found
 
     def say(self, message: Message, cookie: int = 0) -> None:
-        """Queue something to say; raise `LocalProtocolError` out of turn."""
+        """Queue a message; raise `LocalProtocolError` if it is out of turn."""
         self._said.step(self._we, message)
         packet = packet_of(message, cookie)
         if not self._knows_cookies:
@@ -115,7 +117,7 @@ class Session:
         self.queued_bytes += len(data)
 
     def take(self) -> bytes:
-        """Return the bytes of all that is queued."""
+        """Return the queued bytes, and empty the queue."""
         data = b"".join(self._out)
         self._out.clear()
         self.queued_bytes = 0

@@ -1,4 +1,4 @@
-"""Standing queries of neighbours: each ends with its connection. Exact prefixes are found by their bytes."""
+"""Standing queries of neighbours: each ends with its connection. Exact prefixes are looked up by their bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .neighbour import Neighbour
 
 
 class Subscription(NamedTuple):
-    """How a neighbour wants to be told: under which cookie, and by ids or by messages."""
+    """The form in which a neighbour gets the matches of a standing query: under which cookie, and as ids or as
+    messages."""
 
     cookie: int
     ids: bool
@@ -43,7 +44,7 @@ class Subscriptions:
         return ""
 
     def put(self, neighbour: Neighbour, query: bytes | Pattern, subscription: Subscription) -> None:
-        """Take a standing query, in the place of one for the same content."""
+        """Add a standing query; it replaces one for the same content."""
         neighbour.subscriptions += not self.has(neighbour, query)
         if isinstance(query, Pattern):
             self._masked.setdefault(neighbour, {})[query] = subscription
@@ -78,7 +79,8 @@ class Subscriptions:
         return count
 
     def matching(self, data: bytes) -> Iterator[tuple[Neighbour, Subscription]]:
-        """Yield who waits for this data, and how, once for each cookie."""
+        """Yield each neighbour with a standing query that matches the data, and the query's form, once for each
+        cookie."""
         found: dict[tuple[Neighbour, int], Subscription] = {}
         for length in CONTENT_LENGTHS:
             if len(data) >= length:

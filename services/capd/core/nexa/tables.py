@@ -1,10 +1,10 @@
-"""The order in which Nexa nodes speak, as tables: one for each side, since neither waits for the other's turn.
+"""The order of messages between Nexa nodes, as tables: one for each side, since neither waits for the other's turn.
 
     silent -- version --> greeted -- extversion --> declared -- verack --> open
 
-The listener greets when it has heard the dialler's version; either says `extversion` when it has heard the other's
-version, and `verack` when it has heard the other's `extversion`. The protocol between pools is spoken when both sides
-are open. Pings are answered from the version on. Commands that are not known have no place here: they are ignored.
+The listener sends its version when it has the dialler's. Either side sends `extversion` when it has the other's
+version, and `verack` when it has the other's `extversion`. The protocol between pools begins when both sides are open.
+Pings are answered from the version on. Unknown commands are not in the tables: they are ignored.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .packets import COMMANDS, ExtVersion, Ping, Pong, Reject, Verack
 GREETING_S = 10.0
 """Seconds that a side has for each step of its greeting."""
 PACKET_S = 120.0
-"""Seconds within which a packet is whole that has begun."""
+"""Seconds within which a packet that has begun must be complete."""
 
 
 class Said(Enum):
-    """What a side has said."""
+    """The last message of its greeting that a side has sent."""
 
     NOTHING = "silent"
     VERSION = "greeted"
@@ -46,4 +46,4 @@ def _half(speaker: Agency) -> Table:
 
 
 TABLES: dict[Agency, Table] = {side: _half(side) for side in (Agency.INITIATOR, Agency.RESPONDER)}
-"""What the dialler (the initiator) and the listener (the responder) may say."""
+"""The messages that the dialler (the initiator) and the listener (the responder) may send."""

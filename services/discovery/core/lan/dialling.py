@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance, Now
-from router.service.nearby import Dial
+from router.service.roles.discovery import Dial
 from services.discovery.core.lan.neighbours import Neighbour, Neighbours
 from services.discovery.core.lan.paces import Pace
 

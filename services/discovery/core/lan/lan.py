@@ -27,16 +27,18 @@ from router.core.wire.advert import (
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
-from router.service.contract import Advertise, Came, Chance, Deed, Learn, Now, Signed, Tick, Wake, Write
-from router.service.nearby import (
+from router.service.contract import AddNeighbour, Came, Chance, Deed, Now, Tick, Wake, Write
+from router.service.roles.discovery import (
     EVERYBODY,
-    Attend,
+    Advertise,
     Interface,
     Interfaces,
     Listen,
     Listening,
-    Unreached,
-    WriteAtEnd,
+    NeighbourUnreachable,
+    Signed,
+    UseInterfaces,
+    WriteOnClose,
 )
 from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MIN, Dialling
 from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
@@ -134,7 +136,7 @@ class Lan:
                 deeds += self._has_signed(heard)
             case Came():
                 deeds += self._came(heard, now)
-            case Unreached(key, _, let_in):
+            case NeighbourUnreachable(key, _, let_in):
                 self._dialling.unreached(key, let_in, now)
             case Tick():
                 pass
@@ -161,7 +163,7 @@ class Lan:
             self._signed_s = None
         if gone or permit != kept:
             self._signed_s = None
-        attend = [Attend(self.door, tuple(sorted(here)))] if here or gone else []
+        attend = [UseInterfaces(self.door, tuple(sorted(here)))] if here or gone else []
         return [*bye, *attend, *self._listen(bool(here)), *(self._forget_all() if permit.mode == OFF else ())]
 
     def _listen(self, wanted: bool) -> list[Deed]:
@@ -202,7 +204,7 @@ class Lan:
         elif signed.tag == FAREWELL and self._port:
             self._farewell = signed.message
             places = [f"{EVERYBODY}%{index}" for index in sorted(self._schedules)]
-            return [WriteAtEnd(self.door, one, signed.message) for one in places]
+            return [WriteOnClose(self.door, one, signed.message) for one in places]
         return []
 
     def _speak(self, now: Now) -> list[Deed]:
@@ -242,7 +244,7 @@ class Lan:
             if least is None:
                 return self._turn_away(came, LAN_FLOOD)
             self.neighbours.remove(least)
-            forgotten += [Learn(least.key)] if least.until_s else []
+            forgotten += [AddNeighbour(least.key)] if least.until_s else []
         return [*forgotten, *self._renew(self.neighbours.enter(advert), came, source, now)]
 
     def _answer(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
@@ -293,14 +295,14 @@ class Lan:
         forgotten = [*self.neighbours]
         for one in forgotten:
             self.neighbours.remove(one)
-        return [Learn(one.key) for one in forgotten if one.until_s]
+        return [AddNeighbour(one.key) for one in forgotten if one.until_s]
 
     def _learn(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
         """Report a neighbour to the router if its addresses changed or half of the reported time is over."""
         if urls == one.urls and (not urls or now.wall_s < one.until_s - KEPT_S / 2):
             return []
         one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S
-        return [Learn(one.key, urls, one.until_s, how="lan")]
+        return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
 
     # -- by the clock --------------------------------------------------------------------------------------
 

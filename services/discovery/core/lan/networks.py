@@ -8,7 +8,7 @@ from blake3 import blake3
 from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
-from router.service.nearby import Interface
+from router.service.roles.discovery import Interface
 
 LABEL = b"upsycle network 1"
 ID_BYTES = 8

@@ -13,7 +13,7 @@ from typing import Any
 from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
-from router.service.nearby import Interface, Interfaces
+from router.service.roles.discovery import Interface, Interfaces
 from services.discovery.core.known import Known
 from services.discovery.core.lan.lan import Lan
 from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, OFF, Permit, is_local, network_of
@@ -108,7 +108,7 @@ class OnLan:
         before = self._state()
         known = {one.partition(" ")[0]: one for one in (*before.get("networks", ()), *networks)}
         state = {**before, **said, "networks": [*known.values()][-NETWORKS_MAX:]}
-        keep = c.Keep(KEPT, json.dumps(state).encode())
+        keep = c.Put(KEPT, json.dumps(state).encode())
         return [keep, *(self._lan.hear(self._permit(state), now) if self._lan is not None else ())]
 
     # -- asked ---------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.catch_ups import JOINED_LATER_S, KEPT_S
 from router.core.routing.effects import SendOwn
-from router.core.wire.admin import CAUGHT_UP, SAID_CAUGHT_UP, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.admin import Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_unicast
+from router.service.verbs.caught_up import WORD, SaidCaughtUp
 
 SERVICE = SigningKey(bytes((61,)) * 32)
 EXPIRY = expiry_min(WALL_S + 600)
@@ -31,7 +32,7 @@ def say(one: OneRouter, link: int, source: SigningKey, body: bytes) -> None:
 
 def catch_up(one: OneRouter, service: int, *heard: SigningKey, **more: object) -> None:
     said = {**FIGURE, "heard": [each.public.hex() for each in heard], **more}
-    say(one, service, SERVICE, encode_inquiry(Inquiry(CAUGHT_UP, json.dumps(said))))
+    say(one, service, SERVICE, encode_inquiry(Inquiry(WORD, json.dumps(said))))
 
 
 def join(one: OneRouter, app: SigningKey) -> int:
@@ -40,7 +41,7 @@ def join(one: OneRouter, app: SigningKey) -> int:
     return link
 
 
-def told(one: OneRouter, link: int, word: str = CAUGHT_UP) -> list[dict[str, object]]:
+def told(one: OneRouter, link: int, word: str = WORD) -> list[dict[str, object]]:
     """Return and remove the inquiries with that word sent over a link."""
     found = [each for each in one.done if isinstance(each, SendOwn) and each.link == link]
     one.done = [each for each in one.done if each not in found]
@@ -58,7 +59,7 @@ def test_each_app_is_told_once_also_one_that_signs_on_later_and_the_service_who_
     bob = join(one, BOB)
     one.pass_time(1)
     assert told(one, bob) == [FIGURE] and not told(one, alice)
-    assert told(one, service, SAID_CAUGHT_UP) == [
+    assert told(one, service, SaidCaughtUp.WORD) == [
         {"group": GROUP.public.hex(), "at_s": WALL_S, "app": app.public.hex()} for app in (ALICE, BOB)
     ]
     one.pass_time(10)

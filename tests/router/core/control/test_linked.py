@@ -8,9 +8,10 @@ from rigs.one_router import OneRouter
 from samples.core import ALICE, BOB
 
 from router.core.neighbours.directory import Neighbour
-from router.core.wire.admin import LINKED, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.admin import Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.message import open_message
+from router.service.verbs.linked import Linked
 
 SERVICE, OTHER, THEIRS = (SigningKey(bytes((n,)) * 32).public for n in (61, 62, 63))
 NEIGHBOURS = Neighbour(ALICE.public), Neighbour(BOB.public)
@@ -19,7 +20,7 @@ NEIGHBOURS = Neighbour(ALICE.public), Neighbour(BOB.public)
 def told(one: OneRouter, link: int) -> list[tuple[PublicKey, str]]:
     bodies = [open_message(wire).body for wire in one.told(link)]
     found = [decode_inquiry(body) for body in bodies if is_inquiry(body)]
-    said = [json.loads(each.argument) for each in found if isinstance(each, Inquiry) and each.ask == LINKED]
+    said = [json.loads(each.argument) for each in found if isinstance(each, Inquiry) and each.ask == Linked.WORD]
     return [(PublicKey(bytes.fromhex(each["router"])), each["service"]) for each in said]
 
 

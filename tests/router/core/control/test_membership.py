@@ -228,11 +228,7 @@ def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
     for success in (True, False):
         say(one, up, UP, JoinAck(GROUP.public, success))
         say(one, stranger, STRANGER, JoinAck(GROUP.public, success))
-    assert (
-        one.states() == before
-        and not one.router._membership.upstream._member
-        and not one.router._membership.upstream._asked
-    )
+    assert one.states() == before and not one.router.upstream._member and not one.router.upstream._asked
 
 
 def test_a_refused_join_is_noted() -> None:

@@ -5,28 +5,32 @@ from __future__ import annotations
 import base64
 import json
 from random import Random
+from typing import Any
 
+from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 from samples.stores import parcel
 
 from router.core.control.published import IDS_MAX, TOLD_MAX, PublishedIds
+from router.core.neighbours.directory import ServiceFacts
 from router.core.routing.effects import SendOwn
+from router.core.routing.links import Link
 from router.core.wire.admin import (
-    IDS_ONLY,
-    PUBLISHED,
     SERVICE_BYTES_MAX,
+    Answer,
     Inquiry,
     decode_inquiry,
     encode_inquiry,
     is_inquiry,
 )
 from router.core.wire.control import Join, encode_control
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, open_message, seal_multicast, seal_unicast
-from router.service import contract as c
-from router.service import words
+from router.core.wire.now import Now
+from router.service.verbs.ids_only import IdsOnly, Published
+from router.service.verbs.verb import News, news_of
 
 SERVICE = SigningKey(bytes((61,)) * 32)
 EXPIRY = expiry_min(WALL_S + 600)
@@ -49,8 +53,7 @@ class House(OneRouter):
         self.cycle()
 
     def ids_only(self, on: bool) -> None:
-        said = json.dumps({"group": GROUP.public.hex(), "on": on})
-        self.say(self.service, SERVICE, encode_inquiry(Inquiry(IDS_ONLY, said)))
+        self.say(self.service, SERVICE, encode_inquiry(IdsOnly(GROUP.public, on).inquiry()))
 
     def publish(self, *bodies: bytes, ttl_s: int = 60) -> list[bytes]:
         wires = [seal_multicast(GROUP, body, ttl_s=ttl_s, expiry_min=EXPIRY) for body in bodies]
@@ -59,19 +62,19 @@ class House(OneRouter):
         self.cycle()
         return [bytes(message_id(one)) for one in wires]
 
-    def published(self) -> list[c.Heard | None]:
+    def published(self) -> list[News | None]:
         """Return what the service hears within a second."""
         self.pass_time(1)
         bodies = [open_message(one.wire).body for one in self.done if isinstance(one, SendOwn)]
         said = [decode_inquiry(body, SERVICE_BYTES_MAX) for body in bodies if is_inquiry(body)]
-        return [words.heard(one) for one in said if isinstance(one, Inquiry) and one.ask == PUBLISHED]
+        return [news_of(one) for one in said if isinstance(one, Inquiry) and one.ask == Published.WORD]
 
 
 def test_it_is_told_ids_until_it_asks_for_messages_and_both_are_history() -> None:
     one = House()
     one.ids_only(True)
     ids = one.publish(b"1", b"2")
-    assert one.published() == [c.Published(GROUP.public, b"".join(ids), ((EXPIRY, 2),))]
+    assert one.published() == [Published(GROUP.public, b"".join(ids), ((EXPIRY, 2),))]
     assert one.accepted()[-1][2] == (BOB.public,)
     one.ids_only(False)
     ids += one.publish(b"3")
@@ -109,11 +112,13 @@ def test_what_does_not_wait_is_not_told() -> None:
     assert not one.published()
 
 
-def test_only_the_service_called_pubsub_is_told_ids() -> None:
+def test_a_service_without_the_role_is_not_told_ids() -> None:
     one = House()
-    ids = PublishedIds(one.router.directory, one.router.links, one.router.groups, lambda *_: True)
-    said = json.dumps({"group": GROUP.public.hex(), "on": True})
-    assert "error" in ids.asked(ALICE.public, said, one.now())
+    one.router.directory.services[ALICE.public] = ServiceFacts("bell")
+    one.say(one.alice, ALICE, encode_inquiry(IdsOnly(GROUP.public).inquiry()))
+    answer = decode_inquiry(open_message(one.told(one.alice)[-1]).body)
+    assert isinstance(answer, Answer) and "only the service with the role" in json.loads(answer.text)["error"]
+    assert one.router.groups.told_ids(GROUP.public) is None
 
 
 def test_ids_beyond_the_limit_are_counted_and_none_is_told_before_there_is_room() -> None:
@@ -122,12 +127,13 @@ def test_ids_beyond_the_limit_are_counted_and_none_is_told_before_there_is_room(
     told: list[Inquiry] = []
     room = [False]
 
-    def say(_link: object, inquiry: Inquiry, _now: object) -> bool:
-        if room[0]:
-            told.append(inquiry)
-        return room[0]
+    class Recorder:
+        def say(self, link: Link, said: Any, now: Now, to: PublicKey | None = None) -> bool:
+            if room[0]:
+                told.append(said)
+            return room[0]
 
-    ids, random = PublishedIds(one.router.directory, one.router.links, one.router.groups, say), Random(1)
+    ids, random = PublishedIds(replace(one.router._kernel, speaker=Recorder())), Random(1)
     first, second = (parcel(random, at, WALL_S, count=IDS_MAX // 2 + 10) for at in (1, 100_000))
     for each in (first, second):
         each.signer = GROUP.public
@@ -137,10 +143,10 @@ def test_ids_beyond_the_limit_are_counted_and_none_is_told_before_there_is_room(
     assert not told
     room[0] = True
     ids.tell(one.now())
-    heard = [words.heard(each) for each in told]
-    assert all(isinstance(each, c.Published) and len(each.ids) <= 32 * TOLD_MAX for each in heard)
+    heard = [news_of(each) for each in told]
+    assert all(isinstance(each, Published) and len(each.ids) <= 32 * TOLD_MAX for each in heard)
     assert max(len(encode_inquiry(each)) for each in told) < SERVICE_BYTES_MAX
-    found = [each for each in heard if isinstance(each, c.Published)]
+    found = [each for each in heard if isinstance(each, Published)]
     assert b"".join(each.ids for each in found) == (first.ids + second.ids)[: IDS_MAX * 32]
     assert sum(each.left_out for each in found) == 20
     runs = [minute for each in found for minute, count in each.expiries for _ in range(count)]

@@ -9,7 +9,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.control.pulls import MINUTES_MAX, MISS_COST
+from router.core.control.pulls import MISS_COST
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import Pulled, SendOwn
 from router.core.routing.limits import AdmissionLimits, Limits, PullLimits
@@ -19,6 +19,7 @@ from router.core.wire.control import Carried, Join, Pull, decode_control, encode
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, open_message, seal_multicast, seal_unicast
+from router.service.verbs.pull_from import MINUTES_MAX
 
 PUBSUB, PEER, CLIENT, UP = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64))
 EXPIRY = expiry_min(WALL_S + 600)

@@ -224,7 +224,7 @@ def test_a_neighbour_that_is_our_uplink_no_more_is_left() -> None:
     told(one, up)
     one.router.neighbours_changed([client(*ALL), Neighbour(UP.public)], one.now())
     one.cycle()
-    assert told(one, up) == [Leave(GROUP.public)] and one.router.joined_at(UP.public) == (0, 1)
+    assert told(one, up) == [Leave(GROUP.public)] and one.router.upstream.joined_at(UP.public) == (0, 1)
     publish(one)
     assert one.handed(up) == []
 
@@ -234,9 +234,9 @@ def test_an_uplink_that_takes_the_right_back_is_heard() -> None:
     one, _ = house()
     up = one.link(UP.public, role="router", dialled=True)
     say(one, up, UP, JoinAck(GROUP.public, True))
-    assert one.router.joined_at(UP.public) == (1, 1)
+    assert one.router.upstream.joined_at(UP.public) == (1, 1)
     say(one, up, UP, JoinAck(GROUP.public, False))
-    assert one.router.joined_at(UP.public) == (0, 1)
+    assert one.router.upstream.joined_at(UP.public) == (0, 1)
     assert states(one, "join")[-1]["refused_by"] == UP.public
 
 

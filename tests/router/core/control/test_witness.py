@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from rigs.kernels import kernel
 from samples.core import ALICE, BOB
 
 from router.core.control.witness import Witness
 from router.core.link.custody import Outgoing
 from router.core.log.events import Plain, State
 from router.core.neighbours.directory import Directory, Neighbour, Standing
-from router.core.routing.effects import Pending
 from router.core.routing.links import Link, Links
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
@@ -22,10 +22,11 @@ class Scene:
     def __init__(self, *, app: bool = False) -> None:
         self.directory = Directory(bytes(32))
         self.directory.replace_neighbours([Neighbour(BOB.public)])
-        self.pending, links = Pending(), Links()
+        links = Links()
         links.add(Link(1, bytes(BOB.public), Standing.PEER, Outgoing(1, 1), app=app))
         links.add(Link(2, bytes(ALICE.public), Standing.STRANGER, Outgoing(1, 1)))
-        self.witness = Witness(self.directory, links, self.pending)
+        shared = kernel(self.directory, links=links)
+        self.pending, self.witness = shared.pending, Witness(shared)
 
     def heard(self, number: int, mono_s: float, head: LogHead | None = None) -> None:
         self.witness.heard(number, 3001, -7, head, Now(5 * S, int(mono_s * S)))

@@ -68,7 +68,7 @@ def test_no_revision_goes_back_when_the_clock_does_also_after_a_restart() -> Non
 @pytest.mark.parametrize(
     ("service", "urls", "wish", "said"),
     [
-        (BELL, (URL,), {}, 'only the services called "discovery" and "pubsub" advertise this router'),
+        (BELL, (URL,), {}, 'only the service with the role "discovery" or "overlay" may say advertise'),
         (DISCOVERY, (), {}, NOWHERE),
         (DISCOVERY, (URL,), {"addresses": ["unix:/tmp/s"]}, "is not an address for others"),
         (DISCOVERY, (URL,), {"groups": ["00" * 32]}, "advertise: "),

@@ -78,7 +78,7 @@ def test_beyond_so_many_parcels_the_oldest_is_followed_no_further() -> None:
     one.said(alice)
     settle(one, bob, 3)
     assert [item.id for item in one.said(alice) if isinstance(item, Outcome)] == [message_id(news(1))]
-    assert repr(one.router._outcomes) == "<outcomes: 1 parcels followed, 0 recipients missed something>"
+    assert repr(one.router.outcomes) == "<outcomes: 1 parcels followed, 0 recipients missed something>"
 
 
 def test_so_many_recipients_and_reasons_of_each_are_remembered() -> None:

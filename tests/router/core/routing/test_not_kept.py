@@ -51,10 +51,10 @@ def test_what_is_not_kept_for_it_is_logged_and_told_when_it_comes_back(ttl_s: in
     accepted = [row.recipients for row in one.events if isinstance(row, Accepted)]
     assert set(sum(accepted, ())) == {ALICE.public, BOB.public}
     assert {end for end in ends(one) if end[0] == BOB.public} == {(BOB.public, "refused", reason)}
-    assert one.router.missed_by(BOB.public, reason) == 2
+    assert one.router.outcomes.missed_by(BOB.public, reason) == 2
     bob = one.link(BOB.public, role="router")
     missed = [(item.count, item.reason) for item in one.said(bob) if isinstance(item, Missed)]
-    assert missed == [(2, reason)] and one.router.missed_by(BOB.public, reason) == 0
+    assert missed == [(2, reason)] and one.router.outcomes.missed_by(BOB.public, reason) == 0
 
 
 def test_with_store_it_waits_and_nothing_is_missed() -> None:

@@ -17,7 +17,7 @@ from router.core.wire.lifetime import expiry_min, expiry_s
 from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.node.admin import PAGE_MAX
+from router.node.questions.held import PAGE_MAX
 
 GROUP, APP = KEYS[4], KEYS[1]
 MINUTE = expiry_min(WALL_S) + 100

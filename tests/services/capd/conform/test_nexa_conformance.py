@@ -19,7 +19,7 @@ from router.cli.conformance import Outcome
 from services.capd.conform.probe import Connects, Probe
 
 HASTY_S = 0.05
-"""Patience with a fault that only silence shows, for which the checker would wait in vain."""
+"""Seconds to wait for a fault that only silence shows, for which a longer wait would be in vain."""
 QUICK = 4
 
 
@@ -39,7 +39,7 @@ async def outcomes(place: str, only: Sequence[str] = (), answer_s: float = HANG_
 
 
 @pytest.mark.parametrize("profile", ("strict", "compat"))
-async def test_the_right_node_has_no_fault(profile: str) -> None:
+async def test_probe_finds_no_fault_in_the_right_node(profile: str) -> None:
     async with NexaNode(profile).listening() as place:
         found = await outcomes(place)
     assert [one for one in found if not one.ok] == []
@@ -51,7 +51,7 @@ async def test_the_right_node_has_no_fault(profile: str) -> None:
     "name",
     [*islice(FAULTS, QUICK), *(pytest.param(one, marks=pytest.mark.long) for one in islice(FAULTS, QUICK, None))],
 )
-async def test_each_fault_is_found(name: str) -> None:
+async def test_probe_finds_each_fault(name: str) -> None:
     fault = FAULTS[name]
     node = NexaNode()
     fault.put(node)
@@ -60,7 +60,7 @@ async def test_each_fault_is_found(name: str) -> None:
     assert found.ok is False, found
 
 
-async def test_the_command_prints_a_line_a_check_and_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_conform_command_prints_a_line_a_check_and_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(place: str, *more: str) -> tuple[int, list[str], str]:
         arguments = ["capd", "conform", place, *more]
         result = await trio.to_thread.run_sync(CliRunner().invoke, main, arguments)

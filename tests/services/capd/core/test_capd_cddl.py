@@ -1,4 +1,4 @@
-"""The CDDL of the CAPD pool as an oracle: what we write is valid, and what we take is, with one thing wrong."""
+"""The CDDL of the CAPD pool as an oracle: encoders write what it allows, and decoders accept nothing else."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...]
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Keep the validator from logging at length what is wrong."""
+    """Keep the validator from logging faults at length."""
     logging.disable()
     yield
     logging.disable(logging.NOTSET)
@@ -66,7 +66,7 @@ def validator(stem: str) -> Validator:
 
 
 @pytest.mark.parametrize(("stem", "rule", "read", "wires"), NOUNS, ids=lambda one: one if isinstance(one, str) else "")
-def test_we_write_what_is_valid_and_take_nothing_else(
+def test_codecs_write_what_the_cddl_allows_and_accept_nothing_else(
     stem: str, rule: str, read: Callable[[bytes], object], wires: tuple[bytes, ...]
 ) -> None:
     for wire in wires:
@@ -82,7 +82,7 @@ def test_we_write_what_is_valid_and_take_nothing_else(
                 assert is_valid, changed.hex()
 
 
-def test_a_message_is_kept_as_the_cddl_says_and_only_in_canonical_form() -> None:
+def test_kept_message_follows_the_cddl_and_must_be_canonical() -> None:
     assert validator("capd-store").validate(KEPT, "kept").valid
     assert rows.read_kept(KEPT) == rows.Kept(ID, Life.RESCINDED, OFFER)
     for wire, said in ((OFFER.encoded() + b"?", "canonical"), (b"", "the data ends")):
@@ -91,14 +91,14 @@ def test_a_message_is_kept_as_the_cddl_says_and_only_in_canonical_form() -> None
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
-def test_a_message_comes_back_as_it_went(message: m.Message) -> None:
+def test_messages_survive_encoding_and_decoding(message: m.Message) -> None:
     body = m.encode_message(message)
     assert m.decode_message(body) == message and validator("capd").validate(body, "message").valid
 
 
 @settings(max_examples=settings().max_examples)
 @given(st.integers(0, 15), st.binary(max_size=60))
-def test_any_bytes_are_a_message_or_malformed(kind: int, rest: bytes) -> None:
+def test_decode_message_reads_any_bytes_or_raises_malformed(kind: int, rest: bytes) -> None:
     try:
         m.decode_message(bytes((0x82, kind)) + rest)
     except Malformed as error:

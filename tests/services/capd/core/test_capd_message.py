@@ -38,7 +38,7 @@ def same(found: float, expected: float | str) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_message_of_the_reference(case: dict[str, Any]) -> None:
+def test_message_equals_that_of_the_reference(case: dict[str, Any]) -> None:
     own = CapdMessage(
         data_of(case), case["create_time"], int(case["difficulty_bits"], 16), bytes.fromhex(case["nonce"]),
         case["expiration"], bytes.fromhex(case["rescind_hash"]),
@@ -58,7 +58,7 @@ def test_a_message_of_the_reference(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", EDGES["cases"], ids=lambda case: case["name"])
-def test_other_encodings_are_one_message_or_none(case: dict[str, Any]) -> None:
+def test_read_message_reads_other_encodings_as_the_same_message_or_rejects_them(case: dict[str, Any]) -> None:
     wire = bytes.fromhex(case["wire"])
     if not case["decodes"]:
         with pytest.raises(Malformed, match=case["error"].replace("end of data", "the data ends").split()[-1]):
@@ -69,7 +69,7 @@ def test_other_encodings_are_one_message_or_none(case: dict[str, Any]) -> None:
     assert (found.encoded() == wire) is case["reserialized_equal"]
 
 
-def test_compact_bits_are_the_references() -> None:
+def test_compact_bits_equal_those_of_the_reference() -> None:
     for one in COMPACT["encode"]:
         assert f"{bits_of(int(one['target'], 16)):08x}" == one["bits"]
         assert f"{target_of(int(one['bits'], 16)):064x}" == one["back"]
@@ -77,7 +77,7 @@ def test_compact_bits_are_the_references() -> None:
         assert f"{target_of(int(one['bits'], 16)):064x}" == one["target"]
 
 
-def test_priorities_are_the_references_to_the_last_bit() -> None:
+def test_priorities_equal_those_of_the_reference_to_the_last_bit() -> None:
     for bits, length, age, priority in PRIORITY["rows"] + PRIORITY["future"]["rows"]:
         assert same(aged(initial_priority(int(bits, 16), length), BORN, BORN + age), priority), (bits, length, age)
     for priority, length, target, bits, of_bits in PRIORITY["inverse"]["rows"]:
@@ -86,7 +86,7 @@ def test_priorities_are_the_references_to_the_last_bit() -> None:
         assert same(initial_priority(int(bits, 16), length), of_bits)
 
 
-def test_two_messages_whose_order_turns_round() -> None:
+def test_priorities_of_two_messages_cross() -> None:
     """The table is drawn by a formula that rounds elsewhere, so the last bit is not compared."""
     crossing = PRIORITY["crossing"]
     a, b = crossing["a"], crossing["b"]
@@ -98,14 +98,14 @@ def test_two_messages_whose_order_turns_round() -> None:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(st.floats(1.0, 1e12), st.integers(0, 100_000), st.integers(0, 255))
-def test_bits_are_chosen_as_easy_as_they_may_be(priority: float, length: int, harder_by: int) -> None:
-    """At least what was asked, and at most 1 % above it."""
+def test_bits_for_a_priority_are_as_easy_as_they_may_be(priority: float, length: int, harder_by: int) -> None:
+    """Expect at least the priority asked for, and little more than 1 % above it."""
     assert priority <= initial_priority(bits_for(priority, length, harder_by), length) < priority * 1.012
 
 
 @settings(max_examples=2 * settings().max_examples)
 @given(st.floats(2.0, 1e9), st.floats(1.0, 10.0))
-def test_the_last_second_above_a_line(initial: float, line: float) -> None:
+def test_last_second_is_the_last_above_the_line(initial: float, line: float) -> None:
     last = last_second(initial, BORN, line)
     if initial < line:
         assert last < BORN
@@ -131,11 +131,11 @@ def test_expiration_and_fading_are_by_the_second() -> None:
         (b"a" * 10_000, "eb33e86b2400cc0a11707be717a35a9acf074a58"),
     ),
 )
-def test_ripemd160_is_that_of_its_paper(data: bytes, digest: str) -> None:
+def test_ripemd160_equals_that_of_its_paper(data: bytes, digest: str) -> None:
     assert ripemd160(data).hex() == digest
 
 
-def test_a_rescind_hash_is_of_a_short_secret() -> None:
+def test_rescind_hash_of_rejects_a_long_secret() -> None:
     assert m.rescind_hash_of(b"\0" * 32) == ripemd160(hashlib.sha256(bytes(32)).digest())
     with pytest.raises(Malformed, match="521 bytes; the limit is 520"):
         m.rescind_hash_of(bytes(521))
@@ -143,7 +143,7 @@ def test_a_rescind_hash_is_of_a_short_secret() -> None:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(st.binary(max_size=80))
-def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
+def test_read_message_reads_any_bytes_or_raises_malformed(data: bytes) -> None:
     try:
         found = read_message(data)
     except Malformed as error:
@@ -165,7 +165,7 @@ MESSAGE = st.builds(
 
 @settings(max_examples=2 * settings().max_examples)
 @given(MESSAGE)
-def test_what_is_written_is_read_and_cut_nowhere(own: CapdMessage) -> None:
+def test_encoded_message_is_read_back_and_rejected_if_cut(own: CapdMessage) -> None:
     wire = own.encoded()
     assert read_message(wire) == own == read_message(wire + b"more")
     for end in {0, 1, 8, 12, len(wire) // 2, len(wire) - 1}:

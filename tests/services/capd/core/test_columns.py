@@ -1,4 +1,4 @@
-"""Columns, their index of prefixes, and who is weakest, against lists that are looked through one by one."""
+"""Columns, their index of prefixes, and the order of the weakest, against lists that are searched row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Held = dict[int, tuple[Row, bytes]]
 
 
 def data_of(chance: Random) -> bytes:
-    """Return data whose first bytes are often alike, zero, or 255."""
+    """Return data whose first bytes are often equal, zero, or 255."""
     return bytes(chance.choice((0, 0, 1, 254, 255)) for _ in range(chance.choice((0, 1, 2, 5, 16, 16, 16, 40))))
 
 
@@ -60,7 +60,7 @@ def check(columns: Columns, held: Held, chance: Random, now_s: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_comes_and_goes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_equal_plain_lists_while_rows_come_and_go(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefix_index, "UNMERGED_MIN", 50)
     chance, columns, held = Random(seed), Columns(), Held()
     number = 0
@@ -81,7 +81,7 @@ def test_what_comes_and_goes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
         check(columns, held, chance, BORN + chance.choice((-50, 0, 350, 699, 5000)))
 
 
-def test_all_are_equal() -> None:
+def test_columns_rank_equal_rows_by_their_numbers() -> None:
     columns = Columns()
     for number in range(1, 2000):
         columns.add(Row(number, bytes(32), 2.0, BORN, 128, NEVER_S), b"")
@@ -89,7 +89,7 @@ def test_all_are_equal() -> None:
     assert len(columns.find(Pattern.prefix(b""), BORN)) == 1999 and len(columns.find(Pattern.prefix(b"\0"), BORN)) == 0
 
 
-def test_columns_grow_by_little_and_those_of_a_full_pool_do_not() -> None:
+def test_columns_grow_by_little_and_not_at_all_in_a_full_pool() -> None:
     columns, sizes = Columns(), []
     for number in range(1, 25_000):
         columns.add(Row(number, bytes(32), 2.0, BORN, 128, NEVER_S), b"")

@@ -38,7 +38,7 @@ STEPS: dict[tuple[Life | Asking, type], Life | Asking] = {
 
 @pytest.mark.parametrize("event", (Take, TurnAway, Expire, Rescind, Displace, Withdraw), ids=lambda one: one.__name__)
 @pytest.mark.parametrize("state", (*Life, *Asking), ids=lambda one: one.name)
-def test_every_step(state: Life | Asking, event: type) -> None:
+def test_after_follows_every_step_of_the_tables(state: Life | Asking, event: type) -> None:
     if (state, event) in STEPS:
         assert after(state, event) is STEPS[state, event]
     else:
@@ -47,12 +47,12 @@ def test_every_step(state: Life | Asking, event: type) -> None:
 
 
 @pytest.mark.parametrize(("table", "states"), ((MESSAGE, Life), (QUERY, Asking)))
-def test_every_state_is_reached_and_an_end_is_one(table: Table, states: type[Life] | type[Asking]) -> None:
+def test_states_are_all_reached_and_only_ends_have_no_step(table: Table, states: type[Life] | type[Asking]) -> None:
     reached = {next(iter(table))} | {to for (_, _), to in STEPS.items() if isinstance(to, states)}
     assert reached == set(states) == set(table)
     for state, row in table.items():
         assert (row.agency is Agency.NOBODY) is not any(at is state for at, _ in STEPS)
 
 
-def test_what_is_kept_on_disk() -> None:
+def test_kept_states_are_those_that_can_be_displaced() -> None:
     assert [state for state in Life if Displace in MESSAGE[state].on] == list(KEPT)

@@ -1,4 +1,4 @@
-"""A ternary query: masks, short data, prefixes, and what a node of the reference can be asked."""
+"""A ternary query: masks, short data, prefixes, and the prefix that a node of the reference can search for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from services.capd.core.pattern import KEY_BYTES, Pattern
 
 
 def plainly(value: bytes, mask: bytes, data: bytes) -> bool:
-    """Compare bit by bit."""
+    """Compare the data bit by bit."""
     for at in range(8 * len(mask)):
         byte, bit = at // 8, 0x80 >> at % 8
         if mask[byte] & bit and (byte >= len(data) or (data[byte] ^ value[byte]) & bit):
@@ -23,21 +23,21 @@ def plainly(value: bytes, mask: bytes, data: bytes) -> bool:
 @given(
     st.integers(0, 16).flatmap(lambda n: st.tuples(*(st.binary(min_size=n, max_size=n),) * 2)), st.binary(max_size=20)
 )
-def test_a_query_compares_the_bits_under_its_mask(both: tuple[bytes, bytes], data: bytes) -> None:
+def test_pattern_compares_the_bits_under_its_mask(both: tuple[bytes, bytes], data: bytes) -> None:
     value, mask = both
     assert Pattern.of(value, mask).matches(data) is plainly(value, mask, data)
     kept = bytes(a & m for a, m in zip(data, mask, strict=False))
     assert len(data) < len(mask) or Pattern.of(kept.ljust(len(mask), b"\0"), mask).matches(data)
 
 
-def test_a_byte_beyond_the_end_never_matches_under_a_mask() -> None:
+def test_pattern_never_matches_a_byte_beyond_the_end_under_a_mask() -> None:
     zeros = Pattern.of(b"ab\0", b"\xff\xff\xff")
     assert zeros.matches(b"ab\0") and not zeros.matches(b"ab") and zeros.bytes_needed == 3
     assert Pattern.of(b"ab\0", b"\xff\xff\0").matches(b"ab"), "where the mask is 0, nothing is needed"
     assert Pattern.prefix(b"").matches(b"") and Pattern.prefix(b"").bytes_needed == 0
 
 
-def test_equal_queries_are_equal() -> None:
+def test_pattern_ignores_bits_outside_its_mask() -> None:
     assert Pattern.of(b"\xff", b"\x0f") == Pattern.of(b"\x0f\xff", b"\x0f\0")
     with pytest.raises(Malformed, match="bits outside its mask"):
         Pattern(b"\1" * KEY_BYTES, bytes(KEY_BYTES))
@@ -53,11 +53,11 @@ def test_equal_queries_are_equal() -> None:
         (b"ab", b"\x7f\xff", b""),
     ),
 )
-def test_the_longest_prefix_that_the_reference_can_look_for(value: bytes, mask: bytes, prefix: bytes) -> None:
+def test_wire_prefix_is_the_longest_that_the_reference_can_look_for(value: bytes, mask: bytes, prefix: bytes) -> None:
     assert Pattern.of(value, mask).wire_prefix() == prefix
 
 
 @pytest.mark.parametrize(("value", "mask"), ((b"a", b""), (b"a" * 17, b"\xff" * 17), (b"", b"\xff")))
-def test_no_query(value: bytes, mask: bytes) -> None:
+def test_pattern_rejects_value_and_mask_of_wrong_lengths(value: bytes, mask: bytes) -> None:
     with pytest.raises(Malformed, match=f"the value has {len(value)} bytes and the mask {len(mask)}"):
         Pattern.of(value, mask)

@@ -35,8 +35,8 @@ def word(verdict: Taken | Known | Rejected) -> str:
     return verdict.reason.word if isinstance(verdict, Rejected) else type(verdict).__name__.lower()
 
 
-def test_the_trace_of_the_deployed_node() -> None:
-    """Its numbers were printed with 16 digits."""
+def test_compat_pool_follows_the_trace_of_the_deployed_node() -> None:
+    """The numbers of the trace were printed with 16 digits."""
     trace = TRACE["pool_trace"]
     pool, now_s = Pool(PoolLimits(trace["max_pool"]), Profile.COMPAT), trace["now"]
     for step in trace["steps"]:
@@ -50,7 +50,7 @@ def test_the_trace_of_the_deployed_node() -> None:
         assert (pool.get(message.own_id()) is not None) is step["newest_in_pool"]
 
 
-def test_in_compat_a_newcomer_displaces_what_is_above_it_and_in_strict_it_does_not() -> None:
+def test_newcomer_displaces_messages_above_it_in_compat_and_not_in_strict() -> None:
     case = TRACE["evicts_higher"]
     messages = [read_message(bytes.fromhex(wire)) for wire in case["pool"]]
     incoming = read_message(bytes.fromhex(case["incoming"]))
@@ -68,7 +68,7 @@ def test_in_compat_a_newcomer_displaces_what_is_above_it_and_in_strict_it_does_n
             assert verdict == "capd:too-large" and [row.id for row in pool.rows()] == before
 
 
-def test_each_verdict_has_its_reason() -> None:
+def test_verdicts_have_a_reason_each() -> None:
     pool = Pool(PoolLimits(100_000, 1000))
     good = posted(b"good")
     bad = replace(good, nonce=b"")
@@ -88,14 +88,14 @@ def test_each_verdict_has_its_reason() -> None:
     assert (len(pool), pool.bytes, pool.last) == (1, 132, 1)
 
 
-def test_what_a_target_of_0_promises_is_never_taken() -> None:
+def test_message_with_a_target_of_0_is_never_taken() -> None:
     for profile in Profile:
         pool = Pool(PoolLimits(), profile)
         assert word(add(pool, CapdMessage(b"", BORN, 0))) == "capd:bad-work"
         assert word(add(pool, CapdMessage(b"", BORN, 0x04000000))) == "capd:bad-work"
 
 
-def test_what_is_rescinded_or_has_expired_stays_and_is_served_no_more() -> None:
+def test_rescinded_and_expired_messages_stay_and_are_not_served() -> None:
     pool = Pool(PoolLimits())
     rescindable, short = posted(b"abc1", secret_hash=HASHES[1]), posted(b"abc2", expiration=10)
     plain = posted(b"abc3", secret_hash=HASHES[2])
@@ -115,8 +115,8 @@ def test_what_is_rescinded_or_has_expired_stays_and_is_served_no_more() -> None:
     assert pool.standing(pool.rows()[2], BORN + 600) is Standing.FADED
 
 
-def test_why_messages_are_lost() -> None:
-    """What had ended before has had its reason; what is left names the last one."""
+def test_lost_messages_have_a_reason_unless_they_had_ended_before() -> None:
+    """A message that had ended before is lost without a reason, since its end was logged then."""
     pool = Pool(PoolLimits(1200, 1 << 20))
     ended = posted(b"e", 4.5, secret_hash=HASHES[1])
     add(pool, ended)
@@ -129,7 +129,7 @@ def test_why_messages_are_lost() -> None:
     assert [one.reason for one in lost_to(pool, posted(b"newest", 3.0, BORN + 600), BORN + 600)] == [reasons.FADED]
 
 
-def test_a_pool_is_restored_as_it_was() -> None:
+def test_restored_pool_equals_the_one_before() -> None:
     pool, again = Pool(PoolLimits()), Pool(PoolLimits())
     messages = [
         posted(b"%d" % number, 3.0 + number, BORN - number, secret_hash=HASHES[number % 3]) for number in range(6)
@@ -144,7 +144,7 @@ def test_a_pool_is_restored_as_it_was() -> None:
     assert [again.rescind(one) for one in HASHES] == [pool.rescind(one) for one in HASHES]
 
 
-# Work of 256 to some thousand hashes each, done once.
+# Messages whose work takes 256 to some thousand hashes each, done once.
 MESSAGES = [
     posted(
         bytes([number % 4]) * (1 + number * 37 % 220), 1.05 + (number * 7 % 23) / 2, BORN + number * 61 % 700,
@@ -156,7 +156,7 @@ MESSAGES = [
 
 @settings(max_examples=40)
 @given(st.integers(0, 1 << 32), st.sampled_from((700, 1500, 4000)))
-def test_strict_beside_a_plain_pool(seed: int, bytes_max: int) -> None:
+def test_strict_pool_equals_a_plain_pool(seed: int, bytes_max: int) -> None:
     chance = Random(seed)
     limits = PoolLimits(bytes_max, 200)
     pool, plain = Pool(limits), PlainPool(bytes_max, limits.of_one)

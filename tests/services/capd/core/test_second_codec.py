@@ -1,4 +1,4 @@
-"""Two codecs of the same reference that share nothing: what one takes the other takes, and they see the same in it."""
+"""Two codecs of the same reference that share nothing: both accept the same bytes, and read the same from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EDGES = [bytes.fromhex(one["wire"]) for one in json.loads((VECTORS / "encoding_e
 
 
 def messages(chance: Random) -> CapdMessage:
-    """Return a message like those that are sent, and some that are not."""
+    """Return a message like those that are sent, or one with values that are not."""
     return CapdMessage(
         chance.randbytes(chance.choice((0, 1, 16, 99, 100, 101, 252, 253, 254, 300, 70_000))),
         chance.choice((0, 1_700_000_000, (1 << 64) - 1)),
@@ -31,7 +31,7 @@ def messages(chance: Random) -> CapdMessage:
 
 
 def agree(wire: bytes) -> bool:
-    """Whether both take the bytes; then they see the same in them."""
+    """Whether both codecs accept the bytes; check that they read the same values from them."""
     try:
         plain = plain_codec.read(wire)
     except plain_codec.PlainError:
@@ -47,19 +47,19 @@ def agree(wire: bytes) -> bool:
     return True
 
 
-def test_whole_messages() -> None:
+def test_codecs_agree_on_whole_messages() -> None:
     chance = Random(1)
     for _ in range(400):
         assert agree(messages(chance).encoded())
 
 
-def test_the_edges_of_the_encoding() -> None:
+def test_codecs_agree_on_the_edges_of_the_encoding() -> None:
     assert {agree(wire) for wire in EDGES} == {True, False}
 
 
 @settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(st.integers(0, 1 << 32), st.data())
-def test_changed_messages(seed: int, data: st.DataObject) -> None:
+def test_codecs_agree_on_changed_messages(seed: int, data: st.DataObject) -> None:
     chance = Random(seed)
     message = messages(chance)
     wire = bytearray(CapdMessage(message.data[:300], *tuple_of(message)).encoded())
@@ -75,5 +75,5 @@ def tuple_of(message: CapdMessage) -> tuple[int, int, bytes, int, bytes]:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes(wire: bytes) -> None:
+def test_codecs_agree_on_any_bytes(wire: bytes) -> None:
     agree(wire)

@@ -1,4 +1,4 @@
-"""Doing work: the reference's nonces in its order, what a life takes, and processes that agree with one."""
+"""The work of messages: nonces in the reference's order, the priority for a life, and processes that agree with one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_nonces_are_counted_up_in_each_width() -> None:
     assert list(islice(nonces(256 + (1 << 16) + (1 << 24), 1 << 40), 1)) == [bytes(4)]
 
 
-def test_the_first_nonce_in_order_is_found() -> None:
+def test_tried_finds_the_first_nonce_in_order() -> None:
     for wire in WIRES[:12]:
         message = read_message(wire)
         nonce = tried(message.stage1(), message.difficulty_bits, 0)
@@ -40,7 +40,7 @@ def test_the_first_nonce_in_order_is_found() -> None:
 
 
 @pytest.mark.parametrize("life_s", (1, 60, 300, 594, 595, 598, 599))
-def test_a_message_lives_as_long_as_was_asked(life_s: int) -> None:
+def test_priority_for_a_life_keeps_a_message_above_the_line_as_long(life_s: int) -> None:
     priority = solving.priority_for(life_s)
     bits = solving.bits_of_priority(priority, 50, solving.HARDER_MAX)
     born = solving.born_at(BORN, life_s)
@@ -50,19 +50,19 @@ def test_a_message_lives_as_long_as_was_asked(life_s: int) -> None:
 
 
 @pytest.mark.parametrize("life_s", (600, 601, 10_000))
-def test_no_work_makes_a_message_live_ten_minutes(life_s: int) -> None:
+def test_priority_for_ten_minutes_is_unsolvable(life_s: int) -> None:
     with pytest.raises(Unsolvable, match=f"for {life_s} s: at {LIFE_S} s the priority"):
         solving.priority_for(life_s)
 
 
-def test_bits_that_nobody_can_meet_are_not_begun_with() -> None:
+def test_solve_refuses_bits_that_cannot_be_met() -> None:
     with pytest.raises(Unsolvable, match="the target is 0"):
         trio.run(solver.solve, Draft(b"", BORN, 0), 1)
     with pytest.raises(Unsolvable, match="out of range"):
         solving.bits_of_priority(0.5, 10)
 
 
-def test_processes_find_what_one_would() -> None:
+def test_solve_with_processes_finds_the_first_nonce() -> None:
     """The first nonce lies just beyond those that are tried at once."""
     draft = Draft(b"%d" % LATE, BORN, 0x1E7FFFFF)
     heard: list[int] = []
@@ -71,7 +71,7 @@ def test_processes_find_what_one_would() -> None:
     assert found.nonce.hex() == NONCE and min(heard) == solver.AT_ONCE + solving.PART
 
 
-async def test_a_search_can_be_cancelled() -> None:
+async def test_solve_can_be_cancelled() -> None:
     heard = trio.Event()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -81,7 +81,7 @@ async def test_a_search_can_be_cancelled() -> None:
     assert scope.cancelled_caught
 
 
-def test_how_long_it_takes_is_known_beforehand() -> None:
+def test_expected_s_is_short_for_quick_work_and_long_for_slow() -> None:
     quick, slow = solver.expected_s(0x1F3FFFFF, 1), solver.expected_s(0x1D00FFFF, 1)
     assert 0 < quick < 1 < 1000 < slow
     assert solving.attempts_for(0x1D00FFFF) == pytest.approx(1 << 32, rel=1e-4)

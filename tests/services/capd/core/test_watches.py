@@ -1,4 +1,4 @@
-"""Standing queries against a plain loop over all of them, whichever way they are found."""
+"""Standing queries against a plain loop over all of them, for each way in which they are looked up."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def watches(draw: st.DrawFn) -> Watch:
 
 @pytest.mark.parametrize("masks_max", [0, 2, 32])
 @given(st.lists(watches(), max_size=30), st.data())
-def test_who_is_told_is_whoever_has_a_query_that_matches(
-    masks_max: int, asked: list[Watch], data: st.DataObject
-) -> None:
+def test_askers_are_those_with_a_query_that_matches(masks_max: int, asked: list[Watch], data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(w, "MASKS_MAX", masks_max)
         standing = Watches()

@@ -14,6 +14,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import discovery as d
 from services.discovery.core.dial_back import ANSWER_S, ASKERS_MAX, EVERY_S, SILENT, UNKNOWN, DialBacks
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Dialled, DialMe, decode_message, encode_message
@@ -98,10 +99,10 @@ def test_an_asker_is_dialled_once_a_minute_and_told_the_last_result_in_between()
     """The question contains no address, and the rules never see one before the dial: they name the router only."""
     one = Rules()
     [dial] = one.read(DialMe(NONCE, 4100))
-    assert isinstance(dial, c.DialBack) and (dial.router, dial.port) == (CORE, 4100)
+    assert isinstance(dial, d.DialBack) and (dial.router, dial.port) == (CORE, 4100)
     [refused] = one.read(DialMe(NONCE, 4100))
     assert isinstance(refused, c.Refuse) and refused.reason is Reason.RATE_LIMITED
-    [told] = one.hear(c.DialledBack(dial.tag, "203.0.113.9", Reason.CONNECT_FAILED, "refused"))
+    [told] = one.hear(d.DialledBack(dial.tag, "203.0.113.9", Reason.CONNECT_FAILED, "refused"))
     assert isinstance(told, c.Send) and (told.to, told.via) == (CORE_SERVICE, CORE)
     assert decode_message(told.body) == Dialled(NONCE, PLACE, Reason.CONNECT_FAILED, "refused")
     [again] = one.read(DialMe(b"m" * 16, 4100))
@@ -111,15 +112,15 @@ def test_an_asker_is_dialled_once_a_minute_and_told_the_last_result_in_between()
     assert isinstance(other_port, c.Refuse)
     one.seconds = EVERY_S
     [later] = one.read(DialMe(NONCE, 22))
-    assert isinstance(later, c.DialBack) and later.port == 22
-    assert one.hear(c.DialledBack(later.tag)) == [], "its link is gone, and so is the way to tell"
+    assert isinstance(later, d.DialBack) and later.port == 22
+    assert one.hear(d.DialledBack(later.tag)) == [], "its link is gone, and so is the way to tell"
 
 
 def test_many_askers_at_once_are_refused_and_so_is_one_of_this_node() -> None:
     one = Rules()
     for number in range(ASKERS_MAX):
         [dial] = one.read(DialMe(NONCE, 4100), via=PublicKey(number.to_bytes(32)))
-        assert isinstance(dial, c.DialBack)
+        assert isinstance(dial, d.DialBack)
     [refused] = one.read(DialMe(NONCE, 4100))
     assert isinstance(refused, c.Refuse) and refused.reason is Reason.RATE_LIMITED
     [own] = one.read(DialMe(NONCE, 4100), via=None)

@@ -18,7 +18,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
 from router.service import contract as c
 from router.service.kept_rows import STATE
-from router.service.nearby import Interfaces
+from router.service.roles.discovery import Interfaces
 from services.discovery.core import exchanges, shared_groups
 from services.discovery.core import sampling as s
 from services.discovery.core.kept import FORMS
@@ -77,7 +77,7 @@ def written() -> dict[bytes, bytes]:
         asking._name_seeds(NOW),
         asking._keep([verified(advert, int(NOW.wall_s))]),
     ):
-        kept |= {deed.key: deed.value for deed in deeds if isinstance(deed, c.Keep) and deed.value is not None}
+        kept |= {deed.key: deed.value for deed in deeds if isinstance(deed, c.Put) and deed.value is not None}
     return kept
 
 
@@ -118,7 +118,7 @@ def test_a_row_that_is_not_ours_stops_the_service_with_a_remedy(prefix: bytes) -
 
 def test_a_state_without_a_version_is_the_first_ones_and_another_version_stops_the_service() -> None:
     kept = {key: row for key, row in written().items() if key != STATE}
-    assert c.Keep(STATE, bytes.fromhex("8101")) in Discovery(setup(kept)).hear(c.Started(ROUTER), NOW)
+    assert c.Put(STATE, bytes.fromhex("8101")) in Discovery(setup(kept)).hear(c.Started(ROUTER), NOW)
     wrong: Any
     for wrong in ([2], [1, 2], "1", []):
         row = cbor2.dumps(wrong)

@@ -8,7 +8,7 @@ import pytest
 from samples.lan import HIGH, LOW, at, came, key_of, of, signed, speaking
 
 from router.service.contract import Tick
-from router.service.nearby import Dial, Unreached
+from router.service.roles.discovery import Dial, NeighbourUnreachable
 from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN, DIALLED_PER_S
 from services.discovery.core.lan.lan import Lan
 
@@ -21,7 +21,7 @@ def dialled_in_vain(lan: Lan, until_s: int, let_in: bool = True) -> list[float]:
         for deed in lan.hear(said[int(now_s // 300)], at(now_s)):
             if isinstance(deed, Dial):
                 dialled.append(now_s)
-                lan.hear(Unreached(HIGH.public, "not connected", let_in), at(now_s))
+                lan.hear(NeighbourUnreachable(HIGH.public, "not connected", let_in), at(now_s))
     return dialled
 
 
@@ -39,7 +39,7 @@ def test_what_the_router_tries_by_itself_does_not_prolong_the_pause() -> None:
     lan = speaking()
     lan.hear(came(signed(HIGH)), at(0))
     for tenth in range(1, 6):
-        lan.hear(Unreached(HIGH.public, "no route"), at(tenth / 10))
+        lan.hear(NeighbourUnreachable(HIGH.public, "no route"), at(tenth / 10))
     assert of(Dial, lan.hear(Tick(), at(0.1 + DIAL_AGAIN_S_MIN))) == [Dial(HIGH.public)]
 
 

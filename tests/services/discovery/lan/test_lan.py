@@ -12,16 +12,18 @@ from msgspec.structs import replace
 from samples.lan import DOOR, HIGH, LOW, WALL_S, SimulatedNetwork, at, came, interface, key_of, of, signed, speaking
 
 from router.core.wire.reasons import ADVERT_STALE, Reason
-from router.service.contract import Advertise, Learn, Signed, Tick, Wake, Write
-from router.service.nearby import (
-    Attend,
+from router.service.contract import AddNeighbour, Tick, Wake, Write
+from router.service.roles.discovery import (
+    Advertise,
     Dial,
     Interface,
     Interfaces,
     Listen,
     Listening,
-    Unreached,
-    WriteAtEnd,
+    NeighbourUnreachable,
+    Signed,
+    UseInterfaces,
+    WriteOnClose,
 )
 from services.discovery.core.lan.lan import (
     ANSWERED_PER_S,
@@ -51,7 +53,7 @@ def test_nothing_is_said_or_listened_to_until_the_network_is_allowed() -> None:
     lan = Lan(LOW.public, DOOR, Random(1), Permit(ALLOWED))
     assert lan.hear(Interfaces(DOOR, (interface(1),)), at(0)) == []
     deeds = lan.hear(Permit(ALLOWED, frozenset((the_network(interface(1)).id,))), at(1))
-    assert of(Attend, deeds) == [Attend(DOOR, (2,))]
+    assert of(UseInterfaces, deeds) == [UseInterfaces(DOOR, (2,))]
     assert of(Listen, deeds) == [Listen("tls://:0")]
     assert not of(Write, deeds) and not of(Advertise, deeds)  # its port is not known yet
 
@@ -94,7 +96,7 @@ def test_it_is_signed_anew_after_five_minutes() -> None:
 def test_a_network_that_is_not_allowed_any_more_hears_the_farewell_before_it_is_left() -> None:
     lan = speaking()
     deeds = lan.hear(Permit(), at(3))
-    assert deeds[:3] == [Write(DOOR, "*%2", signed(LOW, 2, ttl_s=0)), Attend(DOOR, ()), Listen("")]
+    assert deeds[:3] == [Write(DOOR, "*%2", signed(LOW, 2, ttl_s=0)), UseInterfaces(DOOR, ()), Listen("")]
     assert not of(Write, lan.hear(Tick(), at(20)))
 
 
@@ -103,7 +105,7 @@ def test_on_a_clean_stop_the_farewell_is_the_last_word() -> None:
     lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
     lan.hear(Listening("tls://:4101"), at(0))
     farewell = signed(LOW, 2, ttl_s=0)
-    assert WriteAtEnd(DOOR, "*%2", farewell) in lan.hear(Signed(FAREWELL, farewell), at(0))
+    assert WriteOnClose(DOOR, "*%2", farewell) in lan.hear(Signed(FAREWELL, farewell), at(0))
 
 
 def test_a_port_that_is_taken_is_asked_for_again() -> None:
@@ -119,7 +121,9 @@ def test_a_port_that_is_taken_is_asked_for_again() -> None:
 
 def test_an_unknown_router_is_made_known_at_where_its_datagram_came_from_answered_and_dialled() -> None:
     deeds = speaking().hear(came(signed(HIGH, port=4777)), at(5))
-    assert of(Learn, deeds) == [Learn(HIGH.public, ("tls://10.0.0.9:4777",), int(WALL_S) + 5 + KEPT_S, how="lan")]
+    assert of(AddNeighbour, deeds) == [
+        AddNeighbour(HIGH.public, ("tls://10.0.0.9:4777",), int(WALL_S) + 5 + KEPT_S, how="lan")
+    ]
     assert Write(DOOR, "10.0.0.9%2:40000", signed(LOW)) in deeds
     assert of(Dial, deeds) == [Dial(HIGH.public)]
 
@@ -133,12 +137,12 @@ def test_the_higher_key_dials_three_seconds_later() -> None:
 
 def test_an_answer_is_not_answered() -> None:
     deeds = speaking().hear(came(signed(HIGH), to_group=False), at(0.5))
-    assert of(Learn, deeds) and not of(Write, deeds)
+    assert of(AddNeighbour, deeds) and not of(Write, deeds)
 
 
 def test_a_link_local_source_is_reached_by_its_interface() -> None:
     deeds = speaking().hear(came(signed(HIGH), "fe80::9%2:40000"), at(5))
-    assert of(Learn, deeds)[0].urls == ("tls://[fe80::9%2]:4101",)
+    assert of(AddNeighbour, deeds)[0].urls == ("tls://[fe80::9%2]:4101",)
 
 
 def test_who_does_not_let_us_in_may_not_hear_what_all_hear_and_is_told_alone() -> None:
@@ -148,9 +152,9 @@ def test_who_does_not_let_us_in_may_not_hear_what_all_hear_and_is_told_alone() -
         return [one for one in of(Write, lan.hear(came(signed(HIGH)), at(second))) if one.peer != "*%2"]
 
     assert answers(1) == told and not answers(15)
-    lan.hear(Unreached(HIGH.public, "not let in", let_in=False), at(16))
+    lan.hear(NeighbourUnreachable(HIGH.public, "not let in", let_in=False), at(16))
     assert answers(17) == told and not answers(18)
-    lan.hear(Unreached(HIGH.public, "not let in", let_in=False), at(27))
+    lan.hear(NeighbourUnreachable(HIGH.public, "not let in", let_in=False), at(27))
     assert answers(28) == told
 
 
@@ -183,11 +187,11 @@ def test_who_falls_silent_or_says_farewell_stays_known_without_an_address(end: s
     lan = speaking()
     lan.hear(came(signed(HIGH)), at(0))
     if end == "silence":
-        assert not of(Learn, lan.hear(Tick(), at(29.9)))
-        learned = of(Learn, lan.hear(Tick(), at(30.1)))
+        assert not of(AddNeighbour, lan.hear(Tick(), at(29.9)))
+        learned = of(AddNeighbour, lan.hear(Tick(), at(30.1)))
     else:
-        learned = of(Learn, lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(30.1)))
-    assert learned == [Learn(HIGH.public, (), int(WALL_S + 30.1) + KEPT_S, how="lan")]
+        learned = of(AddNeighbour, lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(30.1)))
+    assert learned == [AddNeighbour(HIGH.public, (), int(WALL_S + 30.1) + KEPT_S, how="lan")]
 
 
 def test_what_was_said_before_the_farewell_counts_no_more() -> None:
@@ -196,7 +200,7 @@ def test_what_was_said_before_the_farewell_counts_no_more() -> None:
     lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(2))
     assert lan.hear(came(signed(HIGH)), at(4))[:-1] == [Write(DOOR, "*%2", signed(LOW))]  # the own schedule alone
     assert lan.turned_away.by_reason() == {ADVERT_STALE: 1}
-    assert of(Learn, lan.hear(came(signed(HIGH, 3)), at(6)))
+    assert of(AddNeighbour, lan.hear(came(signed(HIGH, 3)), at(6)))
 
 
 # -- before the signature ---------------------------------------------------------------------------------------------
@@ -233,8 +237,8 @@ def test_off_forgets_everybody_that_was_heard() -> None:
     lan = speaking()
     for number in (8, 9):
         lan.hear(came(signed(key_of(number))), at(1))
-    gone = of(Learn, lan.hear(Permit(OFF), at(2)))
-    assert gone == [Learn(key_of(8).public), Learn(key_of(9).public)] and not len(lan.neighbours)
+    gone = of(AddNeighbour, lan.hear(Permit(OFF), at(2)))
+    assert gone == [AddNeighbour(key_of(8).public), AddNeighbour(key_of(9).public)] and not len(lan.neighbours)
 
 
 def test_what_a_known_router_says_again_is_heard_while_others_flood() -> None:
@@ -250,7 +254,7 @@ def test_what_a_known_router_says_again_is_heard_while_others_flood() -> None:
 def test_a_source_that_is_not_on_the_link_is_not_heard(peer: str) -> None:
     lan = speaking()
     assert not lan.admits(came(signed(HIGH), peer), 0)
-    assert not of(Learn, lan.hear(came(signed(HIGH), peer), at(0)))
+    assert not of(AddNeighbour, lan.hear(came(signed(HIGH), peer), at(0)))
     assert lan.turned_away.by_reason() == {LAN_OFF_LINK: 2}
     assert LAN_OFF_LINK.sentence == "The datagram came from beyond the network that it arrived by."
 
@@ -259,7 +263,7 @@ def test_what_this_node_says_itself_is_not_heard() -> None:
     lan = speaking()
     assert not lan.admits(came(signed(LOW)), 0)
     assert not len(lan.turned_away)
-    assert not of(Learn, lan.hear(came(signed(LOW, 7)), at(0)))  # of our own key, though not what we say
+    assert not of(AddNeighbour, lan.hear(came(signed(LOW, 7)), at(0)))  # of our own key, though not what we say
     assert lan.turned_away.by_reason() == {ADVERT_STALE: 1}
     assert ADVERT_STALE.sentence == "A newer advertisement of that router is known."
 
@@ -289,10 +293,10 @@ def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(
     data: bytes, reason: Reason, said: str
 ) -> None:  # fmt: skip
     lan = speaking()
-    assert of(Learn, lan.hear(came(signed(HIGH, 1, groups=26)), at(0)))
+    assert of(AddNeighbour, lan.hear(came(signed(HIGH, 1, groups=26)), at(0)))
     lan = speaking()
     deeds = lan.hear(came(data), at(0.5))
-    assert not of(Learn, deeds) and not of(Dial, deeds) and not of(Write, deeds)
+    assert not of(AddNeighbour, deeds) and not of(Dial, deeds) and not of(Write, deeds)
     assert lan.turned_away.by_reason() == {reason: 1}
     assert reason.sentence.endswith(said)
 
@@ -318,11 +322,11 @@ def test_beyond_256_keys_nobody_is_heard_unless_one_is_away() -> None:
     lan = speaking()
     for number in range(KEYS_MAX):
         lan.hear(came(signed(key_of(100 + number))), at(0.01 * number))
-    assert not of(Learn, lan.hear(came(signed(key_of(99))), at(5)))
+    assert not of(AddNeighbour, lan.hear(came(signed(key_of(99))), at(5)))
     first = key_of(100).public
     lan.hear(Tick(), at(30))
-    learned = of(Learn, lan.hear(came(signed(key_of(99))), at(30.005)))
-    assert learned[0] == Learn(first) and learned[1].key == key_of(99).public
+    learned = of(AddNeighbour, lan.hear(came(signed(key_of(99))), at(30.005)))
+    assert learned[0] == AddNeighbour(first) and learned[1].key == key_of(99).public
     assert len(lan.neighbours) == KEYS_MAX
 
 

@@ -9,7 +9,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 from samples.lan import interface
 
-from router.service.nearby import Interface
+from router.service.roles.discovery import Interface
 from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, Network, Permit, is_local, network_of, on_link
 
 

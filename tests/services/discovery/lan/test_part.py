@@ -12,7 +12,7 @@ from samples.lan import DOOR, at, came, interface, key_of, signed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
-from router.service.nearby import Attend, Interface, Interfaces, Listening
+from router.service.roles.discovery import Interface, Interfaces, Listening, UseInterfaces
 from services.discovery.core.known import Known
 from services.discovery.core.lan.networks import network_of
 from services.discovery.core.lan.part import OnLan
@@ -41,7 +41,7 @@ class Part:
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         deeds = self.part.hear(heard, at(self.mono_s))
         for deed in deeds:
-            if isinstance(deed, c.Keep) and deed.value is not None:
+            if isinstance(deed, c.Put) and deed.value is not None:
                 self.kept[deed.key] = deed.value
         return deeds
 
@@ -55,7 +55,7 @@ class Part:
 
 
 def attended(deeds: list[c.Deed]) -> list[tuple[int, ...]]:
-    return [one.interfaces for one in deeds if isinstance(one, Attend)]
+    return [one.interfaces for one in deeds if isinstance(one, UseInterfaces)]
 
 
 def test_nothing_is_attended_until_it_is_asked_for_and_then_it_is_after_a_new_start_too() -> None:
@@ -156,7 +156,7 @@ def test_what_did_not_count_is_written_down_by_network_and_reason_once_a_minute(
     part = Part(lan="everywhere")
     part.begin(interface(1))
     assert not part.part.admits(came(b"noise"), 0.0)
-    notes = [one for one in part.hear(c.Tick()) if isinstance(one, c.Note)]
-    assert notes == [c.Note("discovery_refused", None, Reason.MALFORMED, {"prefix": "10.0.0.0/24", "times": 1})]
+    notes = [one for one in part.hear(c.Tick()) if isinstance(one, c.LogEvent)]
+    assert notes == [c.LogEvent("discovery_refused", None, Reason.MALFORMED, {"prefix": "10.0.0.0/24", "times": 1})]
     part.part.admits(came(b"noise"), 0.0)
-    assert not [one for one in part.hear(c.Tick()) if isinstance(one, c.Note)]
+    assert not [one for one in part.hear(c.Tick()) if isinstance(one, c.LogEvent)]

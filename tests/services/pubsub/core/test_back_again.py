@@ -10,6 +10,7 @@ from rigs.comparing_nodes import BEGIN_S, GROUP, MONO_S, OTHER, Node, T, World, 
 
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.held import Held
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Topic
@@ -26,7 +27,7 @@ def wanting(*groups: PublicKey) -> Node:
 
 
 def listed(deeds: Iterable[c.Deed]) -> list[tuple[PublicKey, int]]:
-    return [(one.group, one.after) for one in deeds if isinstance(one, c.ListHeld)]
+    return [(one.group, one.after) for one in deeds if isinstance(one, o.ListHeld)]
 
 
 def sent_to(deeds: Iterable[c.Deed]) -> list[PublicKey]:
@@ -44,11 +45,11 @@ def ring(node: Node, *others: Node) -> None:
 def test_what_is_held_is_known_when_the_first_neighbour_is_met() -> None:
     """A history of 100,000 takes seconds to look up, so that begins with the connection and not with the meeting."""
     node, other = wanting(GROUP), Node(2)
-    assert listed(node.part.hear(c.Linked(other.me.router, other.me.service), NOW)) == [(GROUP, 0)]
+    assert listed(node.part.hear(o.Linked(other.me.router, other.me.service), NOW)) == [(GROUP, 0)]
     assert not listed(node.part.hear(c.Tick(), NOW))
     keys = b"".join(key_of(minute, id) for id, minute in map(message, range(3)))
-    assert listed(node.part.hear(c.HeldIds(GROUP, keys, 7, True), NOW)) == [(GROUP, 7)]
-    assert not sent_to(node.part.hear(c.HeldIds(GROUP, upto=7, after=7), NOW))
+    assert listed(node.part.hear(o.HeldPage(GROUP, keys, 7, True), NOW)) == [(GROUP, 7)]
+    assert not sent_to(node.part.hear(o.HeldPage(GROUP, upto=7, after=7), NOW))
     ring(node, other)
     deeds = node.part.hear(c.Tick(), NOW)
     assert sent_to(deeds) == [other.me.router] and not listed(deeds)
@@ -57,17 +58,17 @@ def test_what_is_held_is_known_when_the_first_neighbour_is_met() -> None:
 def test_few_topics_are_looked_up_at_a_time_before_they_are_compared() -> None:
     groups = [PublicKey(bytes((at,)) * 32) for at in range(100, 120)]
     node, other = wanting(*groups), Node(2)
-    deeds = node.part.hear(c.Linked(other.me.router, other.me.service), NOW)
+    deeds = node.part.hear(o.Linked(other.me.router, other.me.service), NOW)
     assert listed(deeds) == [(group, 0) for group in groups[:8]]
-    assert listed(node.part.hear(c.HeldIds(groups[3]), NOW)) == [(groups[8], 0)]
+    assert listed(node.part.hear(o.HeldPage(groups[3]), NOW)) == [(groups[8], 0)]
 
 
 def test_it_compares_with_two_neighbours_and_not_with_its_leaf() -> None:
     """Its leaf has missed what the node has missed, and the first neighbour may have come back just now, too."""
     node, leaf, first, second, third = wanting(GROUP), *(Node(number) for number in range(2, 6))
     node.known.share(leaf.me.router, {GROUP: T})
-    node.part.hear(c.Linked(leaf.me.router, leaf.me.service), NOW)
-    node.part.hear(c.HeldIds(GROUP), NOW)
+    node.part.hear(o.Linked(leaf.me.router, leaf.me.service), NOW)
+    node.part.hear(o.HeldPage(GROUP), NOW)
     for other, is_asked in ((first, True), (second, True), (third, False)):
         ring(node, other)
         assert (other.me.router in sent_to(node.part.hear(c.Tick(), NOW))) is is_asked
@@ -76,8 +77,8 @@ def test_it_compares_with_two_neighbours_and_not_with_its_leaf() -> None:
 def test_with_several_partners_the_neighbour_on_the_ring_comes_first() -> None:
     node, leaf, other = wanting(GROUP), Node(2), Node(3)
     for one in (leaf, other):
-        node.part.hear(c.Linked(one.me.router, one.me.service), NOW)
-    node.part.hear(c.HeldIds(GROUP), NOW)
+        node.part.hear(o.Linked(one.me.router, one.me.service), NOW)
+    node.part.hear(o.HeldPage(GROUP), NOW)
     node.known.share(leaf.me.router, {GROUP: T})
     ring(node, other)
     assert sent_to(node.part.hear(c.Tick(), c.Now(BEGIN_S + 1, MONO_S + 1))) == [other.me.router]
@@ -95,36 +96,38 @@ def test_a_comparison_that_is_cut_off_begins_again_with_another_neighbour(fetche
     right.hold(*ids[:fetched])
     keys = b"".join(key_of(minute, id) for id, minute in ids)
     right.page = lambda after: (  # type: ignore[method-assign]
-        c.HeldIds(GROUP, keys, 40, after=after) if fetched else c.HeldIds(GROUP, after=after, error="it is overloaded")
+        o.HeldPage(GROUP, keys, 40, after=after)
+        if fetched
+        else o.HeldPage(GROUP, after=after, error="it is overloaded")
     )
-    world.hear(left, c.Dropped(right.me.router, GROUP, 1))
+    world.hear(left, o.Dropped(right.me.router, GROUP, 1))
     world.run()
     assert len(left.held) == fetched
     world.link(left, right, False)
     world.run()
     world.pass_s(3)
     assert len(left.held) == 40
-    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 11), 0, 40)
+    assert left.told[-1] == o.CaughtUp(GROUP, int(BEGIN_S + 11), 0, 40)
 
 
 def test_the_own_router_is_asked_again_when_it_does_not_answer() -> None:
     node, other = wanting(GROUP), Node(2)
     ring(node, other)
-    assert listed(node.part.hear(c.Linked(other.me.router, other.me.service), NOW)) == [(GROUP, 0)]
-    deeds = node.part.hear(c.HeldIds(GROUP, error="it is overloaded"), NOW)
+    assert listed(node.part.hear(o.Linked(other.me.router, other.me.service), NOW)) == [(GROUP, 0)]
+    deeds = node.part.hear(o.HeldPage(GROUP, error="it is overloaded"), NOW)
     assert not listed(deeds) and c.Wake(BEGIN_S + 1) in deeds
     later = c.Now(BEGIN_S + 1, MONO_S + 1)
     assert listed(node.part.hear(c.Tick(), later)) == [(GROUP, 0)]
-    assert sent_to(node.part.hear(c.HeldIds(GROUP), later)) == [other.me.router]
+    assert sent_to(node.part.hear(o.HeldPage(GROUP), later)) == [other.me.router]
 
 
 def test_an_answer_to_a_question_before_the_topic_was_left_is_not_counted() -> None:
     held, (id, minute) = Held(), message(1)
     key = key_of(minute, id)
     assert listed(held.refresh(GROUP)) == [(GROUP, 0)]
-    assert listed(held.heard(c.HeldIds(GROUP, key, 9, True), NOW)) == [(GROUP, 9)]
+    assert listed(held.heard(o.HeldPage(GROUP, key, 9, True), NOW)) == [(GROUP, 9)]
     held.left(GROUP)
     assert listed(held.refresh(GROUP)) == [(GROUP, 0)]
-    assert held.heard(c.HeldIds(GROUP, upto=9, after=9), NOW) == [] and not held.is_fresh(GROUP, NOW)
-    held.heard(c.HeldIds(GROUP, key, 9), NOW)
+    assert held.heard(o.HeldPage(GROUP, upto=9, after=9), NOW) == [] and not held.is_fresh(GROUP, NOW)
+    held.heard(o.HeldPage(GROUP, key, 9), NOW)
     assert held.is_fresh(GROUP, NOW) and not held.is_fresh(OTHER, NOW) and held.count == 1

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core import caught_up
 from services.pubsub.core.caught_up import KEPT_S, Figures
 from services.pubsub.core.clock_steps import KEPT as CLOCK
@@ -18,31 +19,31 @@ GROUP, ROUTER, ANN, BEN = (PublicKey(bytes((one,)) * 32) for one in (7, 8, 9, 10
 NOW = c.Now(1_800_000_000, 1_000)
 
 
-def keep(kept: dict[bytes, bytes], deeds: object) -> list[c.CaughtUp]:
+def keep(kept: dict[bytes, bytes], deeds: object) -> list[o.CaughtUp]:
     """Carry out the deeds that keep rows; return those that tell apps."""
-    told: list[c.CaughtUp] = []
+    told: list[o.CaughtUp] = []
     for deed in deeds:  # type: ignore[attr-defined]
-        if isinstance(deed, c.Keep):
+        if isinstance(deed, c.Put):
             kept.pop(deed.key, None)
             kept.update({} if deed.value is None else {deed.key: deed.value})
-        elif isinstance(deed, c.CaughtUp):
+        elif isinstance(deed, o.CaughtUp):
             told.append(deed)
     return told
 
 
 def test_a_figure_is_told_again_after_a_restart_but_to_those_that_have_heard_it() -> None:
     kept: dict[bytes, bytes] = {}
-    assert keep(kept, Figures(kept).new(GROUP, 5, 3, 20_000)) == [c.CaughtUp(GROUP, 5, 3, 20_000)]
+    assert keep(kept, Figures(kept).new(GROUP, 5, 3, 20_000)) == [o.CaughtUp(GROUP, 5, 3, 20_000)]
     keep(kept, Figures(kept).heard(GROUP, 5, ANN))
     keep(kept, Figures(kept).heard(GROUP, 5, ANN))
     keep(kept, Figures(kept).heard(GROUP, 4, BEN))
-    assert keep(kept, Figures(kept).again(6)) == [c.CaughtUp(GROUP, 5, 3, 20_000, (ANN,))]
+    assert keep(kept, Figures(kept).again(6)) == [o.CaughtUp(GROUP, 5, 3, 20_000, (ANN,))]
     assert not keep(kept, Figures(kept).again(6 + KEPT_S)) and not kept
 
 
 def test_where_nothing_was_missing_nothing_is_kept() -> None:
     kept: dict[bytes, bytes] = {}
-    assert keep(kept, Figures(kept).new(GROUP, 5, 0, 0)) == [c.CaughtUp(GROUP, 5)] and not kept
+    assert keep(kept, Figures(kept).new(GROUP, 5, 0, 0)) == [o.CaughtUp(GROUP, 5)] and not kept
 
 
 def test_figures_are_bounded_in_number_and_apps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,10 +73,10 @@ def test_what_neighbours_have_dropped_is_known_after_kill_9(is_wanted: bool) -> 
     if is_wanted:
         known.topics[GROUP] = Topic(GROUP)
     part.hear(c.Tick(), NOW)
-    keep(kept, part.hear(c.Dropped(ROUTER, GROUP, 20), NOW))
-    keep(kept, part.hear(c.Dropped(ROUTER, GROUP, 5), NOW))
+    keep(kept, part.hear(o.Dropped(ROUTER, GROUP, 20), NOW))
+    keep(kept, part.hear(o.Dropped(ROUTER, GROUP, 5), NOW))
     if is_wanted:
-        keep(kept, part.hear(c.Message(c.MessageId(bytes(32)), b"", group=GROUP), NOW))
+        keep(kept, part.hear(c.Message(MessageId(bytes(32)), b"", group=GROUP), NOW))
     part, known = start()
     known.topics[GROUP] = Topic(GROUP)
     part.hear(c.Tick(), NOW)

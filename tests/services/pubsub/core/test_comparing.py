@@ -7,6 +7,7 @@ from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
 
 from router.core.wire.crypto import MessageId
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub import reasons
 from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import minute_at
@@ -20,7 +21,7 @@ def test_each_gets_what_it_lacks_when_it_begins() -> None:
     world, left, right = pair(range(300), range(200, 700))
     world.pass_s(5)
     assert left.held.keys() == right.held.keys() and len(left.held) == 700
-    assert left.told == [c.CaughtUp(GROUP, int(BEGIN_S), 0, 400)]
+    assert left.told == [o.CaughtUp(GROUP, int(BEGIN_S), 0, 400)]
     assert left.asked == 400 and left.known.topics[GROUP].caught_up_s == BEGIN_S
     world.pass_s(HOUR)
     assert len(left.told) == 1 and left.asked == 400
@@ -29,7 +30,7 @@ def test_each_gets_what_it_lacks_when_it_begins() -> None:
 
 def test_nothing_is_told_where_nothing_was_missing_but_at_the_beginning() -> None:
     world, left, _ = pair(range(50), range(50))
-    assert left.told == [c.CaughtUp(GROUP, int(BEGIN_S))]
+    assert left.told == [o.CaughtUp(GROUP, int(BEGIN_S))]
     world.pass_s(HOUR)
     assert len(left.told) == 1
 
@@ -41,9 +42,9 @@ def test_a_dropped_queue() -> None:
     right.hold(*(message(number, 1 if number < 3 else 600) for number in range(200)))
     world.pass_s(120)
     frames = left.frames
-    world.hear(left, c.Dropped(right.me.router, GROUP, 200))
+    world.hear(left, o.Dropped(right.me.router, GROUP, 200))
     world.run()
-    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 130), 3, 200)
+    assert left.told[-1] == o.CaughtUp(GROUP, int(BEGIN_S + 130), 3, 200)
     assert len(left.held) == 197 and left.frames > frames
 
 
@@ -58,7 +59,7 @@ def test_after_an_absence() -> None:
         world.link(left, right)
         world.run()
         assert len(left.held) == held
-    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 70), 0, 10)
+    assert left.told[-1] == o.CaughtUp(GROUP, int(BEGIN_S + 70), 0, 10)
 
 
 def flap(world: World, node: Node, other: Node) -> None:
@@ -111,7 +112,7 @@ def test_a_frame_that_is_refused_is_said_to_nobody_as_caught_up() -> None:
     left.on_ring = right.away = True
     right.hold(message(1))
     world = World(left, right)
-    world.hear(left, c.Passed("compared 1", MessageId(bytes(32)), right.me.router, "refused", reasons.MEET_FIRST))
+    world.hear(left, c.HopOutcome("compared 1", MessageId(bytes(32)), right.me.router, "refused", reasons.MEET_FIRST))
     world.run()
     assert not left.told and left.known.topics[GROUP].neighbours
     right.away = False
@@ -163,7 +164,7 @@ def test_different_limits_of_history() -> None:
     world.pass_s(4 * HOUR)
     assert right.forwarded == 500 and right.asked == 0
     assert left.forwarded == 0 and len(left.held) == 100
-    assert left.told == [c.CaughtUp(GROUP, int(BEGIN_S))]
+    assert left.told == [o.CaughtUp(GROUP, int(BEGIN_S))]
     assert left.asked <= 500 * 9  # in four hours: after 5, 10, 20, 40 and 60 minutes, and when the other asks
 
 
@@ -188,10 +189,10 @@ def test_ids_that_nobody_has() -> None:
     world.pass_s(10)
     right.hold(*map(message, range(1000)))
     gone, right.held = right.held, {}
-    right.page = lambda after: c.HeldIds(  # type: ignore[method-assign]
+    right.page = lambda after: o.HeldPage(  # type: ignore[method-assign]
         GROUP, b"".join(key_of(minute, id) for id, minute in gone.items()), 1000, False, 1, after=after
     )
-    world.hear(left, c.Dropped(right.me.router, GROUP, 1))
+    world.hear(left, o.Dropped(right.me.router, GROUP, 1))
     world.run()
     assert left.asked == 64
     world.pass_s(60)
@@ -223,7 +224,7 @@ def test_fingerprints_that_never_agree() -> None:
     world.link(left, right)
     world.run()
     assert len(sent) == 64
-    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 2), 0, 0)
+    assert left.told[-1] == o.CaughtUp(GROUP, int(BEGIN_S + 2), 0, 0)
 
 
 def test_one_comparison_at_a_time_with_a_neighbour() -> None:
@@ -231,7 +232,7 @@ def test_one_comparison_at_a_time_with_a_neighbour() -> None:
     right.away = True
     world = World(left, right)
     for _ in range(5):
-        world.hear(left, c.Dropped(right.me.router, GROUP, 1))
+        world.hear(left, o.Dropped(right.me.router, GROUP, 1))
         world.run()
     assert left.frames == 1
 

@@ -13,6 +13,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, seal_multicast
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.dissemination import Dissemination
 from services.pubsub.core.forwarding import ForwardingLimits
 from services.pubsub.core.known import Known, Topic
@@ -66,33 +67,33 @@ def test_a_message_of_a_member_goes_on_as_it_was_received() -> None:
     deeds = part.hear(message, at(0))
     assert [one.wire for one in of(c.Forward, deeds)] == [message.wire] * 3
     assert of(c.Forward, deeds)[0].via == key_of(21) and MEMBER not in [one.via for one in of(c.Forward, deeds)]
-    assert of(c.Wake, deeds) == [c.Wake(WALL_S + 3.0)] and not of(c.Keep, deeds)
+    assert of(c.Wake, deeds) == [c.Wake(WALL_S + 3.0)] and not of(c.Put, deeds)
 
 
 def test_what_is_published_here_is_kept_until_a_neighbour_has_it() -> None:
     part, _ = made()
     message = published()
-    kept = of(c.Keep, part.hear(message, at(0)))
+    kept = of(c.Put, part.hear(message, at(0)))
     assert kept[0].key == b"own/" + message.id and kept[0].value[:32] == GROUP_KEY.public
     tag = "copy " + key_of(11).hex()
-    assert part.hear(c.Passed(tag, message.id, key_of(11), "acked"), at(1)) == [c.Keep(kept[0].key, None)]
+    assert part.hear(c.HopOutcome(tag, message.id, key_of(11), "acked"), at(1)) == [c.Put(kept[0].key, None)]
 
 
 def test_what_a_client_published_counts_as_published_here() -> None:
     part, _ = made()
-    assert of(c.Keep, part.hear(published(via=STRANGER), at(0)))
+    assert of(c.Put, part.hear(published(via=STRANGER), at(0)))
 
 
 def test_what_a_leaf_published_counts_as_published_here_though_it_shares_the_topic() -> None:
     part, known = made()
     known.topics[GROUP_KEY.public].t[STRANGER] = T
-    assert of(c.Keep, part.hear(published(via=STRANGER), at(0)))
+    assert of(c.Put, part.hear(published(via=STRANGER), at(0)))
 
 
 def test_a_message_that_is_not_to_wait_is_not_kept() -> None:
     part, _ = made()
     deeds = part.hear(published(ttl_s=0), at(0))
-    assert not of(c.Keep, deeds) and len(of(c.Forward, deeds)) == 3
+    assert not of(c.Put, deeds) and len(of(c.Forward, deeds)) == 3
 
 
 def test_what_is_of_no_topic_is_left_alone() -> None:
@@ -105,7 +106,7 @@ def test_a_leaf_forwards_nothing_and_asks_its_uplink_for_what_it_missed() -> Non
     part, _ = made(is_leaf=True)
     deeds = part.hear(published(via=STRANGER, seen=(message_of(7),)), at(0))
     assert deeds == [c.Wake(WALL_S + 2.0)]
-    assert of(c.PullFrom, part.hear(c.Tick(), at(2))) == [c.PullFrom(STRANGER, GROUP_KEY.public, message_of(7))]
+    assert of(o.PullFrom, part.hear(c.Tick(), at(2))) == [o.PullFrom(STRANGER, GROUP_KEY.public, message_of(7))]
 
 
 def test_a_copy_not_taken_in_time_goes_to_another_and_the_router_is_silent() -> None:
@@ -113,7 +114,7 @@ def test_a_copy_not_taken_in_time_goes_to_another_and_the_router_is_silent() -> 
     message = published(via=key_of(31))
     first = part.hear(message, at(0))
     for one in of(c.Forward, first)[1:]:
-        part.hear(c.Passed(one.tag, message.id, one.via, "acked"), at(1))
+        part.hear(c.HopOutcome(one.tag, message.id, one.via, "acked"), at(1))
     deeds = part.hear(c.Tick(), at(3))
     assert [one.via for one in of(c.Forward, deeds)] == [key_of(12)]
     assert known.fell_silent == {MEMBER}
@@ -123,7 +124,7 @@ def test_a_copy_that_ended_otherwise_goes_to_another_at_once() -> None:
     part, _ = made()
     message = published(via=key_of(31))
     first = of(c.Forward, part.hear(message, at(0)))[0]
-    ended = c.Passed(first.tag, message.id, first.via, "refused", Reason.NOT_AUTHORISED)
+    ended = c.HopOutcome(first.tag, message.id, first.via, "refused", Reason.NOT_AUTHORISED)
     assert [one.via for one in of(c.Forward, part.hear(ended, at(0.1)))] == [key_of(12)]
 
 
@@ -140,7 +141,7 @@ def test_a_copy_that_this_router_does_not_take_goes_to_another_unless_it_takes_n
 def test_after_a_restart_what_no_neighbour_has_is_fetched_and_sent_again() -> None:
     before, _ = made()
     message = published()
-    kept = {one.key: one.value for one in of(c.Keep, before.hear(message, at(0)))}
+    kept = {one.key: one.value for one in of(c.Put, before.hear(message, at(0)))}
     part, _ = made(kept)
     assert part.hear(c.Started(key_of(2)), at(10)) == [c.Wake(WALL_S + 11.0)]
     assert of(c.Pull, part.hear(c.Tick(), at(11))) == [c.Pull(GROUP_KEY.public, message.id)]
@@ -150,8 +151,8 @@ def test_after_a_restart_what_no_neighbour_has_is_fetched_and_sent_again() -> No
     gone.hear(c.Started(key_of(2)), at(10))
     gone.hear(c.Tick(), at(11))
     deeds = gone.hear(c.Pulled(GROUP_KEY.public, message.id, None), at(11))
-    assert of(c.Keep, deeds) == [c.Keep(b"own/" + message.id, None)]
-    assert [(one.event, one.reason) for one in of(c.Note, deeds)] == [("pubsub_given_up", GONE)]
+    assert of(c.Put, deeds) == [c.Put(b"own/" + message.id, None)]
+    assert [(one.event, one.reason) for one in of(c.LogEvent, deeds)] == [("pubsub_given_up", GONE)]
 
 
 def test_a_large_message_is_announced_and_asked_for_where_it_is_missing() -> None:
@@ -167,9 +168,9 @@ def test_a_large_message_is_announced_and_asked_for_where_it_is_missing() -> Non
     known.share(MEMBER, {GROUP_KEY.public: T})
     have = c.Message(message_of(50), b"", neighbour(11).service, None, MEMBER)
     assert other.read(have, Have(T, (message.id,)), at(0)) == [c.Wake(WALL_S + 1.0)]
-    assert of(c.PullFrom, other.hear(c.Tick(), at(1))) == [c.PullFrom(MEMBER, GROUP_KEY.public, message.id)]
+    assert of(o.PullFrom, other.hear(c.Tick(), at(1))) == [o.PullFrom(MEMBER, GROUP_KEY.public, message.id)]
     deeds = other.hear(published(bytes(100), via=MEMBER), at(1.1))
-    assert [one.event for one in of(c.Note, deeds)] == ["pubsub_repaired"]
+    assert [one.event for one in of(c.LogEvent, deeds)] == ["pubsub_repaired"]
     assert len(of(c.Forward, deeds)) == 3
     topic = known.topics[GROUP_KEY.public]
     assert (
@@ -188,14 +189,14 @@ def test_ids_of_a_topic_that_is_not_shared_are_refused() -> None:
 def test_what_the_router_says_of_a_pull_is_heeded() -> None:
     part, _ = made()
     part.hear(published(via=MEMBER, seen=(message_of(7), message_of(8), message_of(9))), at(0))
-    asked = of(c.PullFrom, part.hear(c.Tick(), at(2)))
+    asked = of(o.PullFrom, part.hear(c.Tick(), at(2)))
     assert [one.id for one in asked] == [message_of(7), message_of(8), message_of(9)]
     group = GROUP_KEY.public
-    assert part.hear(c.PulledFrom(MEMBER, group, message_of(7), "known"), at(2)) == []
-    [elsewhere] = of(c.PullFrom, part.hear(c.PulledFrom(MEMBER, group, message_of(8), "away"), at(2)))
+    assert part.hear(o.PulledFrom(MEMBER, group, message_of(7), "known"), at(2)) == []
+    [elsewhere] = of(o.PullFrom, part.hear(o.PulledFrom(MEMBER, group, message_of(8), "away"), at(2)))
     assert elsewhere.id == message_of(8) and elsewhere.router != MEMBER
-    assert of(c.PullFrom, part.hear(c.PulledFrom(MEMBER, group, message_of(9), "later"), at(2))) == []
-    assert c.PullFrom(MEMBER, group, message_of(9)) in part.hear(c.Tick(), at(3.5))
+    assert of(o.PullFrom, part.hear(o.PulledFrom(MEMBER, group, message_of(9), "later"), at(2))) == []
+    assert o.PullFrom(MEMBER, group, message_of(9)) in part.hear(c.Tick(), at(3.5))
 
 
 def test_what_nobody_has_is_noted_and_what_was_not_asked_for_is_counted() -> None:
@@ -203,7 +204,7 @@ def test_what_nobody_has_is_noted_and_what_was_not_asked_for_is_counted() -> Non
     ids = tuple(message_of(one) for one in range(70))
     for first in range(0, 70, 14):
         part.hear(published(b"%d" % first, via=MEMBER, seen=ids[first : first + 14]), at(0))
-    notes = [note for second in range(2, 400) for note in of(c.Note, part.hear(c.Tick(), at(second)))]
+    notes = [note for second in range(2, 400) for note in of(c.LogEvent, part.hear(c.Tick(), at(second)))]
     unanswered = [one for one in notes if one.event == "pubsub_unanswered"]
     assert sum(int(one.fields.get("times", 1)) for one in unanswered) == 64 and len(unanswered) <= 62
     assert all(one.reason is UNANSWERED for one in unanswered)
@@ -218,15 +219,15 @@ def test_that_nobody_took_a_message_of_others_is_counted_by_the_minute() -> None
     view.t = {key_of(31): T}
     for number in range(5):
         part.hear(published(b"%d" % number, via=key_of(31)), at(0))
-    notes = [note for second in range(2, 100) for note in of(c.Note, part.hear(c.Tick(), at(second)))]
-    assert notes == [c.Note("pubsub_not_taken", None, NOT_TAKEN, {"times": 5})]
+    notes = [note for second in range(2, 100) for note in of(c.LogEvent, part.hear(c.Tick(), at(second)))]
+    assert notes == [c.LogEvent("pubsub_not_taken", None, NOT_TAKEN, {"times": 5})]
 
 
 def test_a_topic_that_is_not_wanted_any_more_is_forgotten() -> None:
     part, _ = made()
     message = published(seen=())
     part.hear(message, at(0))
-    assert c.Keep(b"own/" + message.id, None) in part.hear(c.Wanted(GROUP_KEY.public, False), at(1))
+    assert c.Put(b"own/" + message.id, None) in part.hear(o.Wanted(GROUP_KEY.public, False), at(1))
     assert part.figures()["under_way"] == part.figures()["not_taken"] == 0
 
 
@@ -238,16 +239,16 @@ def test_an_operator_is_told_the_figures() -> None:
     assert answer.value["received"] == 1 and answer.value["copies"] == 3 and answer.value["under_way"] == 1
 
 
-def told(*numbers: int) -> c.Published:
+def told(*numbers: int) -> o.Published:
     minute = expiry_min(int(WALL_S) + 3_600)
-    return c.Published(GROUP_KEY.public, b"".join(map(message_of, numbers)), ((minute, len(numbers)),))
+    return o.Published(GROUP_KEY.public, b"".join(map(message_of, numbers)), ((minute, len(numbers)),))
 
 
 def test_what_was_published_while_nobody_was_there_is_kept_in_a_row_and_fetched_for_the_first_who_comes() -> None:
     kept: dict[bytes, bytes] = {}
     part, known = made(kept)
     members, known.topics[GROUP_KEY.public] = known.topics[GROUP_KEY.public], Topic(GROUP_KEY.public)
-    [row] = of(c.Keep, part.hear(told(1, 2, 3, 4), at(0)))
+    [row] = of(c.Put, part.hear(told(1, 2, 3, 4), at(0)))
     assert row.key == b"own-run/" + message_of(1) and len(row.value) == 40 + 4 * 32
     assert not of(c.Pull, part.hear(c.Tick(), at(1)))
     kept[row.key] = row.value
@@ -258,19 +259,19 @@ def test_what_was_published_while_nobody_was_there_is_kept_in_a_row_and_fetched_
     deeds = again.hear(c.Tick(), at(0))
     assert [one.id for one in of(c.Pull, deeds)] == [message_of(one) for one in (1, 2, 3, 4)]
     gone = [again.hear(c.Pulled(GROUP_KEY.public, message_of(one), None), at(0)) for one in (1, 2, 3, 4)]
-    rows = [[(one.key, one.value and len(one.value)) for one in of(c.Keep, deeds)] for deeds in gone]
+    rows = [[(one.key, one.value and len(one.value)) for one in of(c.Put, deeds)] for deeds in gone]
     assert rows == [[], [(row.key, 40 + 2 * 32)], [(row.key, 40 + 32)], [(row.key, None)]]
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
     part, _ = made(untaken=UntakenLimits(own_max=2))
-    assert len(of(c.Keep, part.hear(told(1, 2, 3), at(0)))[0].value) == 40 + 2 * 32
-    assert not of(c.Keep, part.hear(replace(told(4), left_out=5), at(0)))
-    notes = of(c.Note, part.hear(c.Tick(), at(61)))
+    assert len(of(c.Put, part.hear(told(1, 2, 3), at(0)))[0].value) == 40 + 2 * 32
+    assert not of(c.Put, part.hear(replace(told(4), left_out=5), at(0)))
+    notes = of(c.LogEvent, part.hear(c.Tick(), at(61)))
     assert [(one.event, one.reason, one.fields) for one in notes] == [("pubsub_given_up", LIMIT, {"times": 7})]
     assert part.received == 9
 
 
 def test_a_leaf_only_counts_what_is_published_here() -> None:
     part, _ = made(is_leaf=True)
-    assert not of(c.Keep, part.hear(told(1, 2), at(0))) and part.received == 2
+    assert not of(c.Put, part.hear(told(1, 2), at(0))) and part.received == 2

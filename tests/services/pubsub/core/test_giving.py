@@ -7,6 +7,7 @@ from math import inf
 
 from router.core.wire.crypto import MessageId, SigningKey
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.fetching import TAG, Fetching, FetchLimits
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.negentropy import Needed
@@ -81,11 +82,11 @@ def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
     fetch.add({id: Needed(70, 70 + n, rank=n) for n, id in enumerate(IDS[:3])})
     assert fetching.go_on(at(0)) == [], "not before it is known in which order"
     fetch.close()
-    pulls = [c.PullFrom(FIRST, GROUP, id, 70, 1 + n) for n, id in enumerate(IDS[:3])]
+    pulls = [o.PullFrom(FIRST, GROUP, id, 70, 1 + n) for n, id in enumerate(IDS[:3])]
     assert fetching.go_on(at(0)) == pulls[:2]
     assert (fetching.due_s, fetching.arrived(IDS[0]), fetching.arrived(IDS[0])) == (5, True, False)
     assert fetching.go_on(at(1)) == pulls[2:]
-    fetching.pulled_from(c.PulledFrom(FIRST, GROUP, IDS[2], "later"), at(2))
+    fetching.pulled_from(o.PulledFrom(FIRST, GROUP, IDS[2], "later"), at(2))
     assert fetching.due_s == 3, "when the pause is over"
     fetching.tick(at(5))
     assert fetching.go_on(at(5)) == [pulls[1], pulls[2]]
@@ -103,11 +104,11 @@ def test_what_one_fetch_brings_another_does_not_ask_for() -> None:
         fetch = fetching.begin(GROUP, router)
         fetch.add({id: Needed(1, 1, at) for at, id in enumerate(IDS if router is SECOND else IDS[1:4])})
         fetch.close()
-    assert [one.id for one in fetching.go_on(at(0)) if isinstance(one, c.PullFrom)] == IDS[1:4]
+    assert [one.id for one in fetching.go_on(at(0)) if isinstance(one, o.PullFrom)] == IDS[1:4]
     assert [fetching.arrived(id) for id in IDS[1:4]] == [True] * 3
     [over] = fetching.take_over()
     assert (over.router, over.came, over.known) == (FIRST, 3, 0)
-    assert [one.id for one in fetching.go_on(at(1)) if isinstance(one, c.PullFrom)] == [IDS[0], IDS[4]]
+    assert [one.id for one in fetching.go_on(at(1)) if isinstance(one, o.PullFrom)] == [IDS[0], IDS[4]]
     assert fetching.arrived(IDS[0]) and fetching.arrived(IDS[4])
     [over] = fetching.take_over()
     assert (over.router, over.came, over.known, over.news) == (SECOND, 2, 3, 2)

@@ -12,6 +12,7 @@ from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
 
 from router.core.wire.lifetime import EPOCH_S, UINT32_MAX
 from router.service import contract as c
+from router.service.roles import overlay as o
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
 from services.pubsub.core.begun import AGE_MAX_S, Begun
 from services.pubsub.core.clock_steps import ClockSteps
@@ -115,11 +116,11 @@ def test_none_comes_long_before_one_that_the_other_took_earlier(lost: list[tuple
         now = c.Now(BEGIN_S + now_s, now_s)
         deeds = fetching.go_on(now)
         for deed in deeds:
-            assert isinstance(deed, c.PullFrom)
+            assert isinstance(deed, o.PullFrom)
             fate = fates.get(deed.id, [])
             match fate.pop() if fate else "":
                 case "later":
-                    fetching.pulled_from(c.PulledFrom(deed.router, GROUP, deed.id, "later"), now)
+                    fetching.pulled_from(o.PulledFrom(deed.router, GROUP, deed.id, "later"), now)
                 case "":
                     assert fetching.arrived(deed.id)
                     came.append(ids.index(deed.id))
@@ -160,7 +161,7 @@ def test_what_was_said_before_is_history_and_what_is_said_since_is_news() -> Non
         assert left.told[0].of == 10, "nobody missed what is history"
         world.pass_s(100)
         right.hold(*map(message, range(60, 80)), at_s=world.now(right).wall_s)
-        world.hear(left, c.Dropped(right.me.router, GROUP, 20))
+        world.hear(left, o.Dropped(right.me.router, GROUP, 20))
         world.run()
         world.pass_s(10)
         assert left.given == [message(number)[0] for number in range(50, 80)]
@@ -183,7 +184,7 @@ def test_history_that_nobody_sends_is_no_loss() -> None:
     fetch.add({id: Needed(1, 1, at) for at, id in enumerate(ids)})
     fetch.close()
     asked = fetching.go_on(c.Now(BEGIN_S, 0))
-    assert [one.is_history for one in asked if isinstance(one, c.PullFrom)] == [True, True, False, False]
+    assert [one.is_history for one in asked if isinstance(one, o.PullFrom)] == [True, True, False, False]
     assert fetching.is_history(ids[1]) and not fetching.is_history(ids[2])
     assert fetching.arrived(ids[0]) and fetching.arrived(ids[2]) and not fetching.is_history(ids[0])
     fetch.give_up()
@@ -218,7 +219,7 @@ def started(kept: dict[bytes, bytes], now: c.Now) -> Begun:
 
 def keep(kept: dict[bytes, bytes], deeds: list[c.Deed]) -> None:
     for deed in deeds:
-        assert isinstance(deed, c.Keep) and deed.value is not None
+        assert isinstance(deed, c.Put) and deed.value is not None
         kept[deed.key] = deed.value
 
 
@@ -232,8 +233,8 @@ def test_a_service_that_starts_again_begins_no_topic_anew() -> None:
     assert again.age_s(GROUP, c.Now(BEGIN_S + 50, 115.0)) == 113, "the clock was set back"
     assert again.age_s(GROUP, c.Now(BEGIN_S + AGE_MAX_S, 115.0)) == UINT32_MAX, "in a week nothing is history"
     [deed] = deeds
-    assert isinstance(deed, c.Keep)
-    assert again.end(GROUP) == [c.Keep(deed.key, None)] and again.end(GROUP) == []
+    assert isinstance(deed, c.Put)
+    assert again.end(GROUP) == [c.Put(deed.key, None)] and again.end(GROUP) == []
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,9 @@ def written() -> dict[bytes, bytes]:
         spreading._forward([f.RememberRun(IDS[1:2], Own(GROUP.public, NOW.wall_s))]),
         judge({}, "pubsub", VERSION, FORMS),
     ):
-        kept |= {deed.key: deed.value for deed in deeds if isinstance(deed, c.Keep) and deed.value is not None}
+        kept |= {deed.key: deed.value for deed in deeds if isinstance(deed, c.Put) and deed.value is not None}
     for deed in figures.heard(GROUP.public, 5, APP):
-        assert isinstance(deed, c.Keep) and deed.value is not None
+        assert isinstance(deed, c.Put) and deed.value is not None
         kept[deed.key] = deed.value
     return kept
 
@@ -114,7 +114,7 @@ def test_a_row_of_another_length_stops_the_service_with_a_remedy(prefix: bytes) 
 
 def test_a_state_without_a_version_is_the_first_ones_and_another_version_stops_the_service() -> None:
     kept = {key: row for key, row in written().items() if key != STATE}
-    assert c.Keep(STATE, bytes.fromhex("8101")) in PubSub(setup(kept)).hear(c.Started(ROUTER), NOW)
+    assert c.Put(STATE, bytes.fromhex("8101")) in PubSub(setup(kept)).hear(c.Started(ROUTER), NOW)
     wrong: Any
     for wrong in ([2], [0], [1, 2], "1", [], [1 << 40]):
         row = cbor2.dumps(wrong)

@@ -1,4 +1,4 @@
-"""What Nexa nodes say, against the vectors of the deployed node; and any bytes, whole or one by one."""
+"""The messages of Nexa nodes against the vectors of the deployed node; and any bytes, whole or one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REGTEST = MAGICS["regtest"]
 
 
 @pytest.mark.parametrize("one", PACKETS, ids=lambda one: one["command"])
-def test_a_packet_of_the_deployed_node(one: dict[str, Any]) -> None:
+def test_packet_equals_that_of_the_deployed_node(one: dict[str, Any]) -> None:
     payload, cookie = bytes.fromhex(one["payload"]), int(one["header_cookie"], 16)
     for network in ("regtest", "nexa"):
         wire = bytes.fromhex(one[f"packet_{network}"])
@@ -43,7 +43,7 @@ def test_a_packet_of_the_deployed_node(one: dict[str, Any]) -> None:
         assert [one.hex() for one in found.ids] == fields["ids_raw"]
 
 
-def test_the_greeting_of_the_deployed_node() -> None:
+def test_greeting_equals_that_of_the_deployed_node() -> None:
     assert {name: magic.hex() for name, magic in MAGICS.items()} == HANDSHAKE["magic"]
     steps = [step for step in HANDSHAKE["steps"] if "payload" in step]
     payloads = {step["command"]: bytes.fromhex(step["payload"]) for step in steps}
@@ -59,7 +59,7 @@ def test_the_greeting_of_the_deployed_node() -> None:
     assert g.encode_extversion(values) == payloads["extversion"] and values == g.EXTVERSION and g.has_pool(values)
 
 
-def test_a_map_of_numbers_with_doubles_and_what_is_no_number() -> None:
+def test_extversion_takes_the_later_of_two_values_and_omits_other_than_numbers() -> None:
     wide = {1: 0xFC, 2: 0xFD, 3: 1 << 16, 4: 1 << 32, (1 << 64) - 1: (1 << 64) - 1}
     assert g.read_extversion(g.encode_extversion(wide)) == wide
     assert g.read_extversion(b"\x02\x07\x01\x01\x07\x01\x02") == {7: 2}
@@ -82,18 +82,18 @@ def test_a_map_of_numbers_with_doubles_and_what_is_no_number() -> None:
         (Packet("capdmsg").encoded(REGTEST)[:16] + b"\xff" * 8, "a payload of 4294967295 bytes"),
     ),
 )
-def test_what_is_no_packet(wire: bytes, said: str) -> None:
+def test_unpacker_rejects_bytes_that_are_no_packet(wire: bytes, said: str) -> None:
     unpacker = Unpacker(REGTEST)
     for data in (wire, b""):
         with pytest.raises(Malformed, match=said):
             list(unpacker.feed(data))
 
 
-def test_an_answer_repeats_the_cookie() -> None:
+def test_last_of_repeats_the_cookie() -> None:
     assert last_of(0x0005_0000) == 0x0005_FFFF and last_of(0) == 0xFFFF
 
 
-def test_counts_that_nothing_can_hold_are_refused_unread() -> None:
+def test_decode_command_refuses_counts_that_nothing_can_hold() -> None:
     bomb = b"\xfe\xff\xff\xff\x0f"
     for name, payload in (("capdmsg", bomb), ("capdinv", b"\x48" + bomb), ("capdgetmsg", bytes(8) + bomb)):
         with pytest.raises(Malformed, match="counts 268435455, more than 0 bytes can hold"):
@@ -105,7 +105,9 @@ def test_counts_that_nothing_can_hold_are_refused_unread() -> None:
 
 @settings(max_examples=settings().max_examples)
 @given(st.sampled_from([one["command"] for one in PACKETS]), st.binary(max_size=80), st.booleans())
-def test_any_bytes_whole_or_one_by_one(command: str, payload: bytes, is_packet: bool) -> None:
+def test_unpacker_yields_the_same_packets_from_whole_and_single_bytes(
+    command: str, payload: bytes, is_packet: bool
+) -> None:
     data = Packet(command, payload, 7).encoded(REGTEST) if is_packet else REGTEST + payload
     found: list[list[Packet]] = []
     for parts in ([data], [data[at : at + 1] for at in range(len(data))]):

@@ -1,4 +1,4 @@
-"""The order in which Nexa nodes speak, as tables and as bytes; what is wrong, by value."""
+"""The order of messages between Nexa nodes, as tables and as bytes; and each fault, with its reason."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def a_listener() -> Session:
 
 
 @pytest.mark.parametrize("side", (DIALLER, LISTENER))
-def test_the_tables_are_complete(side: Agency) -> None:
-    """Every state, message and side: where it leads, or that it is refused."""
+def test_tables_are_complete(side: Agency) -> None:
+    """Compare every state, message and side: the next state, or the refusal."""
     other = LISTENER if side is DIALLER else DIALLER
     pings, all_kinds = {Ping, Pong}, {Version, ExtVersion, Verack, Ping, Pong, Reject, *COMMANDS}
     allowed: dict[Said, dict[type, Said]] = {
@@ -83,17 +83,17 @@ def test_the_tables_are_complete(side: Agency) -> None:
             with pytest.raises(LocalProtocolError):
                 Machine(TABLES[side], state, we=side).step(side, kind)
             assert machine.state is state
-        for kind in allowed[state]:  # and nothing of it by the other side
+        for kind in allowed[state]:  # the other side may send none of these
             with pytest.raises(LocalProtocolError, match="where it is the turn of"):
                 Machine(TABLES[side], state, we=other).step(other, kind)
 
 
-def test_every_command_that_is_read_has_its_bound() -> None:
+def test_payloads_bound_every_command_that_is_read() -> None:
     assert {*n.READERS, *own.OWN_READERS, "version", "extversion", "verack", "ping", "pong"} == set(PAYLOADS)
 
 
 @pytest.mark.parametrize("message", OWN, ids=lambda one: type(one).__name__)
-def test_our_own_commands_come_back(message: own.OwnCommand) -> None:
+def test_own_commands_survive_encoding_and_decoding(message: own.OwnCommand) -> None:
     packet = packet_of(message)
     assert read_packet(packet) == message and len(packet.payload) <= PAYLOADS[packet.command]
     assert len(packet.command) <= 12
@@ -102,7 +102,7 @@ def test_our_own_commands_come_back(message: own.OwnCommand) -> None:
 # -- greetings ------------------------------------------------------------------------------------------------------
 
 
-def test_two_of_ours_greet_each_other() -> None:
+def test_sessions_of_ours_greet_each_other() -> None:
     dialler, listener = Session(DIALLER, REGTEST, GREETING, 0.0), a_listener()
     while dialler.queued_bytes or listener.queued_bytes:
         assert listener.hear(dialler.take(), 0.0) == dialler.hear(listener.take(), 0.0) == []
@@ -112,7 +112,7 @@ def test_two_of_ours_greet_each_other() -> None:
     assert listener.hear(dialler.take(), 0.0) == [Heard(n.GetInfo(), 0x5_0000)]
 
 
-def test_the_greeting_of_the_vectors_is_answered_in_the_deployed_order() -> None:
+def test_session_answers_the_greeting_of_the_vectors_in_the_deployed_order() -> None:
     steps = [one for one in json.loads((VECTORS / "handshake.json").read_text())["steps"] if "packet_nexa" in one]
     listener = Session(LISTENER, MAGICS["nexa"], Version(BORN, 8, b"/own/"), 0.0)
     said = []
@@ -122,7 +122,7 @@ def test_the_greeting_of_the_vectors_is_answered_in_the_deployed_order() -> None
     assert said[:2] == [["version", "extversion"], ["verack"]] and listener.is_open
 
 
-def test_a_checksum_stands_where_the_cookie_is_until_the_other_knows_cookies() -> None:
+def test_checksum_takes_the_place_of_the_cookie_until_the_other_knows_cookies() -> None:
     for values, knows in ((EXTVERSION, True), ({CAPD_KEY: 7}, False), ({CAPD_KEY: 1, COOKIES_KEY: 0}, False)):
         session = a_listener()
         session.hear(wire(GREETING), 0.0)
@@ -135,7 +135,7 @@ def test_a_checksum_stands_where_the_cookie_is_until_the_other_knows_cookies() -
         assert packet.cookie == (0x6_0000 if knows else checksum(b""))
 
 
-def test_a_ping_is_answered_from_the_version_on_and_unknown_commands_are_ignored() -> None:
+def test_session_answers_pings_from_the_version_on_and_ignores_unknown_commands() -> None:
     session = a_listener()
     unknown = Packet("sendheaders", b"x" * 5_000_000).encoded(REGTEST)
     assert session.hear(wire(GREETING) + unknown + wire(Ping(5)), 0.0) == []
@@ -183,7 +183,7 @@ WRONG: list[tuple[str, bytes, Reason, str]] = [
 
 
 @pytest.mark.parametrize(("name", "data", "reason", "said"), WRONG, ids=[one[0] for one in WRONG])
-def test_wrong_bytes_have_a_reason_and_a_sentence_whole_or_one_by_one(
+def test_session_gives_a_reason_and_a_sentence_for_wrong_bytes_whole_or_one_by_one(
     name: str, data: bytes, reason: Reason, said: str
 ) -> None:
     for parts in ([data], [data[at : at + 1] for at in range(len(data))]):
@@ -194,7 +194,7 @@ def test_wrong_bytes_have_a_reason_and_a_sentence_whole_or_one_by_one(
         assert found.value.reason is reason and reason.sentence.endswith(".")
 
 
-def test_a_payload_that_cannot_be_read_is_no_fault_of_the_connection() -> None:
+def test_unreadable_payload_is_no_fault_of_the_connection() -> None:
     session = a_listener()
     session.hear(GREET, 0.0)
     bomb = b"\xfe\xff\xff\xff\x0f"
@@ -219,7 +219,7 @@ def test_a_payload_that_cannot_be_read_is_no_fault_of_the_connection() -> None:
     assert session.hear(wire(n.GetInfo()), 0.0) == [Heard(n.GetInfo(), 0)], "it goes on"
 
 
-def test_who_is_slow() -> None:
+def test_overdue_names_what_is_late() -> None:
     session = a_listener()
     assert session.overdue(9.9) == "" and session.overdue(10.0) == "silent for 10 s"
     session.hear(wire(GREETING), 9.0)
@@ -251,7 +251,7 @@ def test_who_is_slow() -> None:
     ),
     st.booleans(),
 )
-def test_any_bytes_give_packets_or_a_protocol_error(parts: list[bytes], is_greeted: bool) -> None:
+def test_session_turns_any_bytes_into_messages_or_a_protocol_error(parts: list[bytes], is_greeted: bool) -> None:
     data = (GREET if is_greeted else b"") + b"".join(parts)
     outcomes = []
     for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):

@@ -1,7 +1,7 @@
-"""Events and deeds about the networks that this machine is in, and about reaching others and being reached there.
+"""What a service with the role `discovery` hears and does: it finds other routers, also on a LAN (R-C26, R-D8).
 
 A door `multicast://239.0.0.1,[ff12::1]:4100` is at no interface until the rules choose some. Each is a separate place,
-by index, so that one that fails or goes disturbs no other. See `router.service.contract`.
+by index, so that one that fails or goes disturbs no other. Its verbs are files of `router/service/verbs/`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from ipaddress import IPv4Interface, IPv6Interface
 from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
+from router.core.wire.heard import Heard
+from router.core.wire.pubsub import Wanted as Wanted
 from router.core.wire.reasons import Reason
+from router.service.verbs.add_neighbour import NeighbourUnreachable as NeighbourUnreachable
+from router.service.verbs.advertise import Advertise as Advertise
+from router.service.verbs.advertise import Signed as Signed
+from router.service.verbs.dial import Dial as Dial
+from router.service.verbs.listen import Listen as Listen
+from router.service.verbs.listen import Listening as Listening
+from router.service.verbs.share_groups import ShareGroups as ShareGroups
+from router.service.verbs.verb import Deed
 
 EVERYBODY = "*"
 """The host of the peer that stands for all who listen at a multicast door, as in `*%3`."""
@@ -31,10 +41,7 @@ class Interface(Struct, frozen=True):
     gateway_place: str = ""
 
 
-# -- heard ----------------------------------------------------------------------------------------------------------
-
-
-class Interfaces(Struct, frozen=True):
+class Interfaces(Heard, frozen=True):
     """All present interfaces; this comes when a multicast door opens, and whenever an interface comes, goes or
     changes."""
 
@@ -42,32 +49,7 @@ class Interfaces(Struct, frozen=True):
     interfaces: tuple[Interface, ...]
 
 
-class Listening(Struct, frozen=True):
-    """The answer to `Listen`: where the router listens now, "" if nowhere; `problem` says why not."""
-
-    url: str
-    problem: str = ""
-
-
-class Unreached(Struct, frozen=True):
-    """Connecting to a neighbour that a service made known has failed. `let_in`: the cause was not its refusal."""
-
-    key: PublicKey
-    text: str
-    let_in: bool = True
-
-
-class Linked(Struct, frozen=True):
-    """A router whose pub/sub service is public is connected, or (`service` is None) is not any more.
-
-    The service called `pubsub` gets this for each such router at its start and whenever that changes; also when the
-    connection to its own router is lost."""
-
-    router: PublicKey
-    service: PublicKey | None = None
-
-
-class DialledBack(Struct, frozen=True):
+class DialledBack(Heard, frozen=True):
     """The result of `DialBack` with this tag: the IP address that was dialled ("": there is none), and why the router
     did not answer there, if it did not."""
 
@@ -77,17 +59,14 @@ class DialledBack(Struct, frozen=True):
     text: str = ""
 
 
-# -- deeds ----------------------------------------------------------------------------------------------------------
-
-
-class Attend(Struct, frozen=True):
+class UseInterfaces(Deed, frozen=True):
     """Join a door's multicast group at exactly these interfaces, by index. Failures are tried again."""
 
     door: str
     interfaces: tuple[int, ...]
 
 
-class WriteAtEnd(Struct, frozen=True):
+class WriteOnClose(Deed, frozen=True):
     """Write this to a peer of a multicast door when the service ends in good order; a later one replaces it."""
 
     door: str
@@ -95,19 +74,7 @@ class WriteAtEnd(Struct, frozen=True):
     data: bytes
 
 
-class Listen(Struct, frozen=True):
-    """Have the router listen at this URL besides those of its configuration; "" ends that."""
-
-    url: str
-
-
-class Dial(Struct, frozen=True):
-    """Connect to a neighbour now, unless it is connected."""
-
-    key: PublicKey
-
-
-class DialBack(Struct, frozen=True):
+class DialBack(Deed, frozen=True):
     """Dial a connected router at the address that its link comes from and this port, expect its key, and hang up."""
 
     router: PublicKey

@@ -1,7 +1,7 @@
-"""The line that a neighbour was told: what it sends far below that line costs it points, after a minute of grace.
+"""The relay lines sent to a neighbour: messages far below them cost it points, after a minute of grace.
 
-A line moves, and messages are under way: so the lowest line of the last 60 s counts, a message is judged by what its
-priority was 60 s ago, and only what was below half of the line is charged.
+A line moves, and messages take time to arrive. So the lowest line of the last 60 s counts, a message is judged by its
+priority of 60 s ago, and only one below half of the line is charged.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ GRACE_S = 60
 SHARE = 2
 
 
-class ToldLine:
-    """The relay lines that one neighbour was told, the last minute's."""
+class SentLines:
+    """The relay lines that were sent to one neighbour in the last minute."""
 
     def __init__(self) -> None:
-        self._lines: deque[tuple[float, float]] = deque()  # when a later one was told, and the line
+        self._lines: deque[tuple[float, float]] = deque()  # when a later line was sent, and the line
         self._last = RELAY_PRIORITY
 
     def __repr__(self) -> str:
-        return f"<ToldLine: {self._last:.4g}>"
+        return f"<SentLines: the last is {self._last:.4g}>"
 
-    def tell(self, line: float, now_s: float) -> None:
-        """Hear that the neighbour is told this line."""
+    def record(self, line: float, now_s: float) -> None:
+        """Record a line that is sent to the neighbour."""
         if line != self._last:
             self._lines.append((now_s, self._last))
             self._last = line

@@ -1,0 +1,76 @@
+"""Questions to this router that its node answers, and its own questions to neighbours' routers (R-C16)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from router.core.neighbours.directory import UNKNOWN, WHY, Standing
+from router.core.routing.effects import Inquire, NeighbourAnswered
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.now import Now
+from router.core.wire.reasons import Reason
+
+from .part import Hears, Part, Refused
+
+
+class Questions(Part):
+    """Owns the number of answers that each neighbour's router owes us on its present link."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._pending = kernel.pending
+        self._speaker = kernel.speaker
+        self._awaited: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<{sum(self._awaited.values())} answers of neighbours are awaited>"
+
+    def link_down(self, link: Link, now: Now) -> None:
+        """Expect no more answers of that link."""
+        self._awaited.pop(link.key, None)
+
+    def ask(self, link: Link, inquiry: Inquiry, now: Now) -> None:
+        """Ask a neighbour's router, which may answer each question once, on this link."""
+        self._awaited[link.key] = self._awaited.get(link.key, 0) + 1
+        self._speaker.say(link, inquiry, now)
+
+    def awaits(self, key: bytes) -> bool:
+        """Whether an answer of this neighbour is awaited."""
+        return key in self._awaited
+
+    def asked(self, link: Link, inquiry: Inquiry, now: Now) -> Refused:
+        """Pass a question on to the node; return why it is refused, or None.
+
+        On the owner's socket any question is allowed. Elsewhere only `why` is allowed, from local services about their
+        own messages and from known neighbours' routers."""
+        if link.owner and link.standing is Standing.LOCAL:
+            self._pending.effects.append(Inquire(link.id, inquiry))
+        elif link.standing in UNKNOWN:
+            return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+        elif inquiry.ask != WHY:
+            return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
+        elif link.standing is Standing.LOCAL:
+            self._pending.effects.append(Inquire(link.id, inquiry, service=link.key))
+        elif link.app:
+            return Reason.NOT_AUTHORISED, "only routers and local apps ask why"
+        else:
+            self._pending.effects.append(Inquire(link.id, inquiry, link.key))
+        return None
+
+    def answered(self, link: Link, answer: Answer, now: Now) -> Refused:
+        """Pass a neighbour's answer on to the node; return why it is refused, or None."""
+        if link.standing in UNKNOWN:
+            return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+        if not self._take_awaited(link.key):
+            return Reason.NOT_AUTHORISED, "it was answered already"
+        self._pending.effects.append(NeighbourAnswered(link.key, answer.text))
+        return None
+
+    def _take_awaited(self, key: bytes) -> bool:
+        left = self._awaited.pop(key, 0) - 1
+        if left > 0:
+            self._awaited[key] = left
+        return left >= 0
+
+    HEARS: ClassVar[Hears] = {Inquiry: asked, Answer: answered}

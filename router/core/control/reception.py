@@ -1,0 +1,136 @@
+"""The reception of messages to this router itself: which part hears each of them, by the tables that the parts state.
+
+A unicast to a router is heard by the type of its body, a request of a service by its verb, an operator's order by its
+word (specification, "JOIN & LEAVE messages"; R-C4, R-C10, R-C15, R-C26).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from router.core.neighbours.advertisements import Advertised
+from router.core.neighbours.directory import Standing
+from router.core.routing.intake import Row
+from router.core.routing.kernel import Kernel, Said
+from router.core.routing.links import Link
+from router.core.wire.admin import ASK_BYTES_MAX, SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.codec import Malformed
+from router.core.wire.control import CARRIED, UnknownControl, decode_control
+from router.core.wire.crypto import InvalidKey
+from router.core.wire.hint import TO_ROUTER, decode_hint
+from router.core.wire.message import MULTICAST
+from router.core.wire.now import Now
+from router.core.wire.reasons import Reason
+from router.core.wire.redemption import decode_redemption, is_redemption
+from router.service.verbs.verb import WRONG_ARGUMENT, Request
+
+from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
+from .part import Part, Refused
+from .questions import Questions
+
+
+class Reception:
+    """Passes each message to the part that hears it; two parts that hear the same are a mistake of this program."""
+
+    def __init__(self, kernel: Kernel, questions: Questions, parts: Iterable[Part]) -> None:
+        self._directory = kernel.directory
+        self._speaker = kernel.speaker
+        self._questions = questions
+        self._hears: dict[type, Callable[[Link, Any, Now], Refused]] = {}
+        self._orders: dict[str, Callable[[str, Now], Any]] = {}
+        self._verbs: dict[str, tuple[type[Request], Callable[[Link, Any, Now], dict[str, Any] | None]]] = {}
+        for part in parts:
+            for kind, method in part.HEARS.items():
+                assert kind not in self._hears, f"two parts hear {kind.__name__}"
+                self._hears[kind] = method.__get__(part)
+                if issubclass(kind, Request):
+                    self._verbs[kind.WORD] = kind, method.__get__(part)
+            for word, method in part.ORDERS.items():
+                assert word not in self._orders, f"two parts take the order {word}"
+                self._orders[word] = method.__get__(part)
+
+    def __repr__(self) -> str:
+        return f"<reception: {len(self._hears)} bodies and {len(self._orders)} orders are heard>"
+
+    def judge(self, link: Link, row: Row, data: bytes) -> Refused:
+        """Return why a message for this router is refused before it is verified, or None."""
+        if row.head.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
+            return Reason.NO_SUBSCRIBERS, ""
+        most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
+        return out_of_place(link, row, data, is_awaited=self._questions.awaits(link.key), ask_bytes_max=most)
+
+    def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None:
+        """Handle a multicast as a subscriber of the groups of this node's services; other subscribers get it as
+        well."""
+        if self.judge(link, row, data) is None:
+            self.hear(link, row, data, now)
+
+    def hear(self, link: Link, row: Row, data: bytes, now: Now) -> Refused:
+        """Handle a message for this router that passed `judge`; return why it is refused, or None."""
+        start, end = body_of(row, data)
+        body = data[start:end]
+        if row.head.kind == MULTICAST:
+            kind = kind_in_group(self._directory, link, row, data)
+            if kind == ADVERTISED:
+                return self._hear(link, Advertised(link.key, body), now)
+            if kind is None:
+                return Reason.NO_SUBSCRIBERS, ""
+        if body[:2] == CARRIED:
+            return None  # the carried message is judged separately, together with its carrier
+        try:
+            said = _read(body)
+        except UnknownControl as error:
+            return Reason.UNSUPPORTED, str(error)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        if isinstance(said, Inquiry) and said.ask in self._verbs:
+            return self._request(link, said, now)
+        if isinstance(said, Inquiry) and link.owner and link.standing is Standing.LOCAL and said.ask in self._orders:
+            self._order(link, said, now)
+            return None
+        return self._hear(link, said, now)
+
+    def _hear(self, link: Link, said: Said | Advertised, now: Now) -> Refused:
+        """Pass a body on; acks and reports that no part hears need no action."""
+        method = self._hears.get(type(said))
+        return None if method is None else method(link, said, now)
+
+    def _request(self, link: Link, inquiry: Inquiry, now: Now) -> Refused:
+        """Carry out a request of a service, or of an app if the verb is for them as well; return why it is refused.
+
+        It is answered once what follows from it is committed."""
+        kind, method = self._verbs[inquiry.ask]
+        if kind.OF_APPS and link.standing is not Standing.LOCAL:
+            return Reason.NOT_AUTHORISED, f"only services and apps of this node may say {kind.WORD}"
+        if not kind.OF_APPS and link.key not in self._directory.services:
+            return Reason.NOT_AUTHORISED, f"only services that node.services names may say {kind.WORD}"
+        if kind.ROLES and not any(self._directory.has_role(link.key, role) for role in kind.ROLES):
+            roles = " or ".join(f'"{role}"' for role in sorted(kind.ROLES))
+            answer: dict[str, Any] | None = {"error": f"only the service with the role {roles} may say {kind.WORD}"}
+        else:
+            try:
+                answer = method(link, kind.from_argument(inquiry.argument), now)
+            except (*WRONG_ARGUMENT, InvalidKey) as error:
+                answer = {"error": f"{kind.WORD}: {str(error)[:200]}"}
+        if answer is not None:
+            self._speaker.say(link, Answer(json.dumps(answer).encode()), now)
+        return None
+
+    def _order(self, link: Link, order: Inquiry, now: Now) -> None:
+        """Carry out an order of the operator, and answer it once that is committed."""
+        try:
+            answer = self._orders[order.ask](order.argument, now)
+        except ValueError as error:  # also msgspec's: the argument does not fit
+            answer = {"error": str(error)[:400]}
+        self._speaker.say(link, Answer(json.dumps(answer).encode()), now)
+
+
+def _read(body: bytes) -> Said:
+    """Return the value of a body; raise `Malformed` or `UnknownControl`."""
+    if is_redemption(body):
+        return decode_redemption(body)
+    if body[:2] == TO_ROUTER:
+        return decode_hint(body)
+    return decode_inquiry(body, SERVICE_BYTES_MAX) if is_inquiry(body) else decode_control(body)

@@ -1,0 +1,41 @@
+"""Routes that are learned, and those that end: the table, the store and the log agree."""
+
+from __future__ import annotations
+
+from router.core.log import events as ev
+from router.core.neighbours.directory import UNKNOWN, Standing
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.message import UNICAST
+from router.core.wire.now import Now
+
+from .effects import Pending
+from .intake import Row
+from .kernel import Kernel
+from .links import Link
+from .routes import Route, Routes
+
+
+def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
+    """Remove a route that has expired, lost its neighbour's right to relay, or gave way to another, and log it."""
+    routes.forget(route.destination)
+    pending.changes.routes[route.destination] = None
+    fields = (("destination", route.destination), ("neighbour", route.neighbour))
+    pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+
+
+def learn_route(kernel: Kernel, link: Link, row: Row, now: Now) -> None:
+    """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
+    kind, source, *_ = row.head
+    if kind != UNICAST or link.standing is Standing.LOCAL or link.standing in UNKNOWN or source == link.key:
+        return
+    if kernel.links.to(source) is not None:
+        return
+    route = Route(source, link.key, expiry_s(row.head.expiry_min))
+    gone = kernel.routes.learn(route, now.judged_s)
+    if gone is None:
+        return
+    for one in gone:
+        end_route(kernel.routes, kernel.pending, one, now)
+    kernel.pending.changes.routes[source] = route
+    fields = (("destination", source), ("neighbour", link.key), ("until_s", route.until_s))
+    kernel.pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))

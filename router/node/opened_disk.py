@@ -1,0 +1,71 @@
+"""The store and the event log of a home, opened together and compared."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from msgspec import Struct
+
+from router.core.routing.recovered import Belief, Recovered
+from router.core.wire.crypto import SigningKey
+from router.core.wire.now import Now
+from router.disk.log.eventlog import Segments
+from router.disk.log.logbook import Logbook
+from router.disk.store.store import Store
+from router.disk.store.terms import Beginning
+from router.node import wall_clock
+from router.node.limits import log_limits, store_limits
+from router.settings.config import Config
+from router.settings.home import Home
+
+log = logging.getLogger(__name__)
+
+STORE_IS_GONE = (
+    "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
+    "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
+    "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
+)
+LOG_IS_SHORT = (
+    "the log in %s lacks %d events after the first %d, which the store beside it has handed over: what became of those "
+    "messages can no longer be told, and the log will name the gap. If you have them, stop the node and restore the "
+    "segments of log/"
+)
+
+
+class OpenedDisk(Struct, frozen=True):
+    """The store, the log, and what was recovered from the store."""
+
+    store: Store
+    logbook: Logbook
+    recovered: Recovered
+
+    def clock(self) -> Belief | None:
+        """Return the last judgement of the clock, or that by the newest event; None if there is neither."""
+        newest_ns = self.logbook.newest_ns()
+        first = Belief(newest_ns, newest_ns, wall_clock.State.BELIEVED.value) if newest_ns else None
+        return self.recovered.clock or first
+
+
+@contextmanager
+def open_disk(home: Home, config: Config, key: SigningKey, now: Now) -> Iterator[OpenedDisk]:
+    """Open both, and warn the operator if one of them lacks what the other has seen."""
+    with closing(Store(home.store_path, store_limits(config), secrets.token_bytes(16))) as store:
+        segments = Segments(home.log_path, key, log_limits(config))
+        sealed = segments.last_sealed()  # without its store a log goes on after a gap, which it records
+        beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
+        recovered = store.recover(bytes(key.public), beginning)
+        if sealed and recovered.epoch == beginning.epoch:
+            log.warning(STORE_IS_GONE, home.store_path, sealed)
+        elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # 1: the gap after a store that is gone
+            log.warning(LOG_IS_SHORT, home.log_path, lacking, sealed)
+        with closing(Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)) as logbook:
+            yield OpenedDisk(store, logbook, recovered)
+
+
+def _first_unsealed(store: Store, sealed: int) -> int:
+    """Return the sequence number of the first event that only the store holds, after those in segments."""
+    values = store.log_values(sealed, 1)
+    return values[0][0] if values else store.next_seq

@@ -1,0 +1,126 @@
+"""The neighbours and apps of this node: whether each is connected, its rights, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from router.core.neighbours.directory import UNKNOWN, Neighbour, Standing
+from router.core.routing.links import Link
+from router.core.wire.lifetime import apart_words
+from router.core.wire.reasons import Reason
+from router.node.link_events import Measured
+from router.node.link_writer import LinkWriter
+from router.node.questions.invitations import InvitedRows
+from router.node.questions.question import ROWS_MAX, Asked, Questions, Respond
+
+
+class PeerQuestions(Questions):
+    """Lists those connected, then the neighbours that are away. `problems`: why the last attempt to connect to each key
+    failed."""
+
+    def __init__(self, problems: Mapping[bytes, str], invited: InvitedRows) -> None:
+        self._problems = problems
+        self._invited = invited
+
+    def answers(self) -> dict[str, Respond]:
+        return {"peers": self._list}
+
+    def _list(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+        found = dict[bytes, dict[str, Any]]()
+        invited = {one["inviter"]: one["problem"] for one in self._invited(asked.router) if one["problem"]}
+        for number, writer in list(asked.open_links.writers.items())[:ROWS_MAX]:
+            link = asked.router.links.get(number)
+            if link is not None:
+                found[link.key] = _connected(asked, link, writer, invited.get(link.key.hex()))
+        for key, known in asked.router.directory.neighbours.items():
+            if key not in found:
+                found[key] = _away(asked, key, known, invited.get(key.hex()) or self._problems.get(key))
+        return list(found.values())
+
+
+def _connected(asked: Asked, link: Link, writer: LinkWriter, invited: str | None) -> dict[str, Any]:
+    """Return the row of an open link. `invited`: what is wrong with this node's rights there by an invitation."""
+    directory, measured = asked.router.directory, asked.open_links.measured.get(link.id)
+    formerly = asked.router.guests.formerly(link.key) if link.standing in UNKNOWN else ("", "")
+    return {
+        "address": link.key.hex(),
+        "name": directory.name_of(link.key) or formerly[0],
+        "state": "connected",
+        "standing": link.standing.value,
+        "where": writer.where,
+        "in_flight": link.outgoing.in_flight,
+        "rtt_ms": measured and measured.rtt_ns / 1e6,
+        "offset_ms": measured and measured.offset_ns / 1e6,
+        "uplink": link.uplink,
+        "grants": sorted(directory.grants(link.key)),
+        **_entry(directory.neighbours.get(link.key)),
+        "last_contact_s": 0.0,
+        "shared": _shared(asked, link.key, link.uplink),
+        "problem": (
+            formerly[1]
+            or invited
+            or writer.problem
+            or _unjoined(asked, link.key, link.uplink)
+            or _apart(asked, measured)
+        ),
+    }
+
+
+def _away(asked: Asked, key: bytes, known: Neighbour, problem: str | None) -> dict[str, Any]:
+    """Return the row of a neighbour without a link. `problem`: why it has none."""
+    return {
+        "address": key.hex(),
+        "name": known.name,
+        "state": "blocked" if known.blocked else "away",
+        "standing": (asked.router.directory.standing(key, False) or Standing.PEER).value,
+        "where": ", ".join(known.urls),
+        "in_flight": 0,
+        "rtt_ms": None,
+        "offset_ms": None,
+        "uplink": known.uplink,
+        "grants": sorted(known.grants),
+        **_entry(known),
+        "last_contact_s": asked.open_links.away_s(key, asked.now()),
+        "shared": _shared(asked, key, known.uplink),
+        "problem": "; ".join(filter(None, (_not_kept(asked, key), problem))) or None,
+    }
+
+
+def _entry(known: Neighbour | None) -> dict[str, Any]:
+    """Return the origin of a neighbour, the Unix second until which it is one (0: without an end), and its URLs."""
+    if known is None:
+        return {"learned": None, "until_s": 0, "urls": []}
+    return {"learned": known.learned, "until_s": known.until_s, "urls": list(known.urls)}
+
+
+def _shared(asked: Asked, key: bytes, is_uplink: bool) -> int:
+    """Return how many groups a neighbour has in common with this node: those joined here or there, or agreed on."""
+    router = asked.router
+    here = router.groups.joined_by(key) | router.directory.agreements.shared(key).groups
+    return max(len(here), router.upstream.joined_at(key)[0] if is_uplink else 0)
+
+
+def _unjoined(asked: Asked, key: bytes, is_uplink: bool) -> str | None:
+    """Describe the groups that this uplink has not let us join; None if there are none."""
+    joined, wanted = asked.router.upstream.joined_at(key) if is_uplink else (0, 0)
+    if joined == wanted:
+        return None
+    return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
+
+
+def _not_kept(asked: Asked, key: bytes) -> str:
+    """Return a sentence if nothing is kept for a subscriber while it is away, "" otherwise."""
+    router = asked.router
+    directory, joined = router.directory, router.groups.joined_by(key)
+    if directory.is_blocked(key) or directory.may_store(key) or joined <= directory.lan_groups(key):
+        return ""
+    count = router.outcomes.missed_by(key, Reason.NOT_KEPT)
+    return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"
+
+
+def _apart(asked: Asked, measured: Measured | None) -> str | None:
+    """Describe the difference between a neighbour's clock and ours; None if it is small or not measured."""
+    if measured is None or abs(measured.offset_ns) <= asked.wall.near_ns:
+        return None
+    return f"its clock is {apart_words(measured.offset_ns)} ours"

@@ -1,0 +1,58 @@
+"""The base of all questions, and the state of the message router from which they are answered."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from router.core.log.events import Counts
+from router.core.router import Router
+from router.core.wire.now import Now
+from router.node.open_links import OpenLinks
+from router.node.orders import ClearQueue, ClockConfirmed
+from router.node.wall_clock import WallClock
+from router.why.questions import Records as AskedRecords
+
+ROWS_MAX = 4_000
+"""Rows of an answer that is a list."""
+
+
+class AskedStore(Protocol):
+    """The part of a store that is needed for answers (`router.disk.store.store.Store`)."""
+
+    @property
+    def next_seq(self) -> int: ...
+    @property
+    def records(self) -> AskedRecords: ...
+    def oldest_s(self, recipient: bytes, wall_s: int) -> int: ...
+    def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]: ...
+
+
+class Asked(Protocol):
+    """The part of the message router's cycle that is needed for answers."""
+
+    router: Router
+
+    @property
+    def store(self) -> AskedStore: ...
+
+    counts: Counts
+    commits: int
+    open_links: OpenLinks
+    wall: WallClock
+
+    def now(self) -> Now: ...
+    def hear(self, heard: ClearQueue | ClockConfirmed) -> object: ...
+
+
+Respond = Callable[[Asked, str], Any]
+"""Returns the answer to one word, as values for JSON, from the router's state and the argument after the word."""
+
+
+class Questions(ABC):
+    """The questions about one subject."""
+
+    @abstractmethod
+    def answers(self) -> Mapping[str, Respond]:
+        """Return the method that answers each word. An answer `{"error": sentence}` says why there is no other."""

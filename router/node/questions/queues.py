@@ -1,0 +1,43 @@
+"""The queues of messages that wait for their recipients, and the order to drop one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.core.wire.crypto import PublicKey
+from router.node.orders import ClearQueue
+from router.node.questions.question import ROWS_MAX, Asked, Questions, Respond
+
+
+class QueueQuestions(Questions):
+    """Lists the longest queues first, and has one dropped."""
+
+    def answers(self) -> dict[str, Respond]:
+        return {"queue": self._list, "drop": self._drop}
+
+    def _list(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+        now_s = asked.now().wall_s
+        waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
+        waiting.sort(key=lambda one: -one.total.messages)
+        return [
+            {
+                "recipient": one.recipient.hex(),
+                "name": asked.router.directory.name_of(one.recipient),
+                "messages": one.total.messages,
+                "bytes": one.total.bytes,
+                "oldest_s": asked.store.oldest_s(one.recipient, now_s),
+                "limit_messages": one.total.messages_max,
+                "limit_bytes": one.total.bytes_max,
+            }
+            for one in waiting[:ROWS_MAX]
+        ]
+
+    def _drop(self, asked: Asked, recipient: str) -> dict[str, Any]:
+        try:
+            key = PublicKey(bytes.fromhex(recipient))
+        except ValueError as error:
+            return {"error": f"{recipient!r} is not a key in hex: {error}"}
+        queue = asked.router.queues.by_recipient.get(bytes(key))
+        messages = queue.total.messages if queue else 0
+        asked.hear(ClearQueue(bytes(key)))
+        return {"dropped": messages}

@@ -1,0 +1,48 @@
+"""The node at a glance: its own facts, its services, its load, and counts since it started."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from router.node.questions.clock import judgement
+from router.node.questions.invitations import InvitedRows
+from router.node.questions.question import Asked, Questions, Respond
+
+COUNTED = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "duplicate", "forwarded")
+
+
+class StatusQuestions(Questions):
+    """Tells the status. `facts` returns the node's own part of it; `services` one row for each of its services, given
+    the keys of all open links."""
+
+    def __init__(
+        self,
+        facts: Callable[[], dict[str, Any]],
+        services: Callable[[frozenset[bytes]], list[dict[str, Any]]],
+        invited: InvitedRows,
+    ) -> None:
+        self._facts = facts
+        self._services = services
+        self._invited = invited
+
+    def answers(self) -> dict[str, Respond]:
+        return {"status": self._status}
+
+    def _status(self, asked: Asked, _: str) -> dict[str, Any]:
+        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.door.waiting(asked.now()))
+        counts = counted.events()
+        return {
+            **self._facts(),
+            "services": self._services(frozenset(link.key for link in asked.router.links)),
+            "invited": self._invited(asked.router),
+            "peers": len(asked.open_links.writers),
+            "queue": {"messages": node.messages, "bytes": node.bytes},
+            "groups": len({one.group for one in asked.router.groups}),
+            "counters": {name: counts.get(name, 0) for name in COUNTED} | {"commits": asked.commits},
+            "reasons": dict(Counter(counted.reasons()) + asked.router.guests.turned_away),
+            "log_seq": asked.store.next_seq - 1,
+            "guests": asked.router.guests.facts(),
+            "clock": judgement(asked),
+        }

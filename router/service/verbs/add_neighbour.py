@@ -1,0 +1,39 @@
+"""Neighbours that a service makes known to its router, and the failure to connect to them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from router.core.wire.crypto import PublicKey
+
+from .forms import Name, Seconds
+from .verb import News, Request
+
+URLS_MAX, URL_CHARS_MAX = 8, 512
+
+
+class AddNeighbour(Request, frozen=True):
+    """Make a neighbour known to the router until that Unix second; a time that has passed ends this.
+
+    `how`: "lan" if it was met there; "hint" if only a hint names its addresses, which may be a victim's and are dialled
+    within a budget; otherwise lists of neighbours show this service's name."""
+
+    WORD: ClassVar[str] = "learn"
+
+    key: PublicKey
+    urls: Annotated[tuple[Annotated[str, Meta(max_length=URL_CHARS_MAX)], ...], Meta(max_length=URLS_MAX)] = ()
+    until_s: Seconds = 0
+    name: Name = ""
+    how: Literal["", "lan", "hint"] = ""
+
+
+class NeighbourUnreachable(News, frozen=True):
+    """Connecting to a neighbour that a service made known has failed. `let_in`: the cause was not its refusal."""
+
+    WORD: ClassVar[str] = "unreached"
+
+    key: PublicKey
+    text: str
+    let_in: bool = True

@@ -1,0 +1,47 @@
+"""Operators' questions to a service, and its answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, ClassVar, Self
+
+from msgspec import Meta
+
+from .verb import News, Request
+
+
+class Asked(News, frozen=True):
+    """An operator's question; `Answer` with the same number answers it, at once or later.
+
+    It travels as text: the number, the word and the argument, with spaces between."""
+
+    WORD: ClassVar[str] = "asked"
+
+    number: int
+    word: str
+    argument: str = ""
+
+    def to_argument(self) -> str:
+        """Return the text that travels."""
+        return f"{self.number} {self.word}" + (f" {self.argument}" if self.argument else "")
+
+    @classmethod
+    def from_argument(cls, argument: str) -> Self:
+        """Return the question in this text."""
+        number, _, rest = argument.partition(" ")
+        word, _, more = rest.partition(" ")
+        return cls(int(number), word, more)
+
+
+class Answer(Request, frozen=True):
+    """Answer an operator's question with a JSON value of at most 64,512 bytes; beyond that the answer is an error."""
+
+    WORD: ClassVar[str] = "answer"
+
+    number: Annotated[int, Meta(ge=0)]
+    value: Any
+
+    def to_argument(self) -> str:
+        """Return the JSON object that travels: whatever `json` takes for the value, but no number that is none."""
+        said = {"number": self.number, "value": self.value}
+        return json.dumps(said, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,39 @@
+"""Ids in place of messages that apps of this node publish."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from router.core.service.roles import Role
+from router.core.wire.crypto import PublicKey
+
+from .verb import News, Request
+
+
+class IdsOnly(Request, frozen=True):
+    """Get `Published` instead of the messages that apps of this node publish in a joined group, or, unless `on`, the
+    messages again; a `Join` of the group ends it.
+
+    While there is nobody else to give them to, the messages come all the same. What was published just before a crash
+    is perhaps not told; `ListHeld` has it."""
+
+    WORD: ClassVar[str] = "ids-only"
+    ROLES: ClassVar[frozenset[Role]] = frozenset((Role.OVERLAY,))
+
+    group: PublicKey
+    on: bool = True
+
+
+class Published(News, frozen=True):
+    """Apps of this node have published in a group of `IdsOnly`: the ids, joined, and runs of (expiry minute, number of
+    ids). `left_out`: messages before these whose ids are not told, since too many waited."""
+
+    WORD: ClassVar[str] = "published"
+
+    group: PublicKey
+    ids: bytes
+    expiries: tuple[tuple[int, int], ...]
+    left_out: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Published in {self.group!r}: {len(self.ids)} bytes of ids, {self.left_out} left out>"

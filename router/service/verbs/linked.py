@@ -1,0 +1,33 @@
+"""Connected routers whose pub/sub service is public."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar, Self
+
+from router.core.wire.crypto import PublicKey
+
+from .verb import News
+
+
+class Linked(News, frozen=True):
+    """A router whose pub/sub service is public is connected, or (`service` is None) is not any more.
+
+    The service with the role `overlay` gets this for each such router at its start and whenever that changes; also when
+    the connection to its own router is lost."""
+
+    WORD: ClassVar[str] = "linked"
+
+    router: PublicKey
+    service: PublicKey | None = None
+
+    def to_argument(self) -> str:
+        """Return the JSON object that travels, with "" for no service."""
+        return json.dumps({"router": self.router.hex(), "service": self.service.hex() if self.service else ""})
+
+    @classmethod
+    def from_argument(cls, argument: str) -> Self:
+        """Return the event of such an object."""
+        said = json.loads(argument)
+        service = PublicKey(bytes.fromhex(said["service"])) if said["service"] else None
+        return cls(PublicKey(bytes.fromhex(said["router"])), service)

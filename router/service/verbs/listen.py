@@ -1,0 +1,26 @@
+"""A URL at which the router listens for a service."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from .verb import News, Request
+
+
+class Listen(Request, frozen=True):
+    """Have the router listen at this URL besides those of its configuration; "" ends that."""
+
+    WORD: ClassVar[str] = "listen"
+
+    url: Annotated[str, Meta(max_length=512)] = ""
+
+
+class Listening(News, frozen=True):
+    """The answer to `Listen`: where the router listens now, "" if nowhere; `problem` says why not."""
+
+    WORD: ClassVar[str] = "listening"
+
+    url: str
+    problem: str = ""

@@ -1,0 +1,89 @@
+"""The forms of a verb: a request of a service to its router, or news of the router to a service.
+
+Both are JSON objects in the argument of an inquiry, whose word names the verb; keys and ids are hexadecimal there,
+other bytes base64. Where a deed of rules is not what travels, since several travel together or the host adds
+something, the request stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import msgspec
+from msgspec import Struct
+
+from router.core.service.roles import Role
+from router.core.wire.admin import Inquiry
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.heard import Heard
+
+WRONG_ARGUMENT = (msgspec.ValidationError, msgspec.DecodeError)
+"""The errors of an argument that is not of its verb's form."""
+
+
+class Deed(Struct, frozen=True):
+    """What rules want to be done."""
+
+
+class _Travels(Struct, frozen=True):
+    """A verb that travels under its word."""
+
+    WORD: ClassVar[str] = ""
+
+    def inquiry(self) -> Inquiry:
+        """Return this verb as it travels."""
+        return Inquiry(self.WORD, self.to_argument())
+
+    def to_argument(self) -> str:
+        """Return the JSON object that travels."""
+        return msgspec.json.encode(self, enc_hook=_as_text).decode()
+
+    @classmethod
+    def from_argument(cls, argument: str) -> Self:
+        """Return the verb with this argument; raise one of `WRONG_ARGUMENT`."""
+        found: Self = _decoder(cls)(argument)
+        return found
+
+
+class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
+    """A service's request to its router, which answers it with a JSON object.
+
+    `ROLES`: the roles that may make it, empty for every service; `OF_APPS`: whether apps of this node may, too."""
+
+    ROLES: ClassVar[frozenset[Role]] = frozenset()
+    OF_APPS: ClassVar[bool] = False
+
+    def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
+        """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""
+        return ()
+
+
+class News(_Travels, Heard, frozen=True):
+    """News of the router to a service, which is not answered. Fields that a newer router adds are ignored."""
+
+
+def news_of(inquiry: Inquiry) -> News | None:
+    """Return the event for a word of the router; None if no module has loaded a class of that word, so that no rules
+    can expect it."""
+    kind = next((one for one in News.__subclasses__() if inquiry.ask == one.WORD), None)
+    return None if kind is None else kind.from_argument(inquiry.argument)
+
+
+@cache
+def _decoder(kind: type[Any]) -> Callable[[str], Any]:
+    return msgspec.json.Decoder(kind, dec_hook=_from_text).decode
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, PublicKey | MessageId):
+        return value.hex()
+    raise NotImplementedError(f"{type(value).__name__} does not travel")
+
+
+def _from_text(kind: type[Any], text: Any) -> Any:
+    """Return a key or id; whether a key is a point is asked where it matters (R-B2)."""
+    if not (isinstance(text, str) and len(text) == 64 and issubclass(kind, PublicKey | MessageId)):
+        raise ValueError("Expected 64 hexadecimal digits")
+    return kind(bytes.fromhex(text))

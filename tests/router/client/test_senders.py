@@ -1,0 +1,66 @@
+"""How a group that an app names is read, and the causes of its next message there: one of each for a connection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samples.apps import FAMILY, OPEN
+
+from router.client.custody.causes import Causes
+from router.client.journal import Journal
+from router.client.ordering import Ordering
+from router.client.senders import GroupKeys, Senders
+from router.core.wire.application import content_key_id
+from router.core.wire.crypto import MessageId, SigningKey
+from router.settings import keyring
+from router.settings.home import Home
+
+NOW_S = 1_800_000_000.0
+UNTIL_MIN = 31_000_000
+ME = SigningKey(b"m" * 32).public
+
+
+def senders_at(tmp_path: Path, journal: Journal | None = None) -> tuple[Senders, Ordering]:
+    journal = journal or Journal(None, lambda: NOW_S)
+    ordering = Ordering(ME, journal.known)
+    return Senders(Home.chosen(tmp_path), 4, ordering, journal), ordering
+
+
+def test_the_first_keys_stay_until_the_group_is_joined(tmp_path: Path) -> None:
+    senders, _ = senders_at(tmp_path)
+    sender, name = senders.of(FAMILY)
+    first, second = GroupKeys(FAMILY.content_key, sender.causes), GroupKeys(None, sender.causes)
+    senders.named(FAMILY.group, first)
+    senders.named(FAMILY.group, second)
+    assert name == "family" and senders.keys(FAMILY.group) is first
+    senders.joined(FAMILY.group, second)
+    assert senders.keys(FAMILY.group) is second
+    assert senders.of(FAMILY)[0].causes is sender.causes
+    assert repr(senders) == f"<1 groups named, of {tmp_path}>"
+
+
+def test_a_group_that_an_earlier_run_joined_is_found_in_the_home(tmp_path: Path) -> None:
+    senders, _ = senders_at(tmp_path)
+    assert FAMILY.content_key is not None
+    keyring.add_group(Home.chosen(tmp_path), "family", FAMILY)
+    keys = senders.keys(FAMILY.group)
+    assert keys.keys == {content_key_id(FAMILY.content_key): FAMILY.content_key}
+    assert senders.keys(FAMILY.group) is keys and senders.keys(OPEN.public).keys == {}
+
+
+def test_published_messages_are_causes_and_the_journal_keeps_them(tmp_path: Path) -> None:
+    journal, id = Journal(tmp_path / "journal", lambda: NOW_S), MessageId(b"i" * 32)
+    journal.open()
+    journal.write([], NOW_S, {FAMILY.group: [(id, UNTIL_MIN)]})
+    senders, ordering = senders_at(tmp_path, journal)
+    causes: Causes = senders.of(FAMILY)[0].causes
+    assert causes.heads.ids(0) == (id,)
+    later = MessageId(b"l" * 32)
+    causes.published(later, UNTIL_MIN, (), is_head=True)
+    assert later in ordering.given.ids
+    causes.kept(later, UNTIL_MIN)
+    assert not journal._rows, "order of arrival waits for nothing"
+    ordering.choose(FAMILY.group, "causal", 30.0, is_sealed=True)
+    causes.kept(later, UNTIL_MIN)
+    assert [row[0] for row in journal._rows] == [later]
+    journal.close()
