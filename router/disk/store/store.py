@@ -167,8 +167,9 @@ class Store:
 
     def _restore(self, before: tuple[list[int], tuple[int, int], int]) -> None:
         self._ids.abort()
-        self._state, sizes, self._unsealed.sealed_seq = before
+        self._state, sizes, sealed_seq = before
         self._kept.restore(sizes)
+        self._unsealed.restore(sealed_seq)
         self._grow()
 
     def _grow(self) -> None:
@@ -337,7 +338,7 @@ class Store:
 
     def log_is_sealed(self, seq: int) -> None:
         """Let the next transaction delete the events up to `seq`, which segments hold."""
-        self._unsealed.sealed_seq = seq
+        self._unsealed.seal(seq)
 
     @property
     def next_seq(self) -> int:

@@ -12,14 +12,21 @@ from router.disk.store.rows import NUMBER, ascending
 class Unsealed:
     """Works inside the store's transactions on its database `log`. `boot`: names this run of the router.
 
-    `sealed_seq`: the next transaction deletes the events up to it, which segments hold; 0: none. Aborting a transaction
-    must restore it.
+    `sealed_seq`: the next transaction deletes the events up to it; 0: none. Aborting a transaction must restore it.
     """
 
     def __init__(self, database: Any, boot: bytes) -> None:
         self._db = database
         self._boot = boot
         self.sealed_seq = 0
+
+    def seal(self, seq: int) -> None:
+        """Let the next transaction delete the events up to `seq`, which segments hold."""
+        self.sealed_seq = seq
+
+    def restore(self, sealed_seq: int) -> None:
+        """Take back what `put` has changed, since the transaction was aborted."""
+        self.sealed_seq = sealed_seq
 
     def put(self, txn: Any, changes: Changes, first_seq: int) -> Logged | None:
         """Write the events, of which the first takes the sequence number `first_seq`, and delete what is sealed."""

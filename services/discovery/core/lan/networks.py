@@ -16,8 +16,6 @@ _NEEDED = frozenset(("up", "running", "multicast"))
 _FOREIGN = frozenset(("loopback", "pointopoint"))
 
 Ip = IPv4Address | IPv6Address
-
-
 OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
 
 
