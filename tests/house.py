@@ -49,7 +49,7 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(
-    r"router/(core/control/found|service/plugins|settings/config_services|cli/__init__|transport/contract)\.py"
+    r"router/(core/control/verb_finder|service/plugins|settings/config_services|cli/__init__|transport/contract)\.py"
     r"|router/node/questions/finder\.py|(tests|examples)/.*"
 )  # may find modules by name: of services, commands, transports and operators' questions, each added as a file
 LATE = re.compile(  # file:function that may import when called

@@ -11,6 +11,7 @@ from router.cli.ask import ask
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.core.service.roles import Role
 from router.settings.home import Home
 
 if TYPE_CHECKING:
@@ -70,6 +71,22 @@ def names_of(home: Home, module: str) -> list[str]:
 
     config = _config(home)
     return [] if config is None else [one.name for one in instances(config.node.services) if one.module == module]
+
+
+def name_with_role(home: Home, role: Role) -> str:
+    """Return the name of the home's service with this role; that of the service that usually has it, if none is
+    configured or can be loaded."""
+    from router.service.plugins import UnknownService, load_role
+    from router.settings.config_services import instances
+
+    config = _config(home)
+    for one in instances(config.node.services) if config is not None else ():
+        try:
+            if load_role(one.module) is role:
+                return one.name
+        except UnknownService:
+            continue  # `config check` says what is wrong with it
+    return role.advertised_as
 
 
 def settings_of(home: Home, module: str) -> dict[str, Any]:

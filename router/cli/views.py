@@ -215,7 +215,9 @@ def _overlays() -> dict[str, dict[str, Any]]:
 def _ask_pubsub(home: Home, status: dict[str, Any], word: str) -> dict[str, Any] | None:
     """Return the answer of the node's pub/sub service; None if, according to `status`, the node runs none, or it is
     just not there to answer."""
-    running = [one["name"] for one in status["services"] if one["role"] == Role.OVERLAY and one["state"] == "running"]
+    running = [
+        one["name"] for one in status["services"] if one.get("role") == Role.OVERLAY and one["state"] == "running"
+    ]
     if not running:
         return None
     try:

@@ -12,7 +12,6 @@ from router.core.control.address_book import AddressBook
 from router.core.control.as_history import AsHistory
 from router.core.control.catch_ups import CatchUps
 from router.core.control.departure import Departure
-from router.core.control.found import load_verbs
 from router.core.control.guests import Guests
 from router.core.control.hints import Hints
 from router.core.control.linked import LinkedServices
@@ -28,6 +27,7 @@ from router.core.control.rights import Rights
 from router.core.control.speaker import Speaker
 from router.core.control.terms_said import TermsSaid
 from router.core.control.upstream import Upstream
+from router.core.control.verb_finder import load_verbs
 from router.core.control.wanted import WantedGroups
 from router.core.control.witness import Witness
 from router.core.link.machine import RemoteProtocolError
@@ -85,16 +85,17 @@ class Router:
         self._hints = hints = Hints(kernel)
         wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
         membership = Membership(kernel, hints, wanted, self.upstream, self.purges)
+        linked = LinkedServices(kernel)
         self._departure = departure = Departure(membership, self.outcomes, self._away)
         self._revocation = Revocation(
-            kernel, membership, self.upstream, terms, departure, delivery, self.admission, self.purges
+            kernel, membership, self.upstream, linked, terms, departure, delivery, self.admission, self.purges
         )
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
         self.questions, self.witness, as_history = Questions(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
         self.pulls = Pulls(kernel, membership, as_history)
-        first = rights, self.redeeming, wanted, LinkedServices(kernel), self.upstream, membership, self.questions
+        first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
         then = self.catch_ups, self._published, self.pulls, AddressBook(kernel, rights), terms, self.guests
         self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
         reception = Reception(kernel, self.questions, self._parts)

@@ -161,7 +161,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     running = facts.running
     if running is None:
         facts.why_not_asked = "no node runs"
-    elif not (finders := [one["name"] for one in running.status["services"] if one["role"] == Role.FINDER]):
+    elif not (finders := [one["name"] for one in running.status["services"] if one.get("role") == Role.FINDER]):
         facts.why_not_asked = 'no discovery service runs here; add "services.discovery" to node.services'
     if facts.why_not_asked or running is None:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import MessageId
 from router.core.wire.errors import RouterError
 from router.service.contract import Answer, LogEvent
+from router.service.verbs.answer import as_json
 from router.service.verbs.log_event import NotedEvent
 
 EVENT_BYTES_MAX = 16 * 1024
@@ -20,11 +20,6 @@ EVENT_BYTES_MAX = 16 * 1024
 
 class WrongDeed(RouterError):
     """A deed that cannot be carried out; the text says why and what to do."""
-
-
-def as_json(value: Any) -> str:
-    """Return JSON as it goes to the router: compact, with characters of any script unescaped."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def event_of(note: LogEvent, declared: frozenset[str]) -> dict[str, Any]:

@@ -62,8 +62,9 @@ class Requests:
         try:
             answer = await self._host.ask(request)
         except (ClientError, SaidError) as error:
-            log.warning("%s: %s was not done: %s", self._host, type(request).__name__, error)
             answer = {"error": str(error)}
+            level = logging.INFO if request.answered(answer) else logging.WARNING  # rules that hear of it may ask again
+            log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
         for heard in request.answered(answer):
             self._hear(heard)
 

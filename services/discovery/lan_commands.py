@@ -8,8 +8,8 @@ import click
 
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.output import columns, note, say, say_json
-from router.cli.services import ask_service
-from services.discovery.core.known import SERVICE
+from router.cli.services import ask_service, name_with_role
+from router.core.service.roles import Role
 
 _HEADS = ("INTERFACE", "ADDRESS", "ALLOWED", "NODES HEARD", "NETWORK ID")
 _MODES = {
@@ -54,7 +54,8 @@ def off(as_json: bool) -> None:
 
 
 def _ask(word: str) -> Any:
-    return ask_service(invocation().home, SERVICE, "lan", word)
+    home = invocation().home
+    return ask_service(home, name_with_role(home, Role.FINDER), "lan", word)
 
 
 def _show(found: Any, as_json: bool) -> None:

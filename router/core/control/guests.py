@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from router.core.log import events as ev
 from router.core.neighbours.directory import Neighbour, Standing
-from router.core.neighbours.invitations import LEFT, WRITTEN, Invitation, Row
+from router.core.neighbours.invitations import LEFT, WRITTEN, Invitation
 from router.core.neighbours.terms import has_all, terms_of
 from router.core.routing.admission import Admission
 from router.core.routing.effects import GrantToWrite, LookAtFile, WriteGuests
@@ -114,7 +114,7 @@ class Guests(Part):
         one = Invitation(
             bytes.fromhex(said.id), frozenset(said.rights), said.uses, said.until_s, said.name, said.grant_until_s
         )
-        self._write([self._invitations.add(one)])
+        self._rights.write([self._invitations.add(one)])
         self._log(one, "made", now, uses=one.uses, until_s=one.until_s)
         self._look_at_door(now)
         return {"invited": said.id}
@@ -129,7 +129,7 @@ class Guests(Part):
             self._check_not_writing(removed)
             self._rights.rewrite(lambda: [row for key in removed for row in self._invitations.written(key)], now)
         if rows := self._invitations.revoke(one.id, now.judged_s):
-            self._write(rows)
+            self._rights.write(rows)
             self._log(one, "revoked", now)
         return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": [key.hex() for key in removed]}
 
@@ -244,7 +244,7 @@ class Guests(Part):
             self._not_written(found.problem, now)
             return
         for key in dict.fromkeys(PublicKey(one.key) for one in grants):
-            self._write(self._invitations.begin(key, found.digest))
+            self._rights.write(self._invitations.begin(key, found.digest))
         self._pending.effects.append(WriteGuests(found.digest, grants))
 
     def file_written(self, found: FileWritten, now: Now) -> None:
@@ -257,13 +257,13 @@ class Guests(Part):
             if key in found.keys:
                 self._log(one, "written", now, peer=bytes(key))
         for key in found.left:
-            self._write(self._invitations.left(key))
+            self._rights.write(self._invitations.left(key))
         self._rights.configured(found.neighbours, now, found.keys)
 
     def _not_written(self, problem: str, now: Now) -> None:
         self._is_writing, self.problem = False, problem
         self._again_s = now.mono_s + (WRITE_AGAIN_S if problem else 0)
-        self._write(self._invitations.not_written())
+        self._rights.write(self._invitations.not_written())
 
     def facts(self) -> dict[str, Any]:
         """Return for `router status`: how many grants are not in the file yet, and why; how many never will be, because
@@ -295,7 +295,7 @@ class Guests(Part):
     def tick(self, now: Now) -> None:
         """Forget invitations that ended long ago, and stop letting strangers in when no invitation admits them any
         more."""
-        self._write(self._invitations.forget(now.judged_s))
+        self._rights.write(self._invitations.forget(now.judged_s))
         self._write_file(now)
         self._look_at_door(now)
 
@@ -303,9 +303,6 @@ class Guests(Part):
         if not self._directory.set_inviting(self._invitations.admits(now.judged_s)):
             return
         self._rights.met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
-
-    def _write(self, rows: Sequence[Row]) -> None:
-        self._pending.changes.book.update(rows)
 
     def _log(self, one: Invitation, change: str, now: Now, **more: str | int | bytes) -> None:
         fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())

@@ -20,6 +20,7 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .departure import Departure
+from .linked import LinkedServices
 from .membership import Membership
 from .terms_said import TermsSaid
 from .upstream import Upstream
@@ -38,6 +39,7 @@ class Revocation:
         kernel: Kernel,
         membership: Membership,
         upstream: Upstream,
+        linked: LinkedServices,
         terms: TermsSaid,
         departure: Departure,
         delivery: Delivery,
@@ -53,6 +55,7 @@ class Revocation:
         self._limits = kernel.limits.told()
         self._membership = membership
         self._upstream = upstream
+        self._linked = linked
         self._terms = terms
         self._delivery = delivery
         self._admission = admission
@@ -139,6 +142,7 @@ class Revocation:
             if link.standing is not was:
                 self._admission.measure(link)
             if link.uplink and not was_uplink:
+                self._linked.link_up(link, now)
                 self._upstream.link_up(link, now)
             elif was_uplink and not link.uplink:
                 self._upstream.uplink_ends(link, now)

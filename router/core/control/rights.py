@@ -45,7 +45,7 @@ class Rights(Part):
         self._revocation.change(act, now)
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Keep rows of the book that change nobody's rights."""
+        """Keep rows of the book; who may do what is as the directory has it until these are merged into it."""
         self._pending.changes.book.update(rows)
 
     def met(self, keys: Iterable[bytes], now: Now) -> None:

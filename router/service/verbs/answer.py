@@ -43,5 +43,9 @@ class Answer(Request, frozen=True):
 
     def to_argument(self) -> str:
         """Return the JSON object that travels: whatever `json` takes for the value, but no number that is none."""
-        said = {"number": self.number, "value": self.value}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return as_json({"number": self.number, "value": self.value})
+
+
+def as_json(value: Any) -> str:
+    """Return JSON as it goes to the router: compact, with characters of any script unescaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

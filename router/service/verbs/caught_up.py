@@ -12,7 +12,7 @@ from router.core.wire.crypto import PublicKey
 from .forms import Count
 from .verb import News, Request
 
-WORD = "caught-up"
+CAUGHT_UP = "caught-up"
 
 
 class CaughtUp(Request, frozen=True):
@@ -22,7 +22,7 @@ class CaughtUp(Request, frozen=True):
     At that Unix second `missing` of `of` messages had expired everywhere. If any were missing, each subscriber is told
     as soon as it is connected, except those in `heard`; `SaidCaughtUp` follows for each."""
 
-    WORD: ClassVar[str] = WORD
+    WORD: ClassVar[str] = CAUGHT_UP
     ROLES: ClassVar[frozenset[Role]] = frozenset((Role.OVERLAY,))
 
     group: PublicKey
@@ -35,7 +35,7 @@ class CaughtUp(Request, frozen=True):
 class GroupCaughtUp(News, frozen=True):
     """What apps are told of a `CaughtUp`."""
 
-    WORD: ClassVar[str] = WORD
+    WORD: ClassVar[str] = CAUGHT_UP
 
     group: PublicKey
     at_s: int

@@ -20,7 +20,6 @@ class ListHeld(Request, frozen=True):
     the Unix second `since_s` or later."""
 
     WORD: ClassVar[str] = "held"
-    OF_APPS: ClassVar[bool] = True
 
     group: PublicKey
     after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0

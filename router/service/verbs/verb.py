@@ -86,4 +86,7 @@ def _from_text(kind: type[Any], text: Any) -> Any:
     """Return a key or id; whether a key is a point is asked where it matters (R-B2)."""
     if not (isinstance(text, str) and len(text) == 64 and issubclass(kind, PublicKey | MessageId)):
         raise ValueError("Expected 64 hexadecimal digits")
-    return kind(bytes.fromhex(text))
+    found = kind(bytes.fromhex(text))
+    if found.hex() != text:
+        raise ValueError("Expected hexadecimal digits in lower case")
+    return found

@@ -14,7 +14,7 @@ from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_unicast
-from router.service.verbs.caught_up import WORD, SaidCaughtUp
+from router.service.verbs.caught_up import CAUGHT_UP, SaidCaughtUp
 
 SERVICE = SigningKey(bytes((61,)) * 32)
 EXPIRY = expiry_min(WALL_S + 600)
@@ -32,7 +32,7 @@ def say(one: OneRouter, link: int, source: SigningKey, body: bytes) -> None:
 
 def catch_up(one: OneRouter, service: int, *heard: SigningKey, **more: object) -> None:
     said = {**FIGURE, "heard": [each.public.hex() for each in heard], **more}
-    say(one, service, SERVICE, encode_inquiry(Inquiry(WORD, json.dumps(said))))
+    say(one, service, SERVICE, encode_inquiry(Inquiry(CAUGHT_UP, json.dumps(said))))
 
 
 def join(one: OneRouter, app: SigningKey) -> int:
@@ -41,7 +41,7 @@ def join(one: OneRouter, app: SigningKey) -> int:
     return link
 
 
-def told(one: OneRouter, link: int, word: str = WORD) -> list[dict[str, object]]:
+def told(one: OneRouter, link: int, word: str = CAUGHT_UP) -> list[dict[str, object]]:
     """Return and remove the inquiries with that word sent over a link."""
     found = [each for each in one.done if isinstance(each, SendOwn) and each.link == link]
     one.done = [each for each in one.done if each not in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from msgspec.structs import replace
 from rigs.one_router import OneRouter
 from samples.core import ALICE, BOB
 
@@ -56,3 +57,14 @@ def test_a_service_that_settles_nothing_is_told_when_there_is_room() -> None:
     one.router.settled(service, 1, one.now())
     one.pass_time(5)
     assert told(one, service) == [(BOB.public, THEIRS.hex())]
+
+
+def test_linked_is_said_again_of_a_router_that_becomes_an_uplink() -> None:
+    known = Neighbour(ALICE.public)
+    one = OneRouter(known, services={bytes(SERVICE): "pubsub"})
+    service = one.link(SERVICE)
+    one.link(ALICE.public, role="router", pubsub=THEIRS)
+    assert told(one, service) == [(ALICE.public, THEIRS.hex())]
+    one.router.neighbours_changed([replace(known, uplink=True)], one.now())
+    one.cycle()
+    assert told(one, service) == [(ALICE.public, THEIRS.hex())]

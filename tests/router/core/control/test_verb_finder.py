@@ -13,7 +13,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
-from router.core.control.found import load_verbs
+from router.core.control.verb_finder import load_verbs
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min

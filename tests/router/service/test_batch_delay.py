@@ -1,0 +1,66 @@
+"""The host of rules calls each optional method of the contract's rules by the name that it has there."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+import trio
+from rigs.patience import HANG_S
+from rigs.serving import serving
+
+from router.client.node import connect
+from router.service import contract as c
+from router.service import rules_host
+from router.settings.home import Home
+
+CONFIG = '[[node.services]]\nname = "paced"\nmodule = "paced_rules"\n'
+RULES = """
+from router.service import contract as c
+
+
+class Paced:
+    def __init__(self, setup):
+        self.ended, self.delays = 0, 0
+
+    def hear(self, heard, now):
+        return [c.Answer(heard.number, [self.ended, self.delays])] if isinstance(heard, c.Asked) else []
+
+    def settled(self, now):
+        self.ended += 1
+        return []
+
+    def batch_delay_s(self, now):
+        self.delays += 1
+        return 0.0
+"""
+
+
+def test_the_host_looks_up_what_the_contract_names() -> None:
+    optional = {
+        name
+        for rules in (c.BatchRules, c.PacedRules)
+        for name, _ in inspect.getmembers(rules, inspect.isfunction)
+        if not name.startswith("_") and name != "hear"
+    }
+    assert optional == {"settled", "batch_delay_s"}
+    text = inspect.getsource(rules_host)
+    assert all(f'getattr(self._rules, "{name}"' in text for name in optional)
+
+
+async def test_the_host_asks_rules_for_their_delay_and_ends_each_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "paced_rules.py").write_text(RULES)
+    monkeypatch.syspath_prepend(tmp_path)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text(CONFIG)
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}), connect(home=home) as node:
+            ended, delays = json.loads(await node.ask("service", "paced it", timeout_s=HANG_S))
+            assert ended >= 1 and delays >= 1
+            more = json.loads(await node.ask("service", "paced it", timeout_s=HANG_S))
+            assert more[0] > ended and more[1] > delays
