@@ -27,11 +27,11 @@ class Gathering:
         if waiting == self._awaited:
             self._enough.set()
 
-    async def until_enough(self, waiting: int, gather_s: float = 0.0) -> None:
+    async def until_enough(self, waiting: int, delay_s: float = 0.0) -> None:
         """Wait until as many events wait as the last cycle dealt with, if it has ended just before; or if it has ended
-        less than `gather_s` ago, until there are many."""
-        left_s = self._ended_s + max(GATHER_S, gather_s) - trio.current_time()
-        enough = MANY if gather_s else self._usual
+        less than `delay_s` ago, until there are many."""
+        left_s = self._ended_s + max(GATHER_S, delay_s) - trio.current_time()
+        enough = MANY if delay_s else self._usual
         if left_s <= 0 or waiting >= enough:
             return
         self._awaited, self._enough = enough, trio.Event()

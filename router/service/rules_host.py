@@ -144,7 +144,7 @@ class RulesHost(Service):
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
         self._settled: Callable[[c.Now], list[c.Deed]] | None = getattr(self._rules, "settled", None)
         self._gathering = Gathering() if self._settled is not None else None
-        self._gather_s: Callable[[c.Now], float] = getattr(self._rules, "gather_s", lambda now: 0.0)
+        self._batch_delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
         self._sending.put(state.outbox())
@@ -164,7 +164,7 @@ class RulesHost(Service):
             self._work = trio.Event()
             while self._heard or self._sending.has_many_sent:
                 if self._gathering is not None:
-                    await self._gathering.until_enough(len(self._heard), self._gather_s(clock.now()))
+                    await self._gathering.until_enough(len(self._heard), self._batch_delay_s(clock.now()))
                 await self._cycle()
 
     # -- hearing -------------------------------------------------------------------------------------------
