@@ -9,6 +9,8 @@ from services.pubsub.core.known import Neighbour
 from services.pubsub.rules import PubSub
 from services.pubsub.settings import Settings as PubSubSettings
 
+ROLE = "overlay"
+
 
 class Settings(PubSubSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Keys in hexadecimal: of a group, and of `routers` on its ring: the next node, the previous one, others."""

@@ -72,9 +72,9 @@ class Pulls(Part):
     # -- asked for services and apps of this node ------------------------------------------------------------
 
     def ask(self, link: Link, said: PullsFrom, now: Now) -> dict[str, Any] | None:
-        """Handle a request of a service or an app of this node for missing messages; return why it is refused, or None.
+        """Take a request of a service or an app of this node for missing messages; return the answer if it is an error.
 
-        The duplicate index is searched first; then `asked` decides and answers."""
+        Otherwise the duplicate index is searched first; then `asked` decides and answers."""
         group = bytes(PublicKey.checked(said.group))
         if link.key not in self._directory.services and self._groups.get(group, link.key) is None:
             return {"error": f"{said.WORD}: join the group first"}

@@ -1,4 +1,4 @@
-"""Questions to this router that its node answers, and its own questions to neighbours' routers (R-C16)."""
+"""Questions to this router that its node answers, and its own questions to neighbours' routers."""
 
 from __future__ import annotations
 

@@ -53,16 +53,16 @@ class PassingOn:
         return []
 
     def meet(self, now, key, group, *urls):
-        key, group, until_s = PublicKey(bytes.fromhex(key)), PublicKey(bytes.fromhex(group)), int(now.wall_s) + 600
+        key, group, until_s = c.PublicKey(bytes.fromhex(key)), c.PublicKey(bytes.fromhex(group)), int(now.wall_s) + 600
         known = [c.AddNeighbour(key, urls, until_s, how="hint"), o.Dial(key)] if urls else []
         return [o.ShareGroups(key, (group,), until_s), *known]
 
     def forward(self, now, tag, id, to):
-        return [c.Forward(self.held[id], PublicKey(bytes.fromhex(to)), tag)]
+        return [c.Forward(self.held[id], c.PublicKey(bytes.fromhex(to)), tag)]
 
     def pull(self, now, of, group, *ids):
-        of, group = (PublicKey(bytes.fromhex(one)) for one in (of, group))
-        return [o.PullFrom(of, group, MessageId(bytes.fromhex(id))) for id in ids]
+        of, group = (c.PublicKey(bytes.fromhex(one)) for one in (of, group))
+        return [o.PullFrom(of, group, c.MessageId(bytes.fromhex(id))) for id in ids]
 """
 CONFIG = '[node]\nlisten = ["tls://127.0.0.1:0"]\n[[node.services]]\nname = "pubsub"\nmodule = "passing_on"\n'
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
 from rigs.topic_network import key_of, message_of, neighbour, topic
 
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
