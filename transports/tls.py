@@ -95,41 +95,50 @@ async def listen(
 
     Once a key for which `is_known` holds has proven itself, handshakes from its address prefix wait less.
     """
-    places = Places(handshakes)
-
-    async def admit(sock: SocketType, where: str) -> TlsStream:
-        try:
-            address = sock.getpeername()[0]
-        except OSError as error:
-            raise Refused(f"the connection broke before the TLS handshake: {words(error)}") from None
-        has_begun = False
-        try:
-            async with places.place(address, partial(is_gone, sock)):
-                has_begun = True
-                tcp.tune(sock)
-                stream = await _handshake(sock, connection(key, None, server=True), where)
-                if stream.peer is not None and is_known(stream.peer):
-                    places.proven(address)
-                return stream
-        finally:
-            if not has_begun:
-                turn_away(sock)
-
+    entrance = _Entrance(key, Places(handshakes), is_known)
     try:
         host, port = tcp_address(url)
     except InvalidUrl as error:
         raise ListenFailed(str(error)) from None
-    acceptor = Acceptor(admit, handler, on_refused, connections_max)
+    acceptor = Acceptor(entrance.admit, handler, on_refused, connections_max)
     listeners = await tcp.bind(host, port)
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(places.run)
+            nursery.start_soon(entrance.places.run)
             for listener in listeners:
                 nursery.start_soon(acceptor.run, listener, _where, lambda address: prefix_of(address[0]))
             task_status.started(f"tls://{tcp.host_port(host, listeners[0].getsockname()[1])}")
     finally:
         for listener in listeners:
             listener.close()
+
+
+class _Entrance:
+    """Where connections to a listener wait for a place and prove their keys."""
+
+    def __init__(self, key: SigningKey, places: Places, is_known: Callable[[PublicKey], bool]) -> None:
+        self.places = places
+        self._key = key
+        self._is_known = is_known
+
+    async def admit(self, sock: SocketType, where: str) -> TlsStream:
+        """Do the handshake once there is a place for it. Raises `Refused`."""
+        try:
+            address = sock.getpeername()[0]
+        except OSError as error:
+            raise Refused(f"the connection broke before the TLS handshake: {words(error)}") from None
+        has_begun = False
+        try:
+            async with self.places.place(address, partial(is_gone, sock)):
+                has_begun = True
+                tcp.tune(sock)
+                stream = await _handshake(sock, connection(self._key, None, server=True), where)
+                if stream.peer is not None and self._is_known(stream.peer):
+                    self.places.proven(address)
+                return stream
+        finally:
+            if not has_begun:
+                turn_away(sock)
 
 
 async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsStream:

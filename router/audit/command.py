@@ -6,8 +6,9 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,9 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import say_json, size_text
 from router.cli.signals import removing
 from router.cli.when import NS_MAX, When, instant
+
+if TYPE_CHECKING:
+    from router.audit.engine import Span
 
 _SIZE = {
     "": 1,
@@ -87,17 +91,13 @@ def audit(
     even if they are not in the log yet. Give the logs of several routers to follow messages from one to the next.
     """
     from router.audit.database import MEMORY_BYTES_MIN, AuditFailed
-    from router.audit.engine import Span
     from router.audit.listing import NothingToRead
     from router.audit.terminal import show
 
     if memory < MEMORY_BYTES_MIN:
         raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
 
-    def span() -> Span:
-        now = instant(as_of, time.time_ns())
-        return Span(now, instant(since, now, 0), instant(until, now, NS_MAX))
-
+    span = partial(_span, since, until, as_of)
     asked = span()
     if asked.since_ns >= asked.until_ns:
         raise click.UsageError("--since must lie before --until")
@@ -109,17 +109,32 @@ def audit(
         say_json(summary)
     else:
         show(summary)
-    if strict and summary["verdict"] == "bad":
+    if strict:
+        _check_verdict(summary, is_limited=since is not None or until is not None, as_json=as_json)
+
+
+def _span(since: float | None, until: float | None, as_of: float | None) -> Span:
+    """Return the time span of the audit; what is relative in it counts from the time of this call."""
+    from router.audit.engine import Span
+
+    now = instant(as_of, time.time_ns())
+    return Span(now, instant(since, now, 0), instant(until, now, NS_MAX))
+
+
+def _check_verdict(summary: dict[str, Any], *, is_limited: bool, as_json: bool) -> None:
+    """Raise `Failure` if the verdict is bad or nothing could be judged. `is_limited`: only messages of a certain time
+    were asked for."""
+    if summary["verdict"] == "bad":
         raise Failure(Exit.FAILED, "" if as_json else "the verdict is bad")
-    if strict and not any(log["last"] for log in summary["logs"]):
+    if not any(log["last"] for log in summary["logs"]):
         raise Failure(Exit.FAILED, "no log could be judged: none of the files holds one that can be believed")
-    if strict and (since is not None or until is not None) and not summary["owed"]:
+    if is_limited and not summary["owed"]:
         raise Failure(Exit.FAILED, "nothing could be judged: no message of the time asked for is in these logs")
 
 
 @removing()
 def _audited(
-    paths: tuple[Path, ...], span: Callable[[], Any], memory: int, out: Path | None, engine: str
+    paths: tuple[Path, ...], span: Callable[[], Span], memory: int, out: Path | None, engine: str
 ) -> dict[str, Any]:
     """Return the engine's summary, showing progress on the terminal. `span` is called after a running node has given
     its newest events, so that its end is later than all of them."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 from rich.console import Console
 
 from router.bench import first_messages, scenarios, traffic, yardstick
@@ -102,67 +103,21 @@ BACKLOG_MESSAGES = 50_000
     help="With --goals, --hostile or --meet: write the result to FILE as Markdown.",
 )
 @json_option
-def bench(
-    transports: tuple[str, ...],
-    messages: int,
-    size: int,
-    publishers: int,
-    subscribers: int,
-    duplicates: int,
-    stalled: int,
-    verifiers: int | None,
-    unsynced: bool,
-    services: bool,
-    drain: int | None,
-    backlog: int | None,
-    idle: int | None,
-    goals: bool,
-    hostile: bool,
-    attacks: tuple[str, ...],
-    meet: int | None,
-    report: Path | None,
-    as_json: bool,
-) -> None:
+def bench(as_json: bool, **given: Any) -> None:
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
     Your own node is not touched: the bench starts nodes of its own in a temporary directory.
     """
-    if messages < publishers:
-        raise click.UsageError(f"{messages} messages are too few for {publishers} publishers")
-    if report and not (goals or hostile or meet):
-        raise click.UsageError("--report goes with --goals, --hostile or --meet")
-    if attacks and not hostile:
-        raise click.UsageError("--attack goes with --hostile")
-    if meet:
-        _meet(meet, report, as_json)
+    asked = _Asked(**given)
+    _check(asked)
+    if asked.meet:
+        _meet(asked.meet, asked.report, as_json)
         return
     console = Console(stderr=True, quiet=not sys.stderr.isatty())
     try:
         with workbench() as base, console.status("") as status:
-            status.update(f"signing {max(messages, drain or 0)} messages of {size} bytes in advance")
-            signed = traffic.make(base / "traffic", max(messages, drain or 0), size)
-            status.update("measuring bare verification on one core and on two")
-            made = Bench(base, yardstick.run(signed, 2.0), signed, not unsynced, verifiers, size, services=services)
-            if goals:
-                rows: Any = measured_goals(made, status.update)
-                if report:
-                    write_goals(report, rows)
-            elif hostile:
-                rows = siege.hostile(made, status.update, attacks)
-                if report:
-                    write_attacks(report, rows, siege.LINKS, siege.BYTES_PER_S * 8e-6)
-            elif drain:
-                rows = [scenarios.drain(made, one, drain) for one in transports or ("unix",)]
-            elif backlog:
-                rows = [scenarios.backlog(made, one, backlog, status.update) for one in transports or ("unix",)]
-            elif idle:
-                rows = [scenarios.idle(made, one, idle) for one in transports or ("tls",)]
-            else:
-                shape = Shape(publishers, subscribers, stalled, duplicates, messages)
-                nodes = [replace(made, services=one) for one in ((False, True) if services else (False,))]
-                rows = [
-                    _one(node, one, shape, status.update) for one in transports or ("unix", "tls") for node in nodes
-                ]
+            made = _prepared(asked, base, status.update)
+            rows = _measured(asked, made, status.update)
     except RigFailed as error:
         raise click.ClickException(str(error)) from None
     if as_json:
@@ -170,13 +125,78 @@ def bench(
         known = {"yardstick_one_core_per_s": yard.one_core_per_s, "yardstick_two_core_per_s": yard.two_core_per_s}
         say_json([row | known for row in rows])
         return
-    if goals:
+    if asked.goals:
         _print_goals(rows)
-    elif hostile:
+    elif asked.hostile:
         _print_attacks(rows)
     else:
         _print(rows, made.yardstick)
     say(HINT)
+
+
+class _Asked(Struct, frozen=True):
+    """The options of the command: how to measure, and what in place of throughput and latency."""
+
+    transports: tuple[str, ...]
+    messages: int
+    size: int
+    publishers: int
+    subscribers: int
+    duplicates: int
+    stalled: int
+    verifiers: int | None
+    unsynced: bool
+    services: bool
+    drain: int | None
+    backlog: int | None
+    idle: int | None
+    goals: bool
+    hostile: bool
+    attacks: tuple[str, ...]
+    meet: int | None
+    report: Path | None
+
+
+def _check(asked: _Asked) -> None:
+    if asked.messages < asked.publishers:
+        raise click.UsageError(f"{asked.messages} messages are too few for {asked.publishers} publishers")
+    if asked.report and not (asked.goals or asked.hostile or asked.meet):
+        raise click.UsageError("--report goes with --goals, --hostile or --meet")
+    if asked.attacks and not asked.hostile:
+        raise click.UsageError("--attack goes with --hostile")
+
+
+def _prepared(asked: _Asked, base: Path, say: Callable[[str], None]) -> Bench:
+    """Return the bench with messages signed in advance and its yardstick."""
+    count = max(asked.messages, asked.drain or 0)
+    say(f"signing {count} messages of {asked.size} bytes in advance")
+    signed = traffic.make(base / "traffic", count, asked.size)
+    say("measuring bare verification on one core and on two")
+    yard = yardstick.run(signed, 2.0)
+    return Bench(base, yard, signed, not asked.unsynced, asked.verifiers, asked.size, services=asked.services)
+
+
+def _measured(asked: _Asked, made: Bench, say: Callable[[str], None]) -> list[Any]:
+    """Return a row of figures for each transport, goal or attack."""
+    if asked.goals:
+        rows: list[Any] = measured_goals(made, say)
+        if asked.report:
+            write_goals(asked.report, rows)
+        return rows
+    if asked.hostile:
+        rows = siege.hostile(made, say, asked.attacks)
+        if asked.report:
+            write_attacks(asked.report, rows, siege.LINKS, siege.BYTES_PER_S * 8e-6)
+        return rows
+    if asked.drain:
+        return [scenarios.drain(made, one, asked.drain) for one in asked.transports or ("unix",)]
+    if asked.backlog:
+        return [scenarios.backlog(made, one, asked.backlog, say) for one in asked.transports or ("unix",)]
+    if asked.idle:
+        return [scenarios.idle(made, one, asked.idle) for one in asked.transports or ("tls",)]
+    shape = Shape(asked.publishers, asked.subscribers, asked.stalled, asked.duplicates, asked.messages)
+    nodes = [replace(made, services=one) for one in ((False, True) if asked.services else (False,))]
+    return [_one(node, one, shape, say) for one in asked.transports or ("unix", "tls") for node in nodes]
 
 
 def _meet(rounds: int, report: Path | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lmdb
 
@@ -82,14 +82,18 @@ class Shape:
     count: int = 30_000
     extra: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def each(self) -> int:
+        """Return how many messages each publisher sends."""
+        return self.count // self.publishers
+
 
 @in_trio
 async def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
     """Measure messages a second at full speed, from the first byte sent until the last subscriber has the last one."""
     publishers, subscribers, stalled = keys(shape.publishers), keys(shape.subscribers), keys(shape.stalled)
     rig = await bench.rig(transport, publishers + subscribers + stalled, **shape.extra)
-    each = shape.count // shape.publishers
-    count = each * shape.publishers
+    each, count = shape.each, shape.each * shape.publishers
     async with rig.running() as running:
         readers = [running("subscribe", part, bench.traffic, count=count) for part in _shared(subscribers)]
         _frozen = [running("subscribe", [key], bench.traffic, stall=True) for key in stalled]
@@ -104,31 +108,44 @@ async def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, An
             await client.go()
         wrote = [await client.result() for client in writers]
         read = [await client.result() for client in readers]
-        cpu_s = rig.cpu_s() - cpu_s
-        memory, commits = rig.memory_mib(), await rig.commits() - commits
-    began = min(one["began"] for one in wrote)
-    ended = max([one["ended"] for one in read] + ([one["ended"] for one in wrote] if shape.repeat > 1 else []))
+        run = _Run(wrote, read, rig.cpu_s() - cpu_s, rig.memory_mib(), await rig.commits() - commits)
+    return {"transport": transport} | _figures(bench, shape, run)
+
+
+class _Run(NamedTuple):
+    """The results of the clients that published and read at full speed, and what the node used for it."""
+
+    wrote: list[dict[str, Any]]
+    read: list[dict[str, Any]]
+    cpu_s: float
+    memory_mib: float
+    commits: int
+
+
+def _figures(bench: Bench, shape: Shape, run: _Run) -> dict[str, Any]:
+    count = shape.each * shape.publishers
+    began = min(one["began"] for one in run.wrote)
+    ended = max([one["ended"] for one in run.read] + ([one["ended"] for one in run.wrote] if shape.repeat > 1 else []))
     frames = count * shape.repeat
     rate = frames / (ended - began)
     return {
-        "transport": transport,
         "services": bench.services,
         "sync": bench.synced,
         "publishers": shape.publishers,
         "subscribers": shape.subscribers,
         "stalled": shape.stalled,
         "repeat": shape.repeat,
-        "lost": sum(one["lost"] for one in read),
-        "doubled": sum(one["doubled"] for one in read),
-        "refused": sum(len(one["refused"]) for one in wrote),
+        "lost": sum(one["lost"] for one in run.read),
+        "doubled": sum(one["doubled"] for one in run.read),
+        "refused": sum(len(one["refused"]) for one in run.wrote),
         "messages_per_s": rate,
         "deliveries_per_s": count * shape.subscribers / (ended - began),
         **_ratios(bench, rate),
-        "messages_per_commit": frames / max(1, commits),
-        "cpu_us_per_message": cpu_s / frames * 1e6,
-        "verify_cpu_share": count * bench.yardstick.cpu_us / 1e6 / cpu_s,
-        "client_cpu_us_per_message": sum(one["cpu_s"] for one in wrote + read) / frames * 1e6,
-        "rss_mib": memory,
+        "messages_per_commit": frames / max(1, run.commits),
+        "cpu_us_per_message": run.cpu_s / frames * 1e6,
+        "verify_cpu_share": count * bench.yardstick.cpu_us / 1e6 / run.cpu_s,
+        "client_cpu_us_per_message": sum(one["cpu_s"] for one in run.wrote + run.read) / frames * 1e6,
+        "rss_mib": run.memory_mib,
     }
 
 

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -29,7 +29,7 @@ from router.core.wire.address import (
 )
 from router.core.wire.crypto import PublicKey
 from router.core.wire.grouplink import GroupLink, new_group
-from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, SECRET_BYTES, make_invitation
+from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, SECRET_BYTES, Invitation, make_invitation
 from router.core.wire.lifetime import expiry_min, expiry_s
 from router.core.wire.text import span_text
 from router.settings import config, keyring
@@ -115,55 +115,77 @@ def invite(
         raise click.UsageError("--read-only needs a --group.")
     qr.check(draw)
     home = invocation().home
-    settings = config.load(home.config_path)[0]
-    if not settings.limits.strangers_connections_max:
-        said = "no guest could redeem it, because limits.strangers_connections_max is 0"
-        raise Failure(Exit.USAGE, f"{said}; raise it in {home.config_path} and start the node again")
+    settings = _settings(home)
     addresses = _addresses(home, settings, at)
-    secret, link = secrets.token_bytes(SECRET_BYTES), _group(home, group, read_only=read_only)
+    link = _group(home, group, read_only=read_only)
     now_s = time.time()
     made = make_invitation(
         keyring.load(home, keyring.NODE),
         addresses,
-        secret,
+        secrets.token_bytes(SECRET_BYTES),
         expiry_min=expiry_min(now_s + expires),
         rights=grant,
         name=settings.node.name if name is None else name,
         group=link,
     )
-    text, until_s = made.text(), expiry_s(made.expiry_min)
-    label = name or group or ""
-    ends_s = 0 if until is None else int(now_s + until)
-    _order(home, made.id, made.rights, uses, until_s, ends_s, label)
+    issued = Issued(made, made.text(), uses, 0 if until is None else int(now_s + until), name or "", group or "")
+    _order(home, issued)
+    _print(issued, draw, as_json)
+
+
+class Issued(NamedTuple):
+    """An invitation, its link, and what only this node knows of it: how many guests it lets in, the Unix second at
+    which their rights end (0: never), and the names given for this node and for the group ("" if none)."""
+
+    made: Invitation
+    link: str
+    uses: int
+    ends_s: int
+    name: str
+    group: str
+
+    @property
+    def until_s(self) -> int:
+        """Return the Unix second until which it lets guests in."""
+        return expiry_s(self.made.expiry_min)
+
+
+def _print(issued: Issued, draw: qr.Drawing, as_json: bool) -> None:
+    """Print the link, even if its QR code cannot be drawn, and explain it to a user."""
+    made = issued.made
     try:
         leave_out = "addresses of --at, the --group, or the --name"
-        qr.show(text, draw, leave_out=leave_out, on_terminal=not as_json)
+        qr.show(issued.link, draw, leave_out=leave_out, on_terminal=not as_json)
     finally:
         if as_json:
             say_json(
                 {
                     "id": made.id,
-                    "link": text,
-                    "expires": _time_text(until_s),
-                    "uses": uses,
+                    "link": issued.link,
+                    "expires": _time_text(issued.until_s),
+                    "uses": issued.uses,
                     "grants": made.rights,
-                    "until": _time_text(ends_s) if ends_s else None,
+                    "until": _time_text(issued.ends_s) if issued.ends_s else None,
                 }
             )
         else:
-            say(text)
+            say(issued.link)
     if not as_json:
-        times = "one guest" if uses == 1 else f"{uses} guests"
-        keep = f"; they keep their rights until {_time_text(ends_s)}" if ends_s else ""
-        note(f"invitation {made.id.hex()[:8]}: it lets in {times} until {_time_text(until_s)}{keep}")
-        if name:
-            note(
-                f'guests see this node as "{made.name}"; a guest brings its own name, the node.name of its router.toml'
-            )
-        hint(
-            "the link is a secret: give it on in private. Each guest runs `router peer add LINK` there. "
-            f"`router invite revoke {made.id.hex()[:8]}` takes it back"
-        )
+        _explain(issued)
+
+
+def _explain(issued: Issued) -> None:
+    """Say whom the link lets in, and what to do with it."""
+    made = issued.made
+    times = "one guest" if issued.uses == 1 else f"{issued.uses} guests"
+    keep = f"; they keep their rights until {_time_text(issued.ends_s)}" if issued.ends_s else ""
+    note(f"invitation {made.id.hex()[:8]}: it lets in {times} until {_time_text(issued.until_s)}{keep}")
+    if issued.name:
+        note(f'guests see this node as "{made.name}"; a guest brings its own name, the node.name of its router.toml')
+    hint(
+        "the link is a secret: give it on in private. Each guest runs `router peer add LINK` there. "
+        f"`router invite revoke {made.id.hex()[:8]}` takes it back"
+    )
 
 
 @invite.command("list", cls=Command)
@@ -224,12 +246,26 @@ def _remove(home: Home, guests: Sequence[PublicKey]) -> None:
     ask(home, "reload")
 
 
-def _order(
-    home: Home, id: bytes, rights: tuple[str, ...], uses: int, until_s: int, grant_until_s: int, name: str
-) -> None:
+def _order(home: Home, issued: Issued) -> None:
     """Have the running node keep the invitation; the secret stays in this process."""
-    said = {"id": id.hex(), "rights": rights, "uses": uses, "until_s": until_s, "grant_until_s": grant_until_s}
-    ask(home, "invite", json.dumps(said | {"name": name[:64]}))
+    said = {
+        "id": issued.made.id.hex(),
+        "rights": issued.made.rights,
+        "uses": issued.uses,
+        "until_s": issued.until_s,
+        "grant_until_s": issued.ends_s,
+        "name": (issued.name or issued.group)[:64],
+    }
+    ask(home, "invite", json.dumps(said))
+
+
+def _settings(home: Home) -> Config:
+    """Return the node's configuration; raise `Failure` if it lets in no strangers at all."""
+    settings = config.load(home.config_path)[0]
+    if not settings.limits.strangers_connections_max:
+        said = "no guest could redeem it, because limits.strangers_connections_max is 0"
+        raise Failure(Exit.USAGE, f"{said}; raise it in {home.config_path} and start the node again")
+    return settings
 
 
 def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[TransportAddress, ...]:

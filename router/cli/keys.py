@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import cast
+from pathlib import Path
+from typing import NamedTuple, cast
 
 import click
 
@@ -62,35 +63,15 @@ def init(
 
     A key or configuration that exists already stays as it is.
     """
-    for url in (*listen, *advertise):
-        transport.check(url)
-    for url in advertise:
-        if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
-            raise Failure(Exit.USAGE, f"--advertise {url}: {refused[1]}")
-    if name and not re.fullmatch(NAME_PATTERN, name):
-        raise Failure(Exit.USAGE, f'--name "{name}" is no name; write {NAME_FORM}')
-    _check_services(services)
+    wanted = _Wanted(role, listen, advertise, name, services)
+    _check(wanted)
     home = invocation().chosen_home
     kind = cast(config.Role, role or "edge")
     residents = {**RESIDENTS[kind], **{one: RESIDENTS[kind].get(one, APART) for one in services}}
     is_new = home.create(kind, listen, residents, advertise, name)
     settings, _ = config.load(home.config_path)
-    urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
-    for key, wanted, stands in (
-        ("listen", listen, urls),
-        ("advertise", advertise, settings.node.advertise),
-        ("name", name, settings.node.name),
-    ):
-        if wanted and wanted != stands:
-            said = f"{home.config_path} says {key} = {toml_value(stands)} already"
-            raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(wanted)}")
-    if missing := set(services) - {one.name for one in config_services.instances(settings.node.services)}:
-        said = f"{home.config_path} stands already, and its node.services does not name {', '.join(sorted(missing))}"
-        modules = ", ".join(f'"services.{one}"' for one in sorted(missing))
-        raise Failure(Exit.USAGE, f"{said}; add {modules} to the line services = [...] of its section [node]")
-    if role is not None and role != settings.node.role:
-        said = f'{home.config_path} says role = "{settings.node.role}" already'
-        raise Failure(Exit.USAGE, f"{said}; change that line to make it a {role} node")
+    urls = _urls(settings)
+    _check_stands(wanted, settings, home.config_path)
     address = keyring.load_or_create(home, keyring.NODE).public
     if as_json:
         say_json({"address": address, "role": settings.node.role, "home": str(home.path), "created": is_new})
@@ -106,6 +87,52 @@ def init(
     )
     if urls and all("//127.0.0.1:" in url or "//localhost:" in url or "//[::1]:" in url for url in urls):
         hint(f"other machines cannot reach it there; for that, write listen = [{EVERYWHERE}] into {home.config_path}")
+
+
+class _Wanted(NamedTuple):
+    """The options for the configuration of a new node; an existing one must say the same."""
+
+    role: str | None
+    listen: tuple[str, ...]
+    advertise: tuple[str, ...]
+    name: str
+    services: tuple[str, ...]
+
+
+def _urls(settings: config.Config) -> tuple[str, ...]:
+    """Return the URLs at which the node listens for others than the owner's apps."""
+    return tuple(url for url in settings.node.listen if url != config.OWNER_URL)
+
+
+def _check(wanted: _Wanted) -> None:
+    """End the command at a URL, name or service that no node can have."""
+    for url in (*wanted.listen, *wanted.advertise):
+        transport.check(url)
+    for url in wanted.advertise:
+        if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
+            raise Failure(Exit.USAGE, f"--advertise {url}: {refused[1]}")
+    if wanted.name and not re.fullmatch(NAME_PATTERN, wanted.name):
+        raise Failure(Exit.USAGE, f'--name "{wanted.name}" is no name; write {NAME_FORM}')
+    _check_services(wanted.services)
+
+
+def _check_stands(wanted: _Wanted, settings: config.Config, path: Path) -> None:
+    """End the command if the configuration there, which stays as it is, says otherwise than the options."""
+    for key, value, stands in (
+        ("listen", wanted.listen, _urls(settings)),
+        ("advertise", wanted.advertise, settings.node.advertise),
+        ("name", wanted.name, settings.node.name),
+    ):
+        if value and value != stands:
+            said = f"{path} says {key} = {toml_value(stands)} already"
+            raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(value)}")
+    if missing := set(wanted.services) - {one.name for one in config_services.instances(settings.node.services)}:
+        said = f"{path} stands already, and its node.services does not name {', '.join(sorted(missing))}"
+        modules = ", ".join(f'"services.{one}"' for one in sorted(missing))
+        raise Failure(Exit.USAGE, f"{said}; add {modules} to the line services = [...] of its section [node]")
+    if wanted.role is not None and wanted.role != settings.node.role:
+        said = f'{path} says role = "{settings.node.role}" already'
+        raise Failure(Exit.USAGE, f"{said}; change that line to make it a {wanted.role} node")
 
 
 def _check_services(names: tuple[str, ...]) -> None:

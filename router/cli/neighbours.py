@@ -6,6 +6,7 @@ import time
 from typing import Any, cast
 
 import click
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from router.cli import given_link
@@ -68,17 +69,7 @@ def peer() -> None:
     help="How long to wait until an invitation is answered; the node goes on asking after that.",
 )
 @json_option
-def add(
-    address: str,
-    urls: tuple[str, ...],
-    name: str | None,
-    grant: tuple[str, ...],
-    revoke: tuple[str, ...],
-    uplink: bool | None,
-    yes: bool,
-    timeout_s: float,
-    as_json: bool,
-) -> None:
+def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) -> None:
     """Add a neighbour, or change the entry of one.
 
     ADDRESS may also be an invitation, or the node's own link, which `router id --link` prints there: as text, in a
@@ -89,7 +80,8 @@ def add(
     others stay. When a right is taken away, everything that depends on it ends at once. A blocked neighbour is let in
     again, unless the command only takes something away.
     """
-    for url in urls:
+    edit = _Edit(**given)
+    for url in edit.urls:
         transport.check(url)
     home = invocation().chosen_home
     config = configuration.load(home.config_path)[0]
@@ -99,39 +91,60 @@ def add(
 
         found = node_link.given_peer(address)
         if isinstance(found, Invitation):
-            from router.cli.redeem import Wishes, take
-
-            if revoke:
-                raise click.UsageError("an invitation makes a neighbour, so there are no rights to --revoke yet.")
-            rights = _grants(grant, "--grant")
-            take(found, Wishes(_change, urls, name, rights, uplink, yes, timeout_s, as_json))
+            _redeem(found, edit, yes, timeout_s, as_json)
             return
         key, given_urls = node_link.linked(found)
         if why := check_neighbour(home, key):
             raise Failure(Exit.USAGE, why)
-        urls = urls or given_urls
+        edit = replace(edit, urls=edit.urls or given_urls)
     known = next((one for one in config.peers if one.address == key), None)
-    only_takes = (revoke or uplink is False) and not (urls or name is not None or grant)
-    if only_takes and known is None:
+    if edit.only_takes and known is None:
         raise click.UsageError(
             f"{address} is no neighbour, so it has no rights to take away; `router peer list` shows them."
         )
-    wanted = known or Peer(address=key)
-    granted = _grants(grant, "--grant") if grant else wanted.grant
-    taken = _grants(revoke, "--revoke")
-    wanted = replace(
-        wanted,
-        name=wanted.name if name is None else name,
-        urls=urls or wanted.urls,
-        grant=tuple(one for one in granted if one not in taken),
-        uplink=wanted.uplink if uplink is None else uplink,
-        blocked=wanted.blocked and only_takes,
-    )
+    wanted = edit.of(known or Peer(address=key))
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
     running = _change(UpdatePeer(wanted) if known else AddPeer(wanted))
     shown = _shown(wanted)
     _tell(f"{shown} is changed" if known else f"{shown} is a neighbour now", wanted, running, as_json)
+
+
+class _Edit(Struct, frozen=True):
+    """The values that a command gives for a neighbour's entry: those that are empty or None leave it as it is."""
+
+    urls: tuple[str, ...]
+    name: str | None
+    grant: tuple[str, ...]
+    revoke: tuple[str, ...]
+    uplink: bool | None
+
+    @property
+    def only_takes(self) -> bool:
+        """Whether the neighbour is only to have less than before."""
+        return bool(self.revoke or self.uplink is False) and not (self.urls or self.name is not None or self.grant)
+
+    def of(self, peer: Peer) -> Peer:
+        """Return the entry after the edit; a blocked neighbour is let in again unless the edit only takes away."""
+        granted = _grants(self.grant, "--grant") if self.grant else peer.grant
+        taken = _grants(self.revoke, "--revoke")
+        return replace(
+            peer,
+            name=peer.name if self.name is None else self.name,
+            urls=self.urls or peer.urls,
+            grant=tuple(one for one in granted if one not in taken),
+            uplink=peer.uplink if self.uplink is None else self.uplink,
+            blocked=peer.blocked and self.only_takes,
+        )
+
+
+def _redeem(invitation: Invitation, edit: _Edit, yes: bool, timeout_s: float, as_json: bool) -> None:
+    from router.cli.redeem import Wishes, take
+
+    if edit.revoke:
+        raise click.UsageError("an invitation makes a neighbour, so there are no rights to --revoke yet.")
+    rights = _grants(edit.grant, "--grant")
+    take(invitation, Wishes(_change, edit.urls, edit.name, rights, edit.uplink, yes, timeout_s, as_json))
 
 
 @peer.command("block", cls=Command)
@@ -234,6 +247,16 @@ def list_peers(as_json: bool) -> None:
         return
     if live is None and rows:
         note("no node is running: their states are not known")
+    _print_table(rows)
+    for one in rows:
+        name = f"{one['name']}: " if one["name"] else ""
+        say(f"\n{name}{address_text(one['address'].hex())}")
+        for line in (*one["urls"], _rights(one), one["problem"]):
+            if line:
+                say(for_this_home(f"  {clean(line, 1000)}"))
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
     table = [
         (
             neighbour_cell(one["name"], one["address"].hex()),
@@ -251,12 +274,6 @@ def list_peers(as_json: bool) -> None:
         table,
         "no neighbours yet; `router peer add` adds one",
     )
-    for one in rows:
-        name = f"{one['name']}: " if one["name"] else ""
-        say(f"\n{name}{address_text(one['address'].hex())}")
-        for line in (*one["urls"], _rights(one), one["problem"]):
-            if line:
-                say(for_this_home(f"  {clean(line, 1000)}"))
 
 
 def _heard(row: dict[str, Any]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -111,27 +113,31 @@ def conform(
         network, genesis = node.network(), genesis or node.genesis()
     chain = chain_of(network, genesis)
     counted_for = None if kes_period is not None or genesis is not None else name_of(network.magic)
-    try:
-        signer = None if keys is None else _signer(_read_keys(keys), chain, kes_period)
-    except BadKeys as error:
-        raise Failure(Exit.USAGE, f"{keys}: {outside_period(str(error), counted_for, is_given)}") from None
+    signer = None if keys is None else _pool(keys, chain, kes_period, counted_for, is_given)
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
     if (url is None) == (as_node is None):
         raise click.UsageError(f"give either {SCHEME}PATH, of a node, or --as-node PATH, to play one")
-    try:
+    with _exits():
         if as_node is not None:
             wrong = trio.run(_play, AsNode(trial, chain), as_node, connections, as_json)
         else:
             limits = ProbeLimits(timeout, silence)
             wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
+    if wrong:
+        raise SystemExit(Exit.FAILED)
+
+
+@contextmanager
+def _exits() -> Iterator[None]:
+    """Give what prevents the checks its exit code."""
+    try:
+        yield
     except Unreachable as error:
         raise Failure(Exit.NO_NODE, str(error)) from None
     except (NoPlace, OtherNetwork) as error:
         raise Failure(Exit.REFUSED, str(error)) from None
     except ListensAlready as error:
         raise Failure(Exit.FAILED, str(error)) from None
-    if wrong:
-        raise SystemExit(Exit.FAILED)
 
 
 def _path(url: str) -> Path:
@@ -142,6 +148,14 @@ def _path(url: str) -> Path:
         said = f"{path} is the socket of the named consumer {name}, whose messages the checks would read in its place"
         raise Failure(Exit.REFUSED, f"{said}; name the node's common socket")
     return path
+
+
+def _pool(directory: Path, chain: ChainTime, kes_period: int | None, counted_for: str | None, is_given: bool) -> Signer:
+    """Return the keys of the directory for the KES period; `counted_for`, `is_given`: see `outside_period`."""
+    try:
+        return _signer(_read_keys(directory), chain, kes_period)
+    except BadKeys as error:
+        raise Failure(Exit.USAGE, f"{directory}: {outside_period(str(error), counted_for, is_given)}") from None
 
 
 def _read_keys(directory: Path) -> PoolKeys:

@@ -64,19 +64,30 @@ def doctor(
     Exit code 1 if something is wrong, 2 if `router.toml` is, and the node does not run.
     """
     node = HomeNode(service_name(name))
-    status = node.status
     if network is None:
         network, genesis = node.network(), genesis or node.genesis()
     if socket is None:
         socket = node.socket()
+    facts = _facts(node, socket, stake, network, revision)
+    found = findings(facts, revision, chain_of(network, genesis), time.time())
+    if as_json:
+        say_json([one._asdict() for one in found])
+    else:
+        for one in found:
+            _show(one)
+    if any(one.ok is False for one in found):
+        raise SystemExit(Exit.FAILED)
+
+
+def _facts(node: HomeNode, socket: Path, stake: Path | None, network: Terms, revision: Revision) -> Facts:
     asked = trio.run(_asked, socket, network.magic, revision)
-    facts = Facts(
+    return Facts(
         str(socket),
         _mode(socket),
         asked.silence,
         asked.refusal,
         asked.messages,
-        status,
+        node.status,
         _clock(),
         None if stake is None else read_file(stake, STAKE_BYTES_MAX),
         0.0 if stake is None else stake.stat().st_mtime,
@@ -86,14 +97,6 @@ def doctor(
         asked.fullness,
         node.problems,
     )
-    found = findings(facts, revision, chain_of(network, genesis), time.time())
-    if as_json:
-        say_json([one._asdict() for one in found])
-    else:
-        for one in found:
-            _show(one)
-    if any(one.ok is False for one in found):
-        raise SystemExit(Exit.FAILED)
 
 
 def _show(finding: Finding) -> None:

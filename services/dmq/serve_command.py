@@ -71,25 +71,11 @@ def serve(
     It runs in the home, as a service of a node that needs no neighbours; settings in the home's configuration hold
     unless given here. A dmq-node's file and flags are accepted; each key without effect here is reported.
     """
-    if len(names := names_of(invocation().chosen_home, MODULE)) > 1:
-        path = invocation().chosen_home.path
-        said = f"there are several DMQ nodes in the home {path}: {', '.join(names)}"
-        raise Failure(Exit.USAGE, f"{said}; `router --home {path} serve` runs them as router.toml says")
-    settings: dict[str, object] = {}
+    _check_alone()
     if local_socket is not None:
         flags["local_socket"] = local_socket
     typed = {f"--{name.replace('_', '-')}": value for name, value in flags.items() if value is not None}
-    if network is not None:
-        _check_agree(network, typed)
-        if MIN_SIG_DELAY in typed:
-            typed.setdefault(MAGIC, str(_magic_of(network)))
-    if configuration_file is not None or typed:
-        config = _node_config(configuration_file, typed)
-        settings |= _of_node_config(config, configuration_file, typed)
-        if network is not None and config.magic not in (NodeConfig().magic, _magic_of(network)):
-            note(f"--network {network} comes before the network {name_of(config.magic)} of {configuration_file}")
-    if network is not None:
-        settings["network"] = network
+    settings = _as_dmq_node(network, configuration_file, typed)
     if genesis is not None:
         settings["genesis"] = str(Path(genesis).absolute())
     if metrics is not None:
@@ -104,8 +90,6 @@ def serve(
     if named:
         settings["consumers"] = named
     if stake is not None:
-        if invocation().chosen_home.holds_node:  # its other source of stake gives way, too
-            settings |= {"stake_file": "", "stake_command": ()}
         settings |= _stake(stake)
         _check_stake(settings)
     context = click.get_current_context()
@@ -113,7 +97,32 @@ def serve(
     serve_with(MODULE, settings, ("dmq", "serve", *words), is_anywhere=is_anywhere(effective), as_json=as_json)
 
 
-def _check_agree(network: str, typed: dict[str, str]) -> None:
+def _check_alone() -> None:
+    """Raise `Failure` if the home has several DMQ nodes."""
+    path, names = invocation().chosen_home.path, names_of(invocation().chosen_home, MODULE)
+    if len(names) > 1:
+        said = f"there are several DMQ nodes in the home {path}: {', '.join(names)}"
+        raise Failure(Exit.USAGE, f"{said}; `router --home {path} serve` runs them as router.toml says")
+
+
+def _as_dmq_node(network: str | None, file: str | None, typed: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings in a dmq-node's file and flags; --network comes before theirs."""
+    settings: dict[str, object] = {}
+    if network is not None:
+        _check_agree(network, typed)
+        if MIN_SIG_DELAY in typed:
+            typed = {**typed, MAGIC: typed.get(MAGIC, str(_magic_of(network)))}
+    if file is not None or typed:
+        config = _node_config(file, typed)
+        settings |= _of_node_config(config, file, typed)
+        if network is not None and config.magic not in (NodeConfig().magic, _magic_of(network)):
+            note(f"--network {network} comes before the network {name_of(config.magic)} of {file}")
+    if network is not None:
+        settings["network"] = network
+    return settings
+
+
+def _check_agree(network: str, typed: Mapping[str, str]) -> None:
     """Raise `Failure` if the flags name two networks."""
     magic = _magic_of(network)
     for flag, what, expected in (
@@ -164,7 +173,7 @@ def _magic_of(network: str) -> int:
         raise Failure(Exit.USAGE, f"--{error}") from None
 
 
-def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
+def _node_config(file: str | None, typed: Mapping[str, str]) -> NodeConfig:
     try:
         config = read_node_config(Path(file).read_bytes() if file is not None else None, typed)
     except OSError as error:
@@ -179,7 +188,7 @@ def _node_config(file: str | None, typed: dict[str, str]) -> NodeConfig:
     return config
 
 
-def _of_node_config(config: NodeConfig, file: str | None, typed: dict[str, str]) -> dict[str, object]:
+def _of_node_config(config: NodeConfig, file: str | None, typed: Mapping[str, str]) -> dict[str, object]:
     """Return the settings in a dmq-node's file and flags; without a file, only those that the flags name."""
     found: dict[str, object] = {}
     if file is not None or "--local-socket" in typed:
@@ -232,6 +241,12 @@ def _check_stake(settings: Mapping[str, object]) -> None:
 
 
 def _stake(text: str) -> dict[str, object]:
+    """Return the settings for the source of stake; in a home with a node its other source gives way, too."""
+    others = {"stake_file": "", "stake_command": ()} if invocation().chosen_home.holds_node else {}
+    return others | _source(text)
+
+
+def _source(text: str) -> dict[str, object]:
     """Return the setting: a file if it exists or is that of the home, whose stake was kept; else a command."""
     path = Path(text)
     is_kept = str(path.absolute()) == settings_of(invocation().chosen_home, MODULE).get("stake_file")

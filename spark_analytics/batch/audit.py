@@ -66,7 +66,6 @@ def audit(
 ) -> dict[str, Any]:
     """Return the summary of the logs; with a `writer` also write the tables, with `raw` also the unprocessed lines.
     `content`: returns all bytes of a file by its name, where Spark is not needed to read them."""
-
     began = monotonic()
     prepare(spark)
     report("checking signatures and digests")
@@ -81,24 +80,27 @@ def audit(
             report("writing the tables")
             if raw:
                 days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
-            for name, table in tables.gold():
-                writer.write(name, table)
-                reached |= _reached(writer.read(spark, name, table.schema)) if name == "message" else {}
+            reached = _write_gold(spark, tables, writer)
         report("adding up")
         findings = find(spark, tables, words)
     finally:
         tables.forget()
     evidence = given.named(evidence)
-    run = {
-        "files": len(facts),
-        "bytes": size,
-        "seconds": round(monotonic() - began, 3),
-        "spark": spark.version,
-    }
+    run = {"files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version}
     found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **reached})
     if writer:
         write_ledger(spark, evidence, found, writer)
     return found
+
+
+def _write_gold(spark: SparkSession, tables: Tables, writer: Writer) -> dict[str, Any]:
+    """Write the published tables, and count the messages in `REACHED` by reading them back."""
+    reached: dict[str, Any] = {}
+    for name, table in tables.gold():
+        writer.write(name, table)
+        if name == "message":
+            reached = _reached(writer.read(spark, name, table.schema))
+    return reached
 
 
 def _reached(messages: DataFrame) -> dict[str, Any]:

@@ -90,32 +90,12 @@ def unsent(tables: Tables, words: Rows) -> Rows:
     """Find messages that a router attributes to a neighbour but that are missing from the neighbour's log, although
     that log is whole and must hold them. Follows `findings/unsent.sql` of the local engine. `words`: rows of
     `findings.tally`."""
-    keys = tables.routers.select(F.col("number").alias("brought"), F.col("router").alias("peer"))
-    lines = tables.accepted.where("is_within AND NOT said.peer <=> said.signer").select(
-        "router", "seq", "t", "ttl_s", "said.kind", "said.peer", "ids", "n"
-    )
-    brought = lines.join(F.broadcast(keys), "peer", "inner").drop("peer")
-    messages = (
-        brought.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID)).drop("ids")
-    )
+    messages = _brought(tables)
     there = tables.accepted_id.select("id", F.col("router").alias("brought"))
     missing = messages.join(there, ["id", "brought"], "left_anti")
-    handed = tables.handover.where("custody = 'followed'").select(
-        "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
-    )
-    followed = (
-        messages.join(handed, ["id", "router", "brought"], "inner")
-        .groupBy("router", "brought")
-        .agg(F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns"))
-    )
-    logs = tables.routers.select(
-        F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns"
-    )
-    stepped = sorted({row["router"] for row in words if row["event"] == "clock_step"})
-    logs = logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
     known = (
-        missing.join(followed, ["router", "brought"], "inner")
-        .join(F.broadcast(logs), "brought", "inner")
+        missing.join(_followed(tables, messages), ["router", "brought"], "inner")
+        .join(F.broadcast(_logs_of_neighbours(tables, words)), "brought", "inner")
         .where(
             """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
         AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
@@ -140,6 +120,36 @@ def unsent(tables: Tables, words: Rows) -> Rows:
         }
         for row in found
     ]
+
+
+def _brought(tables: Tables) -> DataFrame:
+    """Return the accepted messages that a neighbour brought which did not sign them, if its log is given. `brought`:
+    the neighbour's number."""
+    keys = tables.routers.select(F.col("number").alias("brought"), F.col("router").alias("peer"))
+    lines = tables.accepted.where("is_within AND NOT said.peer <=> said.signer").select(
+        "router", "seq", "t", "ttl_s", "said.kind", "said.peer", "ids", "n"
+    )
+    brought = lines.join(F.broadcast(keys), "peer", "inner").drop("peer")
+    return brought.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID)).drop("ids")
+
+
+def _followed(tables: Tables, messages: DataFrame) -> DataFrame:
+    """Return by router and neighbour the last of these messages whose way from there is followed, and how far the two
+    clocks may be apart."""
+    handed = tables.handover.where("custody = 'followed'").select(
+        "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
+    )
+    both = messages.join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought")
+    return both.agg(F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns"))
+
+
+def _logs_of_neighbours(tables: Tables, words: Rows) -> DataFrame:
+    """Return what is known of each log, by number (`brought`). `is_steady`: its router's clock was never set."""
+    logs = tables.routers.select(
+        F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns"
+    )
+    stepped = sorted({row["router"] for row in words if row["event"] == "clock_step"})
+    return logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
 
 
 def _carriers(tables: Tables) -> dict[tuple[int, str], int]:

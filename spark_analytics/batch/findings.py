@@ -74,36 +74,44 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
     each multiplied by the number of its file, summed in 64 bits.
     """
     is_future = F.col("t") > span.as_of_ns
-    at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
+    return (
+        _numbered(table)
+        .groupBy("router", "event", "reason", "at_door", *more)
+        .agg(
+            F.count("*").alias("lines"),
+            F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+            F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
+            F.count(F.when(is_future, 1)).alias("future"),
+            F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
+            F.count("more_ranges").alias("more"),
+            F.min("seq").alias("first_seq"),
+            F.min_by("t", "seq").alias("first_t"),
+            F.max("seq").alias("last_seq"),
+            F.max_by("t", "seq").alias("last_t"),
+            F.min("low").alias("low"),
+            F.max("high").alias("high"),
+            F.sum(F.expr("high - low")).alias("given"),
+            side_by_side("low", "high").alias("marks"),
+            F.sum(F.expr("CASE WHEN seal IS NOT NULL THEN takes END")).alias("numbers"),
+            side_by_side("begins", "begins + takes").alias("number_marks"),
+            F.sum("seal").alias("sealed_lines"),
+            F.sum(F.expr("seal * coalesce(count, 0L)")).alias("sealed_count"),
+        )
+    )
+
+
+def _numbered(table: DataFrame) -> DataFrame:
+    """Add `at_door` to the lines, the arrival numbers `low` .. `high` - 1 that an accepted line gives, and the event
+    numbers that a line `takes`, from `begins` on if its file is signed."""
     is_line = "event = 'accepted' AND accepted.n > 0"
-    lines = table.withColumns(
+    return table.withColumns(
         {
-            "at_door": at_door,
+            "at_door": F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS),
             "low": F.expr(f"CASE WHEN {is_line} THEN parcel END"),
             "high": F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n END"),
             "begins": F.expr("CASE WHEN seal IS NOT NULL THEN seq END"),
             "takes": F.expr(NUMBERS),
         }
-    )
-    return lines.groupBy("router", "event", "reason", "at_door", *more).agg(
-        F.count("*").alias("lines"),
-        F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
-        F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
-        F.count(F.when(is_future, 1)).alias("future"),
-        F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
-        F.count("more_ranges").alias("more"),
-        F.min("seq").alias("first_seq"),
-        F.min_by("t", "seq").alias("first_t"),
-        F.max("seq").alias("last_seq"),
-        F.max_by("t", "seq").alias("last_t"),
-        F.min("low").alias("low"),
-        F.max("high").alias("high"),
-        F.sum(F.expr("high - low")).alias("given"),
-        side_by_side("low", "high").alias("marks"),
-        F.sum(F.expr("CASE WHEN seal IS NOT NULL THEN takes END")).alias("numbers"),
-        side_by_side("begins", "begins + takes").alias("number_marks"),
-        F.sum("seal").alias("sealed_lines"),
-        F.sum(F.expr("seal * coalesce(count, 0L)")).alias("sealed_count"),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.judgement.chain import missing
@@ -121,27 +121,7 @@ def compact(events: DataFrame) -> DataFrame:
     none is its sequence number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
-    due_ns = F.least(
-        F.expr(f"t + least(array_max(ttls), {TTL_S_MAX}L) * 1000000000L"),
-        F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
-    )
-    has_lives = "array_min(ttls) < array_max(ttls) OR array_min(expiries) < array_max(expiries)"
-    lives = f"""transform(ttls, (ttl, i) -> least(
-        t + least(ttl, {TTL_S_MAX}L) * 1000000000L,
-        {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
     signer = F.coalesce("source", "group", "signer").alias("signer")
-    accepted = F.struct(
-        "n",
-        F.unhex("ids").alias("ids"),
-        due_ns.alias("due_ns"),
-        F.expr("array_max(ttls)").alias("ttl_s"),
-        F.array_distinct("recipients").alias("recipients"),
-        "kind",
-        signer,
-        "destination",
-        "peer",
-        F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
-    )
     seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
     other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
@@ -161,9 +141,33 @@ def compact(events: DataFrame) -> DataFrame:
         "count",
         "link",
         "depth",
-        F.when(is_accepted, accepted).alias("accepted"),
+        F.when(is_accepted, _accepted(signer)).alias("accepted"),
         F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"),
         seal.alias("seal"),
+    )
+
+
+def _accepted(signer: Column) -> Column:
+    """Return the struct of an accepted line."""
+    due_ns = F.least(
+        F.expr(f"t + least(array_max(ttls), {TTL_S_MAX}L) * 1000000000L"),
+        F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
+    )
+    has_lives = "array_min(ttls) < array_max(ttls) OR array_min(expiries) < array_max(expiries)"
+    lives = f"""transform(ttls, (ttl, i) -> least(
+        t + least(ttl, {TTL_S_MAX}L) * 1000000000L,
+        {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
+    return F.struct(
+        "n",
+        F.unhex("ids").alias("ids"),
+        due_ns.alias("due_ns"),
+        F.expr("array_max(ttls)").alias("ttl_s"),
+        F.array_distinct("recipients").alias("recipients"),
+        "kind",
+        signer,
+        "destination",
+        "peer",
+        F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
     )
 
 

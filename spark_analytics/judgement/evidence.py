@@ -140,10 +140,16 @@ def judge(
         if forked:
             problems += [Problem(path, 1, text) for path, text in forked[1]]
         holes += _holes(router, files, forked[0] if forked else None)
+    return _told(_in_order(reading, problems, by_router), holes, {}, {})
+
+
+def _in_order(reading: Reading, problems: Iterable[Problem], routers: Iterable[str]) -> Evidence:
+    """Return the evidence that the files give, each field in its fixed order; holes, logs and limits are still to be
+    filled in."""
     found = (File(one.path, one.router, one.status, one.first, one.last, one.lines) for one in reading.files)
     seals = (seal for one in reading.files for seal in one.seals)
-    logs = (Log(router, 0, 0, 0, False, 0, ()) for router in sorted(by_router))
-    evidence = Evidence(
+    logs = (Log(router, 0, 0, 0, False, 0, ()) for router in sorted(routers))
+    return Evidence(
         tuple(sorted(found, key=lambda file: (file.path, file.router or ""))),
         (),
         tuple(sorted(set(problems))),
@@ -152,7 +158,6 @@ def judge(
         tuple(sorted(seals, key=lambda seal: (seal.router, seal.first_seq, seal.last_seq, seal.path))),
         frozenset(reading.authentic),
     )
-    return _told(evidence, holes, {}, {})
 
 
 def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witness]) -> Evidence:

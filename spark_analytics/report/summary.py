@@ -133,22 +133,13 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "step_minutes": step,
         "latency_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "delivered"),
         "custody_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "acked"),
-        "logs": [_log(log._asdict()) for log in evidence.logs],
-        "holes": [hole._asdict() for hole in evidence.holes],
-        "files": [file._asdict() for file in evidence.files if file.status != "good"],
-        "problems": [str(problem) for problem in evidence.problems[:PROBLEMS_MAX]],
-        "problems_more": max(0, len(evidence.problems) - PROBLEMS_MAX),
-        "limits": list(evidence.limits),
+        **_of_evidence(evidence),
         "by_router": by_router,
         "latency": _latencies(found.get("latency", ()), ("window", "event")),
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
         "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
-        "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
-        "again": placed(found.get("again", ()), evidence, ("router",)),
-        "early": placed(found.get("early", ()), evidence, ("router",)),
-        "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
-        "pruned_open": _pruned_open(found, evidence),
+        **_conflicts(found, evidence),
         "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),
         "clocks": _clocks(found.get("custody", ())),
     }
@@ -165,6 +156,17 @@ def _ordered(rows: Iterable[Row], columns: Iterable[str]) -> list[dict[str, Any]
     return found
 
 
+def _of_evidence(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "logs": [_log(log._asdict()) for log in evidence.logs],
+        "holes": [hole._asdict() for hole in evidence.holes],
+        "files": [file._asdict() for file in evidence.files if file.status != "good"],
+        "problems": [str(problem) for problem in evidence.problems[:PROBLEMS_MAX]],
+        "problems_more": max(0, len(evidence.problems) - PROBLEMS_MAX),
+        "limits": list(evidence.limits),
+    }
+
+
 def _log(log: dict[str, Any]) -> dict[str, Any]:
     texts = list(log["problems"])
     more = [f"and {len(texts) - LOG_PROBLEMS_MAX} more"] if len(texts) > LOG_PROBLEMS_MAX else []
@@ -176,6 +178,17 @@ def _watermark(ends: Iterable[Row], evidence: Evidence, as_of_ns: int) -> str | 
     whole = {log.router for log in evidence.logs if log.whole}
     reached = [min(row["t"], as_of_ns) for row in ends if row["router"] in whole]
     return utc(min(reached)) if reached else None
+
+
+def _conflicts(found: Findings, evidence: Evidence) -> dict[str, Any]:
+    """Return what the logs contradict, in themselves or each other, with the files in which it stands."""
+    return {
+        "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
+        "again": placed(found.get("again", ()), evidence, ("router",)),
+        "early": placed(found.get("early", ()), evidence, ("router",)),
+        "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
+        "pruned_open": _pruned_open(found, evidence),
+    }
 
 
 def _pruned_open(found: Mapping[str, Sequence[Row]], evidence: Evidence) -> list[dict[str, Any]]:

@@ -116,13 +116,35 @@ class _Batch:
         self._lay_out()
         self._tell()
         self._look_for_strays()
-        past = {name: self.past(name) for name in ("units", "waits", "ended", "lines", "custody")}
         late = self._late()
-        for name, more in late.items():
-            if name in past:
-                past[name] = past[name].unionByName(more)
         given: dict[str, DataFrame] = {}
-        self.tables = tables = Running(
+        self.tables = tables = self._running(late, given)
+        added = self._changes(given)
+        written = self._ids(given, added)
+        for name, table in tables.closed().items():
+            added[name] = table.unionByName(late[name]) if name in late else table
+        closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
+        written["closed"] = closed.unionByName(late["closed"]) if late else closed
+        written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
+        return Increment(
+            self.base,
+            tables,
+            self.words,
+            self.evidence,
+            self._state_after(),
+            self.new,
+            added,
+            written,
+            self._gold(late),
+            self._has_new(TURNED_EVENTS) or any(row["event"].endswith(NOTED) for row in self.new["words"]),
+        )
+
+    def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
+        """Return the present tables. `given`: filled by later steps."""
+        past = {name: self.past(name) for name in ("units", "waits", "ended", "lines", "custody")}
+        for name in past.keys() & late.keys():
+            past[name] = past[name].unionByName(late[name])
+        return Running(
             self.rows,
             self.configs,
             self.routers,
@@ -134,13 +156,10 @@ class _Batch:
             past,
             given,
         )
-        added = self._changes(given)
-        written = self._ids(given, added)
-        for name, table in tables.closed().items():
-            added[name] = table.unionByName(late[name]) if name in late else table
-        closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
-        written["closed"] = closed.unionByName(late["closed"]) if late else closed
-        written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
+
+    def _gold(self, late: dict[str, DataFrame]) -> dict[str, DataFrame]:
+        """Return the published rows that are final."""
+        tables = self.tables
         units = tables.flagged(tables.units).where("NOT is_open").drop("is_open")
         units = delivery.delivery(units, tables.accepted, tables.routers)
         units = units.unionByName(late["delivery"]) if late else units
@@ -148,7 +167,10 @@ class _Batch:
         gold = {"delivery": units.withColumn("hole_first", F.lit(None).cast("bigint"))}
         if self._has_new(ROUTE_EVENTS):
             gold["route_change"] = self.route_changes
-        state = replace(
+        return gold
+
+    def _state_after(self) -> State:
+        return replace(
             self.base,
             as_of_ns=self.span.as_of_ns,
             has_more=self.has_more,
@@ -158,18 +180,6 @@ class _Batch:
             accepted_again=self.base.accepted_again + self.news.accepted_again,
             is_ahead=any(row["future"] for row in self.words),
             routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
-        )
-        return Increment(
-            self.base,
-            tables,
-            self.words,
-            self.evidence,
-            state,
-            self.new,
-            added,
-            written,
-            gold,
-            self._has_new(TURNED_EVENTS) or any(row["event"].endswith(NOTED) for row in self.new["words"]),
         )
 
     def past(self, table: str) -> DataFrame:

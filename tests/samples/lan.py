@@ -25,7 +25,7 @@ from router.service.roles.discovery import (
     WriteOnClose,
 )
 from services.discovery.core.lan.lan import FAREWELL, SPOKEN, Lan
-from services.discovery.core.lan.permit import EVERYWHERE, Permit
+from services.discovery.core.lan.networks import EVERYWHERE, Permit
 
 WALL_S = 1_800_000_000.0
 DOOR = "lan"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from router.service.contract import Now
-from services.discovery.core.advertised import ViewEntry
 from services.discovery.core.sampling import Sampling, SamplingLimits
+from services.discovery.core.view import ViewEntry
 from services.discovery.simulation.network import LIFE_S, WALL_S, SimulatedAdvert, advert_of
 
 OWN = advert_of(0)

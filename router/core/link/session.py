@@ -91,6 +91,23 @@ class Offer(Struct, frozen=True):
     name: str | None = None
     pubsub: PublicKey | None = None
 
+    def hello(self, key: PublicKey | None) -> link_items.Hello:
+        """Return our own hello, with the key if the transport does not prove it."""
+        return link_items.Hello(
+            versions=(VERSION,),
+            role=self.role,
+            epoch=self.epoch,
+            durable=self.durable,
+            nonce=self.nonce,
+            frame_bytes_max=self.frame_bytes_max,
+            window_messages=self.window_messages,
+            features=self.features,
+            window_bytes=self.window_bytes,
+            key=key,
+            name=self.name,
+            pubsub=self.pubsub,
+        )
+
 
 class Welcome(NamedTuple):
     """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced. `refused`: the
@@ -147,21 +164,7 @@ class Session:
         self._sent: int | None = None
         self._settled = self._refused = 0  # counts of our messages, by the peer
         self._said_goodbye = False
-        ours = link_items.Hello(
-            versions=(VERSION,),
-            role=offer.role,
-            epoch=offer.epoch,
-            durable=offer.durable,
-            nonce=offer.nonce,
-            frame_bytes_max=offer.frame_bytes_max,
-            window_messages=offer.window_messages,
-            features=offer.features,
-            window_bytes=offer.window_bytes,
-            key=None if peer else key.public,
-            name=offer.name,
-            pubsub=offer.pubsub,
-        )
-        self._our_hello = link_items.encode_item(ours)
+        self._our_hello = link_items.encode_item(offer.hello(None if peer else key.public))
         self._their_hello = b""
         self._output: list[bytes] = [frame(self._our_hello)]
 

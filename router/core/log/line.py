@@ -8,7 +8,7 @@ represents, `n` the number of sequence numbers it takes. All columns and their O
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import unpack
 from typing import Any
 
@@ -22,6 +22,7 @@ from .events import (
     Event,
     Noted,
     Outward,
+    State,
     Turned,
     decode_events,
     reason_word,
@@ -128,7 +129,7 @@ def event_rows(seq: int, boot: bytes, events: Sequence[Event], router: bytes) ->
     out: list[Line] = []
     names = router.hex(), boot.hex()
     for event in events:
-        row = _row(event, seq, *names)
+        row = _LINE_OF[type(event)](event, seq, *names)
         out.append(row)
         seq += row.n
     return out
@@ -137,84 +138,6 @@ def event_rows(seq: int, boot: bytes, events: Sequence[Event], router: bytes) ->
 def lines(value: bytes, router: bytes) -> list[bytes]:
     """Return the lines of one event value of the store as JSON, without newlines."""
     return [_ENCODER.encode(row) for row in rows(value, router)]
-
-
-def _row(event: Event, seq: int, router: str, boot: str) -> Line:
-    match event:
-        case Accepted():
-            return _accepted(event, seq, router, boot)
-        case Outward():
-            return Line(
-                VERSION,
-                event.event,
-                seq,
-                1,
-                min(event.at_ns, TIME_MAX),
-                event.mono_ns,
-                router,
-                boot,
-                recipient=event.recipient.hex(),
-                link=event.link,
-                count=stands_for(event),
-                ranges=event.ranges,
-                parcel=event.parcel,
-                reason=None if event.reason is None else reason_word(event.reason),
-                attempt=event.attempt,
-                depth=event.depth,
-                duration_ns=event.duration_ns,
-            )
-        case Turned():
-            return Line(
-                VERSION,
-                event.event,
-                seq,
-                1,
-                min(event.at_ns, TIME_MAX),
-                event.mono_ns,
-                router,
-                boot,
-                peer=_hex(event.neighbour),
-                link=event.link,
-                count=event.count,
-                ids=event.ids.hex() or None,
-                reason=reason_word(event.reason),
-                signer=_hex(event.signer),
-                duration_ns=event.duration_ns or None,
-                bytes=event.size or None,
-            )
-    fields = {
-        str(storable(name)): value.hex() if isinstance(value, bytes) else storable(value)
-        for name, value in event.fields
-    }
-    if isinstance(event, Noted):
-        return Line(
-            VERSION,
-            event.event,
-            seq,
-            1,
-            min(event.at_ns, TIME_MAX),
-            event.mono_ns,
-            router,
-            boot,
-            signer=event.service.hex(),
-            count=stands_for(event),
-            ids=event.ids.hex() or None,
-            reason=None if event.reason is None else reason_word(event.reason),
-            fields=fields,
-        )
-    count = stands_for(event)
-    return Line(
-        VERSION,
-        event.event,
-        seq,
-        1,
-        min(event.at_ns, TIME_MAX),
-        event.mono_ns,
-        router,
-        boot,
-        count=count,
-        fields=fields,
-    )
 
 
 def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
@@ -243,6 +166,98 @@ def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
         expiries=_numbers(event.expiries, count),
         recipients=[one.hex() for one in event.recipients],
     )
+
+
+def _outward(event: Outward, seq: int, router: str, boot: str) -> Line:
+    return Line(
+        VERSION,
+        event.event,
+        seq,
+        1,
+        min(event.at_ns, TIME_MAX),
+        event.mono_ns,
+        router,
+        boot,
+        recipient=event.recipient.hex(),
+        link=event.link,
+        count=stands_for(event),
+        ranges=event.ranges,
+        parcel=event.parcel,
+        reason=None if event.reason is None else reason_word(event.reason),
+        attempt=event.attempt,
+        depth=event.depth,
+        duration_ns=event.duration_ns,
+    )
+
+
+def _turned(event: Turned, seq: int, router: str, boot: str) -> Line:
+    return Line(
+        VERSION,
+        event.event,
+        seq,
+        1,
+        min(event.at_ns, TIME_MAX),
+        event.mono_ns,
+        router,
+        boot,
+        peer=_hex(event.neighbour),
+        link=event.link,
+        count=event.count,
+        ids=event.ids.hex() or None,
+        reason=reason_word(event.reason),
+        signer=_hex(event.signer),
+        duration_ns=event.duration_ns or None,
+        bytes=event.size or None,
+    )
+
+
+def _state(event: State, seq: int, router: str, boot: str) -> Line:
+    return Line(
+        VERSION,
+        event.event,
+        seq,
+        1,
+        min(event.at_ns, TIME_MAX),
+        event.mono_ns,
+        router,
+        boot,
+        count=stands_for(event),
+        fields=_fields(event),
+    )
+
+
+def _noted(event: Noted, seq: int, router: str, boot: str) -> Line:
+    return Line(
+        VERSION,
+        event.event,
+        seq,
+        1,
+        min(event.at_ns, TIME_MAX),
+        event.mono_ns,
+        router,
+        boot,
+        signer=event.service.hex(),
+        count=stands_for(event),
+        ids=event.ids.hex() or None,
+        reason=None if event.reason is None else reason_word(event.reason),
+        fields=_fields(event),
+    )
+
+
+_LINE_OF: dict[type[Event], Callable[[Any, int, str, str], Line]] = {
+    Accepted: _accepted,
+    Outward: _outward,
+    Turned: _turned,
+    State: _state,
+    Noted: _noted,
+}
+
+
+def _fields(event: State | Noted) -> dict[str, Any]:
+    return {
+        str(storable(name)): value.hex() if isinstance(value, bytes) else storable(value)
+        for name, value in event.fields
+    }
 
 
 def _numbers(column: bytes, count: int) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ from typing import Any
 import cbor2
 import lmdb
 
-from router.core.log.events import Logged, decode_events, encode_events, span
+from router.core.log.events import span
 from router.core.routing.effects import Changes, Finished
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.parcel import Parcel
@@ -46,14 +46,16 @@ from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
 from router.disk.store import tables
 from router.disk.store.damage import Damage
+from router.disk.store.deadlines import Deadlines
 from router.disk.store.file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
 from router.disk.store.history import History
 from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
 from router.disk.store.retained import Retained, last_recipient
-from router.disk.store.rows import NUMBER, TIMED, VERSION, WORD, QueueRow, ascending, backlog, owing, rows_from
+from router.disk.store.rows import NUMBER, VERSION, WORD, QueueRow, backlog, rows_from
 from router.disk.store.terms import Applied, Beginning, MapFull
+from router.disk.store.unsealed import Unsealed
 
 LEFT_BYTES_MAX = 256 << 20  # the most of the map that is left for settling and events
 _NAMES = (
@@ -70,15 +72,14 @@ class Store:
 
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
         self._limits = limits
-        self._boot = boot
         self.path = path
         self._env, self._db = open_file(path, limits, _NAMES)
         self._parcels = Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
         self._damage = Damage()
-        self._due_keys: dict[int, bytes] = {}
+        self._deadlines = Deadlines(self._db, self._parcels, self._damage, limits.sweep_rows_max)
         self._history = History(self._db, self._parcels, limits.history_s, limits.history_bytes_max)
         self._kept = Retained(self._db["kept"], self._parcels, self._history, limits.keep_s, limits.keep_bytes_max)
-        self._sealed_seq = 0
+        self._unsealed = Unsealed(self._db["log"], boot)
         self.clock: Belief | None = None  # transactions write it down for the next start
         self._state = [1, 1]  # next arrival number, next sequence number
         self._txn: Any = None
@@ -132,7 +133,7 @@ class Store:
     @in_words
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
-        before = list(self._state), self._kept.sizes, self._sealed_seq
+        before = list(self._state), self._kept.sizes, self._unsealed.sealed_seq
         txn = self._txn = self._env.begin(write=True)
         try:
             for parcel in changes.parcels:
@@ -140,10 +141,11 @@ class Store:
             self._ids.put(txn, changes.parcels)
             released = self._finish(txn, changes.finished, wall_s)
             tables.put(txn, self._db, changes, self.clock)
-            self._put_due(txn, changes.defer)
+            self._deadlines.put_off(txn, changes.defer)
             rows = self._limits.sweep_rows_max
             forgotten = self._ids.sweep(txn, wall_s, rows - self._kept.sweep(txn, wall_s, rows))
-            value = self._put_log(txn, changes)
+            value = self._unsealed.put(txn, changes, self._state[1])
+            self._state[1] += sum(map(span, changes.events))
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
             txn.abort()
@@ -165,8 +167,9 @@ class Store:
 
     def _restore(self, before: tuple[list[int], tuple[int, int], int]) -> None:
         self._ids.abort()
-        self._state, sizes, self._sealed_seq = before
+        self._state, sizes, sealed_seq = before
         self._kept.restore(sizes)
+        self._unsealed.restore(sealed_seq)
         self._grow()
 
     def _grow(self) -> None:
@@ -208,7 +211,7 @@ class Store:
             txn.put(recipient + first, row, db=queues)
         if len(parcel.recipients) > 1:
             txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
-        txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
+        self._deadlines.put(txn, parcel)
 
     def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> list[Holding]:
         queues, gone = self._db["queues"], dict[int, int]()
@@ -232,32 +235,11 @@ class Store:
                 released.append(whole[first])
         return released
 
-    def _put_due(self, txn: Any, defer: Iterable[tuple[int, int]]) -> None:
-        for first, again_s in defer:
-            txn.delete(self._due_keys[first], db=self._db["due"])
-            if again_s:
-                txn.put(TIMED.pack(again_s, first), b"", db=self._db["due"])
-
-    def _put_log(self, txn: Any, changes: Changes) -> Logged | None:
-        log, logged = self._db["log"], None
-        if changes.events:
-            first_seq = self._state[1]
-            logged = Logged(first_seq, self._boot, changes.events)
-            value = encode_events(changes.events, first_seq, self._boot)
-            txn.put(NUMBER.pack(first_seq), value, db=log, append=True)
-            self._state[1] += sum(map(span, changes.events))
-        if self._sealed_seq:
-            cursor = txn.cursor(log)
-            while cursor.first() and NUMBER.unpack(cursor.key())[0] <= self._sealed_seq:
-                cursor.delete()
-            self._sealed_seq = 0
-        return logged
-
     @in_words
     def has_dead_rows(self, wall_s: int) -> bool:
         """Whether an empty transaction now would delete sealed events, or parcels and ids whose time is over."""
         with self._env.begin() as txn:
-            return self._sealed_seq > 0 or self._kept.has_dead(txn, wall_s) or self._ids.has_dead(txn, wall_s)
+            return self._unsealed.sealed_seq > 0 or self._kept.has_dead(txn, wall_s) or self._ids.has_dead(txn, wall_s)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -311,33 +293,9 @@ class Store:
 
     @in_words
     def due(self, wall_s: int) -> list[Due]:
-        """Return at most `sweep_rows_max` parcels with messages that have reached their deadline.
-
-        Their frames are not read.
-        """
-        found: list[Due] = []
-        self._due_keys = {}
+        """Return at most `sweep_rows_max` parcels with messages that have reached their deadline."""
         with self._env.begin() as txn:
-            queues = self._db["queues"]
-            for key, _ in txn.cursor(self._db["due"]):
-                at_s, first = TIMED.unpack(key)
-                if at_s > wall_s or len(found) >= self._limits.sweep_rows_max or self._damage.is_full:
-                    break
-                self._due_keys[first] = bytes(key)
-                parcel = self._parcels.row(txn, first)
-                if parcel is None:
-                    if self._parcels.is_there(txn, first):
-                        for recipient, row in owing(txn.cursor(queues), first):
-                            self._damage.note_row(recipient, first, row)
-                    found.append(Due(None, first, ()))
-                    continue
-                owed = []
-                for recipient in parcel.recipients:
-                    raw = txn.get(recipient + NUMBER.pack(first), db=queues)
-                    if raw is not None:
-                        owed.append((recipient, tuple(QueueRow.decode(raw).owed())))
-                found.append(Due(parcel, first, tuple(owed)))
-        return found
+            return self._deadlines.find(txn, wall_s)
 
     @in_words
     def message(self, identity: bytes) -> tuple[Parcel, int] | None:
@@ -370,30 +328,17 @@ class Store:
         """Return at most `most` event values after `after_seq`, oldest first: (first sequence number, value). `within`:
         also one that begins earlier, whose events may reach beyond `after_seq`."""
         with self._env.begin() as txn:
-            cursor = txn.cursor(self._db["log"])
-            found, last = list[tuple[int, bytes]](), -1 if within else after_seq
-            at = cursor.set_range(NUMBER.pack(after_seq + 1))
-            if within and not (at and NUMBER.unpack(cursor.key())[0] == after_seq + 1):
-                at = cursor.prev() if at else cursor.last()
-                at = at or cursor.first()
-            if at:
-                for key, value in cursor:
-                    ascending(last, last := NUMBER.unpack(key)[0])
-                    found.append((last, bytes(value)))
-                    if len(found) >= most:
-                        break
-        return found
+            return self._unsealed.values(txn, after_seq, most, within=within)
 
     @in_words
     def newest_ns(self) -> int:
         """Return the wall time of the newest event that is not yet sealed, 0 if there is none."""
         with self._env.begin() as txn:
-            cursor = txn.cursor(self._db["log"])
-            return max((one.at_ns for one in decode_events(cursor.value())[2]), default=0) if cursor.last() else 0
+            return self._unsealed.newest_ns(txn)
 
     def log_is_sealed(self, seq: int) -> None:
         """Let the next transaction delete the events up to `seq`, which segments hold."""
-        self._sealed_seq = seq
+        self._unsealed.seal(seq)
 
     @property
     def next_seq(self) -> int:

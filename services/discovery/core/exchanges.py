@@ -17,11 +17,11 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import discovery as d
 from services.discovery.core import sampling as s
-from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
 from services.discovery.core.own import TAG as OWN
 from services.discovery.core.refusals import RouterRefusals, notes
+from services.discovery.core.view import Advertised, ViewEntry
 
 TTL_S = 30
 KEPT_MAX = 50

@@ -19,10 +19,9 @@ from msgspec import Struct, field
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance, Now, Tick, Wake
-from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.messages import VIEW_MAX
 from services.discovery.core.stream_sampler import SamplerLimits, StreamSampler
-from services.discovery.core.view import View, ViewLimits
+from services.discovery.core.view import Advertised, View, ViewEntry, ViewLimits
 
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""

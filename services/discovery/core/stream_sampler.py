@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
-from services.discovery.core.advertised import Advertised, ViewEntry
+from services.discovery.core.view import Advertised, ViewEntry
 
 RANK_BYTES = 16
 SECRET_BYTES_MAX = 64

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.service.contract import Now, Tick, Wake
-from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.sampling import (
     Announce,
     Ask,
@@ -26,6 +25,7 @@ from services.discovery.core.sampling import (
     Sampling,
     SamplingLimits,
 )
+from services.discovery.core.view import Advertised, ViewEntry
 
 WALL_S = 1_800_000_000
 LIFE_S = 86_400

@@ -73,24 +73,27 @@ def dead(trial: Trial) -> tuple[bytes, str]:
 
 
 def _handshakes(trial: Trial) -> list[Check]:
-    data = ClientData(trial.magic).encoded()
+    return [*_agreed(trial), *_refused(trial), *_malformed(trial), *_no_proposals(trial)]
+
+
+def _proposal(name: str, sent: str, payload: bytes, *expected: tuple[str, ...], then: str = CLOSED) -> Check:
+    return Check(name, Begin.CONNECTED, "StPropose", sent, said(h.NUMBER, payload), expected, then)
+
+
+def _agreed(trial: Trial) -> list[Check]:
+    """Return the proposals that a node accepts."""
+    data, offer = ClientData(trial.magic).encoded(), h.encode_message(h.propose(trial.magic))
     right, long_data = (accepted(trial),), b"\x82" + long_number(trial.magic) + b"\xf4"
-    mismatch = (f"MsgRefuse VersionMismatch {CLIENT_VERSION}",)
-
-    def check(name: str, sent: str, payload: bytes, *expected: tuple[str, ...], then: str = CLOSED) -> Check:
-        return Check(name, Begin.CONNECTED, "StPropose", sent, said(h.NUMBER, payload), expected, then)
-
-    offer = h.encode_message(h.propose(trial.magic))
-    opened = [
-        check("accept", "the right proposal", offer, right, then=OPEN),
-        check(
+    return [
+        _proposal("accept", "the right proposal", offer, right, then=OPEN),
+        _proposal(
             "more-versions",
             "4097, and 4098 with unknown data",
             _versions({4097: data, 4098: b"\x83\x01\x02\x03"}),
             right,
             then=OPEN,
         ),
-        check(
+        _proposal(
             "long-numbers",
             "version and magic in eight bytes each",
             array_of(b"\x00", head(1, MAP) + long_number(4097) + long_data),
@@ -115,43 +118,61 @@ def _handshakes(trial: Trial) -> list[Check]:
             quiet="before",
         ),
     ]
-    refused = [
-        check(
+
+
+def _refused(trial: Trial) -> list[Check]:
+    """Return the proposals that a node answers and does not accept."""
+    data, mismatch = ClientData(trial.magic).encoded(), (f"MsgRefuse VersionMismatch {CLIENT_VERSION}",)
+    return [
+        _proposal(
             "wrong-magic",
             "another network's magic",
             h.encode_message(h.propose(trial.magic ^ 1)),
             (f"MsgRefuse Refused {CLIENT_VERSION}",),
         ),
-        check("wrong-version", "version 4096 alone", _versions({4096: data}), mismatch),
-        check("no-version", "no version", _versions({}), mismatch),
-        check(
+        _proposal("wrong-version", "version 4096 alone", _versions({4096: data}), mismatch),
+        _proposal("no-version", "no version", _versions({}), mismatch),
+        _proposal(
             "version-data",
             "a magic alone as version data",
             _versions({4097: encode(trial.magic)}),
             (f"MsgRefuse HandshakeDecodeError {CLIENT_VERSION}",),
         ),
-        check(
+        _proposal(
             "query",
             "a query",
             h.encode_message(h.propose(trial.magic, query=True)),
             (f"MsgQueryReply {CLIENT_VERSION}",),
         ),
-        check(
+    ]
+
+
+def _malformed(trial: Trial) -> list[Check]:
+    """Return proposals in an encoding at which a node closes the connection."""
+    data = ClientData(trial.magic).encoded()
+    return [
+        _proposal(
             "unordered-versions",
             "4098 before 4097",
             array_of(b"\x00", head(2, MAP) + encode(4098) + data + encode(4097) + data),
         ),
-        check(
+        _proposal(
             "indefinite-versions",
             "a map of indefinite length",
             array_of(b"\x00", b"\xbf" + encode(4097) + data + b"\xff"),
         ),
-        check("long-proposal", "a proposal of 6,000 bytes", _versions({4097: data, 4098: octets(6000)})),
-        check(
+        _proposal("long-proposal", "a proposal of 6,000 bytes", _versions({4097: data, 4098: octets(6000)})),
+        _proposal(
             "proposal-of-three",
             "a list of three items",
             array_of(b"\x00", h.encode_message(h.propose(trial.magic))[2:], b"\x00"),
         ),
+    ]
+
+
+def _no_proposals(trial: Trial) -> list[Check]:
+    """Return what begins a connection and is no proposal."""
+    return [
         Check(
             "early-submission",
             Begin.CONNECTED,
@@ -165,11 +186,10 @@ def _handshakes(trial: Trial) -> list[Check]:
             Begin.CONNECTED,
             "StPropose",
             "a proposal as the responder",
-            said(h.NUMBER, offer, by=Agency.RESPONDER),
+            said(h.NUMBER, h.encode_message(h.propose(trial.magic)), by=Agency.RESPONDER),
             then=CLOSED,
         ),
     ]
-    return opened + refused
 
 
 def _versions(versions: dict[int, bytes]) -> bytes:

@@ -11,6 +11,7 @@ from router.service import contract as c
 
 from .admission import Admission
 from .consumers import Consumers
+from .cursor import Cursor
 from .holdings import ACCEPTED, Holdings
 from .stake_source import StakeSource
 from .talks import Talks
@@ -82,21 +83,11 @@ class Questions:
             "rejected": rejected,
             "verified": self._admission.verifications,
             "consumers": [
-                {
-                    "name": name,
-                    "lag": cursor.lag(mempool),
-                    "set_aside": len(cursor.set_aside),
-                    "connected": name in self._consumers.connected,
-                }
+                self._progress(name, cursor) | {"connected": name in self._consumers.connected}
                 for name, cursor in sorted(holdings.cursors.items())
             ],
             "named_no_more": [
-                {
-                    "name": name,
-                    "lag": gone.cursor.lag(mempool),
-                    "set_aside": len(gone.cursor.set_aside),
-                    "forgotten_at": gone.until_s,
-                }
+                self._progress(name, gone.cursor) | {"forgotten_at": gone.until_s}
                 for name, gone in sorted(holdings.gone.items())
             ],
             "stake": {
@@ -115,6 +106,9 @@ class Questions:
                 "other_causes": others,
             },
         }
+
+    def _progress(self, name: str, cursor: Cursor) -> dict[str, Any]:
+        return {"name": name, "lag": cursor.lag(self._holdings.mempool), "set_aside": len(cursor.set_aside)}
 
     def _again(self, name: str, ids: list[str]) -> Generator[c.Deed, None, dict[str, Any]]:
         """Give messages again that were set aside for a consumer: all, or those whose id begins like this; return the

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from math import inf
-from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
-from router.service import contract as c
 from services.pubsub.core.fetching import Fetch
 from services.pubsub.core.held import MINUTES_MAX
-from services.pubsub.core.messages import Compare
 from services.pubsub.core.negentropy import Differences
+
+TTL_S = 30
+TAG = "compared"
+"""The tag of messages whose end is not logged for the operator: a neighbour that is away is noticed by its silence."""
 
 
 class CompareLimits(Struct, frozen=True):
@@ -121,15 +122,6 @@ class Session(Struct, eq=False):
     rounds: int = 0
     asked_s: float = 0.0
     until_s: float = inf
-
-
-class Asked(NamedTuple):
-    """A question of a neighbour that waits until the messages held here are known."""
-
-    message: c.Message
-    said: Compare
-    router: PublicKey
-    group: PublicKey
 
 
 def allowance_of(

@@ -14,8 +14,8 @@ wanted here are history: they are kept for other nodes, and not given to the app
 The messages held here are looked up as soon as another router is connected, since that takes longer than to meet it.
 
 Sets are compared, not cursors, so that messages arriving meanwhile hide no gap. The window begins `ahead_min` minutes
-ahead on the clock of the node that is further ahead, since messages that expire sooner would arrive too late. The
-answerer keeps no state of a comparison.
+ahead on the clock of the node that is further ahead, since messages that expire sooner would arrive too late. What is
+asked here is answered in answering.py.
 """
 
 from __future__ import annotations
@@ -29,24 +29,21 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub import reasons
-from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, read_ranks, write_ranks
+from services.pubsub.core.answering import Answering
+from services.pubsub.core.arrival_order import read_ranks
 from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.clock_steps import ClockSteps
-from services.pubsub.core.compare_plan import Asked, CompareLimits, Plan, Session, allowance_of
+from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Session, allowance_of
 from services.pubsub.core.fetching import TAG as GIVEN
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
-from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Compare, Compared, encode_message
-from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, go_on, judge
+from services.pubsub.core.negentropy import Differences, ask, go_on
 
-TTL_S = 30
 RETRY_S = 1.0
 """Seconds after which it is checked again whether there is a partner, or room, for a comparison."""
-TAG = "compared"
-"""The tag of messages whose end is not logged for the operator: a neighbour that is away is noticed by its silence."""
 
 
 class Comparing:
@@ -59,14 +56,12 @@ class Comparing:
         self._steps = ClockSteps(setup.kept)
         self._since = Begun(setup.kept, self._steps)
         self._held = Held()
+        self._answering = Answering(known, self._held, self._steps, self._limits)
         self._fetching = Fetching()
         self._plans: dict[PublicKey, Plan] = {}
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
-        self._waiting: list[Asked] = []
         self._ended: list[Fetch] = []
-        self._linked_to: dict[PublicKey, PublicKey] = {}  # routers that are connected, and their pub/sub services
-        self._away: dict[PublicKey, float] = {}  # routers that were, and since when they are not
-        self._rates: dict[PublicKey, Allowance] = {}  # of what they ask
+        self._presence = _Presence(self._limits)
         self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
         self._figures = Figures(setup.kept)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
@@ -124,7 +119,7 @@ class Comparing:
         if router is None or topic is None:
             return [c.Refuse(reasons.MEET_FIRST)]
         if isinstance(said, Compare):
-            return self._asked(message, said, router, topic.group, now)
+            return self._answering.asked(message, said, router, topic.group, now)
         session = self._sessions.get((router, topic.group))
         if session is None or session.until_s == inf or message.source != session.service:
             return [c.Refuse(reasons.MEET_FIRST, "nothing was asked to which this could be the answer")]
@@ -133,18 +128,13 @@ class Comparing:
     def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> None:
         """Record a connected router; compare with a neighbour that is back after an absence."""
         if service is None:
-            if self._linked_to.pop(router, None) is not None:
-                if len(self._away) >= self._limits.neighbours_max:
-                    del self._away[next(iter(self._away))]
-                self._away[router] = now.mono_s
+            self._presence.gone(router, now)
             for session in [one for one in self._sessions.values() if one.router == router]:
                 self._end(session, now)
             for fetch in self._fetching.lost(router):
                 self._cut_off(fetch, now)
             return
-        self._linked_to[router] = service
-        since_s = self._away.pop(router, None)
-        if since_s is None or now.mono_s - since_s > self._limits.absence_s:
+        if self._presence.came(router, service, now):
             for group, plan in self._plans.items():
                 if group in self._known.topics and router in self._known.topics[group].t:
                     self._at_once(plan, router, now)
@@ -177,7 +167,7 @@ class Comparing:
     def _go_on(self, now: c.Now) -> list[c.Deed]:
         """Do everything that is due, and wake at the next due time."""
         deeds = [*self._look_at_topics(now), *self._held.tick(now)]
-        if self._linked_to:
+        if self._presence.services:
             deeds += self._held.begin(self._plans)
         self._fetching.tick(now)
         deeds += [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
@@ -241,7 +231,7 @@ class Comparing:
             if not free or len(self._sessions) >= self._limits.sessions_max:
                 plan.next_s = now.mono_s + RETRY_S
                 return deeds
-            [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._linked_to), 1)
+            [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._presence.services), 1)
             deeds += self._compare(topic, plan, router, partners[router], now)
         return deeds
 
@@ -249,7 +239,7 @@ class Comparing:
         """Return the routers with which a topic can be compared, and their services.
 
         These are neighbours on the ring and, above all on a leaf, connected routers."""
-        services = {router: one.service for router, one in topic.neighbours.items()} | self._linked_to
+        services = {router: one.service for router, one in topic.neighbours.items()} | self._presence.services
         return {router: service for router, service in services.items() if router in topic.t}
 
     def _has_room(self, router: PublicKey, now: c.Now) -> bool:
@@ -350,52 +340,31 @@ class Comparing:
             *([c.LogEvent("pubsub_caught_up", fields=fields)] if of else []),
         ]
 
-    # -- answering -----------------------------------------------------------------------------------------------
-
-    def _asked(
-        self, message: c.Message, said: Compare, router: PublicKey, group: PublicKey, now: c.Now
-    ) -> list[c.Deed]:
-        """Answer a frame as soon as the messages held here are known."""
-        limits = self._limits
-        if not allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
-            return [c.Refuse(reasons.LIMIT)]
-        one = Asked(message, said, router, group)
-        if self._held.is_fresh(group, now):
-            return self._answer(one, now)
-        if len(self._waiting) >= self._limits.waiting_max:
-            return [c.Refuse(reasons.LIMIT)]
-        try:
-            judge(said.m)  # while it can still be refused
-        except BadFrame as error:
-            return [c.Refuse(reasons.NOT_COMPARED, str(error))]
-        self._waiting.append(one)
-        return self._held.refresh(group)
-
-    def _answer(self, one: Asked, now: c.Now) -> list[c.Deed]:
-        said, source = one.said, one.message.source
-        lo = max(said.lo, minute_at(now.wall_s) + 1)
-        view = self._held.view(one.group, lo, said.hi)
-        try:
-            found = answer(view, said.m, LISTING_BYTES_MAX)
-        except BadFrame as error:
-            return [c.Refuse(reasons.NOT_COMPARED, str(error))]
-        assert source is not None
-        is_told = self._steps.is_steady_for(said.age, now)  # else nobody knows here what came before then
-        old = self._held.came_before(one.group, now.wall_s - said.age) if is_told else 0
-        if old and (waits := self._known.oldest_untaken(one.group, one.router)) is not None:
-            id, own = waits
-            old = min(old, view.ids.rank(key_of(minute_at(own.until_s), id)))
-        order = write_ranks(found.ranks)
-        body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, found.frame, order, old))
-        return [c.Send(source, body, TTL_S, one.router, TAG)]
-
     def _now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Answer and ask as soon as the messages held of a topic are known."""
-        waited = [one for one in self._waiting if one.group == group]
-        self._waiting = [one for one in self._waiting if one.group != group]
-        deeds: list[c.Deed] = [
-            deed for one in waited for deed in self._answer(one, now) if not isinstance(deed, c.Refuse)
-        ]
+        deeds = self._answering.now_known(group, now)
         for session in [one for one in self._sessions.values() if one.group == group and not one.rounds]:
             deeds += self._ask(session, now)
         return deeds
+
+
+class _Presence:
+    """The routers that are connected, and since when others are not, of which at most `neighbours_max` are known.
+    `services`: the pub/sub services of connected routers."""
+
+    def __init__(self, limits: CompareLimits) -> None:
+        self.services: dict[PublicKey, PublicKey] = {}
+        self._away_s: dict[PublicKey, float] = {}
+        self._limits = limits
+
+    def gone(self, router: PublicKey, now: c.Now) -> None:
+        if self.services.pop(router, None) is not None:
+            if len(self._away_s) >= self._limits.neighbours_max:
+                del self._away_s[next(iter(self._away_s))]
+            self._away_s[router] = now.mono_s
+
+    def came(self, router: PublicKey, service: PublicKey, now: c.Now) -> bool:
+        """Record a connected router; return whether it is new or was away for over `absence_s`."""
+        self.services[router] = service
+        since_s = self._away_s.pop(router, None)
+        return since_s is None or now.mono_s - since_s > self._limits.absence_s

@@ -23,25 +23,12 @@ _SAID = ("kind", "signer", "destination", "peer")
 def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """Return the accepted lines. `hole_first`: the beginning of the first hole that ends after the line. `is_within`:
     accepted in the audit's time span. `is_over`: the log is long enough to hold the ends of all its messages."""
-    order = Window.partitionBy("router", "parcel").orderBy("seq")
-    columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
-    said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
-    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL").select(
-        "router",
-        "parcel",
-        "seq",
-        "t",
-        "mono",
-        "boot",
-        *columns,
-        said.alias("said"),
-        F.row_number().over(order).alias("time"),
-    )
     ends = routers.select(F.col("number").alias("router"), "end_ns", "holes", "settled_ns", "is_doubted")
     hole_first = F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))")
     is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
     return (
-        lines.where("time = 1 AND n > 0")
+        _lines(rows)
+        .where("time = 1 AND n > 0")
         .join(F.broadcast(ends), "router", "inner")
         .select(
             "router",
@@ -62,6 +49,25 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
             is_over.alias("is_over"),
             span.is_within().alias("is_within"),
         )
+    )
+
+
+def _lines(rows: DataFrame) -> DataFrame:
+    """Return the accepted lines with their own columns. `time`: 1 for the first line that gives its arrival number, 2
+    for the second, and so on."""
+    order = Window.partitionBy("router", "parcel").orderBy("seq")
+    columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
+    said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
+    return rows.where("event = 'accepted' AND parcel IS NOT NULL").select(
+        "router",
+        "parcel",
+        "seq",
+        "t",
+        "mono",
+        "boot",
+        *columns,
+        said.alias("said"),
+        F.row_number().over(order).alias("time"),
     )
 
 

@@ -19,6 +19,7 @@ from spark_analytics.batch.gold.pieces import (
 from spark_analytics.judgement.schema import ENDS, STATES
 from spark_analytics.judgement.span import first_of
 
+BLOCK = ("router", "parcel", "recipient", "block")
 LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
 SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
 
@@ -29,42 +30,12 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     Owed messages and events are rows of one table, joined as bits: no message has its own row, and rows that lie
     together by (router, parcel) are not shuffled again. `owed` is 0 where there are only strays; `events` counts them.
     """
-    every = F.explode(F.expr("sequence(0L, shiftright(n - 1, 5))")).alias("block")
-    cut_owed = owed.select("router", "parcel", "recipient", "n", *LINE, every)
     none = F.lit(0).cast("bigint")
-    added = [
-        cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", "is_flying", none.alias("owed")),
-        cut_owed.select(
-            "router",
-            "parcel",
-            "recipient",
-            "block",
-            F.expr("least(n - 32 * block, 32L)").alias("owed"),
-            F.lit(-1).alias("code"),
-            none.alias("mask"),
-            F.lit(False).alias("is_flying"),
-            *LINE,
-        ),
-    ]
-    both = added[0].unionByName(added[1], allowMissingColumns=True)
-    bits = both.groupBy("router", "parcel", "recipient", "block").agg(
-        F.max("owed").alias("owed"),
-        *(bits_of(event) for event in (*ENDS, "forwarded")),
-        flying_bits(),
-        times_of("delivered").alias("deliveries"),
-        times_of("forwarded").alias("forwards"),
-        times_of("deferred").alias("deferred"),
-        times_of(*EVENTS).alias("events"),
-        *(F.max(name).alias(name) for name in LINE),
-    )
     rest = F.col("owed") - F.bit_count(ended_bits())
     flying = F.bit_count(F.col("flying").bitwiseAND(F.bitwise_not(ended_bits()))).cast("bigint")
     is_hole, is_over = F.col("hole_first").isNotNull(), F.col("is_over")
-    return bits.select(
-        "router",
-        "parcel",
-        "recipient",
-        "block",
+    return _bits(pieces, owed).select(
+        *BLOCK,
         *LINE,
         "owed",
         "deliveries",
@@ -77,6 +48,32 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         F.when(~is_hole & is_over, rest - flying).otherwise(none).alias("unaccounted"),
         F.bit_count("forwarded").cast("bigint").alias("forwarded"),
         F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
+    )
+
+
+def _bits(pieces: DataFrame, owed: DataFrame) -> DataFrame:
+    """Return the events of each block as bits and counts, beside how many of its messages are owed."""
+    none = F.lit(0).cast("bigint")
+    every = F.explode(F.expr("sequence(0L, shiftright(n - 1, 5))")).alias("block")
+    cut_owed = owed.select("router", "parcel", "recipient", "n", *LINE, every).select(
+        *BLOCK,
+        F.expr("least(n - 32 * block, 32L)").alias("owed"),
+        F.lit(-1).alias("code"),
+        none.alias("mask"),
+        F.lit(False).alias("is_flying"),
+        *LINE,
+    )
+    cut_pieces = cut(pieces).select(*BLOCK, "code", "mask", "is_flying", none.alias("owed"))
+    both = cut_pieces.unionByName(cut_owed, allowMissingColumns=True)
+    return both.groupBy(*BLOCK).agg(
+        F.max("owed").alias("owed"),
+        *(bits_of(event) for event in (*ENDS, "forwarded")),
+        flying_bits(),
+        times_of("delivered").alias("deliveries"),
+        times_of("forwarded").alias("forwards"),
+        times_of("deferred").alias("deferred"),
+        times_of(*EVENTS).alias("events"),
+        *(F.max(name).alias(name) for name in LINE),
     )
 
 

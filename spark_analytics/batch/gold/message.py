@@ -13,6 +13,9 @@ from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.pieces import bits_of, cut, flying_bits, is_event, state_bits
 from spark_analytics.judgement.schema import ENDS, STATES
 
+_OPEN = "CASE WHEN hole_first IS NOT NULL THEN 'unknown' WHEN is_over THEN 'unaccounted' ELSE 'pending' END"
+"""The state of a unit without an end."""
+
 
 def message(
     pieces: DataFrame, accepted: DataFrame, handover: DataFrame, routers: DataFrame, span_now: int, partitions: int
@@ -20,43 +23,31 @@ def message(
     """Sum rows by id: one for a message's arrival at each router, with all units open; one for each unit that has an
     end (or is in flight), which moves it from its open state; one for each broken handover."""
     lines = accepted.where("is_within")
-    open_state = F.expr(
-        "CASE WHEN hole_first IS NOT NULL THEN 'unknown' WHEN is_over THEN 'unaccounted' ELSE 'pending' END"
+    ends = _ends(_ended(pieces, accepted, routers), lines)
+    broken = handover.where("custody = 'broken'").select("id", F.lit(1).cast("bigint").alias("broken"))
+    rows = _arrivals(lines, span_now).unionByName(ends, allowMissingColumns=True)
+    rows = rows.unionByName(broken, allowMissingColumns=True).repartition(partitions, "id")
+    by_router = rows.groupBy("id", "router").agg(*_sums())
+    whole = by_router.groupBy("id").agg(
+        F.count("router").alias("routers"),
+        F.min("first_t").alias("first_t"),
+        *(F.sum(name).alias(name) for name in ("owed", *STATES, "broken", "beyond")),
     )
+    return whole.select(F.lower(F.hex("id")).alias("id"), "routers", "first_t", "owed", *STATES, "broken", "beyond")
+
+
+def _arrivals(lines: DataFrame, span_now: int) -> DataFrame:
+    """Return a row for each message of the accepted lines, with the number of its units in their open state."""
+    nothing = F.lit(0).cast("bigint")
     arrivals = lines.select(
         "router",
         "ids",
         F.least("t", F.lit(span_now)).alias("t"),
         F.expr("coalesce(array_size(recipients), 0L)").alias("owed"),
-        open_state.alias("open"),
+        F.expr(_OPEN).alias("open"),
         F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
     )
-    ended = (
-        _ended(pieces, accepted, routers)
-        .join(
-            lines.select("router", "parcel", "ids", "recipients", open_state.alias("open")),
-            ["router", "parcel"],
-            "inner",
-        )
-        .where("array_contains(recipients, recipient)")
-        .withColumn("bit", F.explode(F.expr("sequence(0, 31)")))
-    )
-    state = F.coalesce(
-        *(F.when(F.expr(f"(shiftright({event}, bit) & 1) = 1"), F.lit(event)) for event in ENDS),
-        F.when(F.expr("open = 'unaccounted' AND (shiftright(flying, bit) & 1) = 1"), F.lit("pending")),
-    )
-    ends = (
-        ended.where(state.isNotNull())
-        .withColumn("i", F.expr("32 * block + bit"))
-        .select(
-            F.expr(ID).alias("id"),
-            state.alias("state"),
-            "open",
-            (F.expr("is_beyond") & (state == "acked")).alias("is_beyond"),
-        )
-    )
-    nothing = F.lit(0).cast("bigint")
-    rows = arrivals.select(
+    return arrivals.select(
         F.expr(ID).alias("id"),
         "router",
         "t",
@@ -66,18 +57,26 @@ def message(
         nothing.alias("beyond"),
         nothing.alias("broken"),
     )
-    rows = rows.unionByName(
-        ends.select("id", "state", "open", F.col("is_beyond").cast("bigint").alias("beyond")), allowMissingColumns=True
+
+
+def _ends(ended: DataFrame, lines: DataFrame) -> DataFrame:
+    """Return a row for each unit of the accepted lines that has an end or is in flight. `ended`: the bits of ends."""
+    line = lines.select("router", "parcel", "ids", "recipients", F.expr(_OPEN).alias("open"))
+    each = (
+        ended.join(line, ["router", "parcel"], "inner")
+        .where("array_contains(recipients, recipient)")
+        .withColumn("bit", F.explode(F.expr("sequence(0, 31)")))
     )
-    broken = handover.where("custody = 'broken'").select("id", F.lit(1).cast("bigint").alias("broken"))
-    rows = rows.unionByName(broken, allowMissingColumns=True).repartition(partitions, "id")
-    by_router = rows.groupBy("id", "router").agg(*_sums())
-    whole = by_router.groupBy("id").agg(
-        F.count("router").alias("routers"),
-        F.min("first_t").alias("first_t"),
-        *(F.sum(name).alias(name) for name in ("owed", *STATES, "broken", "beyond")),
+    state = F.coalesce(
+        *(F.when(F.expr(f"(shiftright({event}, bit) & 1) = 1"), F.lit(event)) for event in ENDS),
+        F.when(F.expr("open = 'unaccounted' AND (shiftright(flying, bit) & 1) = 1"), F.lit("pending")),
     )
-    return whole.select(F.lower(F.hex("id")).alias("id"), "routers", "first_t", "owed", *STATES, "broken", "beyond")
+    is_beyond = F.expr("is_beyond") & (state == "acked")
+    return (
+        each.where(state.isNotNull())
+        .withColumn("i", F.expr("32 * block + bit"))
+        .select(F.expr(ID).alias("id"), state.alias("state"), "open", is_beyond.cast("bigint").alias("beyond"))
+    )
 
 
 def _ended(pieces: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:

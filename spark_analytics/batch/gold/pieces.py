@@ -41,28 +41,14 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     one boot. `early`: how many of the messages expired before they were due. `is_flying`: written to a link that is up
     where the log ends; in flight nothing expires.
     """
-    line = accepted.select(
-        "router",
-        "parcel",
-        "n",
-        F.col("t").alias("accepted_t"),
-        F.col("mono").alias("accepted_mono"),
-        F.col("boot").alias("accepted_boot"),
-        F.col("minute").alias("accepted_minute"),
-        "is_within",
-        "due_ns",
-        "lives",
-    )
     offset = "range_first - parcel"
     stop = F.expr(
         f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, {1 << 61}L))) END"
     )
     is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
     code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
-    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links", "ttl_s"))
     is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
-    found = ranges.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
-    found = found.select(
+    found = _beside_lines(ranges, accepted, routers).select(
         "*",
         code.alias("code"),
         F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
@@ -85,6 +71,24 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
         F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
     )
+
+
+def _beside_lines(ranges: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
+    """Return the ranges beside their accepted lines, if there are any, and the links that their routers left open."""
+    line = accepted.select(
+        "router",
+        "parcel",
+        "n",
+        F.col("t").alias("accepted_t"),
+        F.col("mono").alias("accepted_mono"),
+        F.col("boot").alias("accepted_boot"),
+        F.col("minute").alias("accepted_minute"),
+        "is_within",
+        "due_ns",
+        "lives",
+    )
+    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links", "ttl_s"))
+    return ranges.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
 
 
 def early_of(pieces: DataFrame) -> DataFrame:

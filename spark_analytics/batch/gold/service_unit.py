@@ -18,6 +18,12 @@ _MESSAGES = f"transform(split(fields['each_number'], ','), (one, i) -> struct({_
 _RECIPIENTS = """CASE WHEN fields['handover'] = 'owed'
     THEN filter(split(coalesce(fields['recipients'], ''), ','), one -> one <> '')
     ELSE array(fields['recipient']) END"""
+_STATE = f"""CASE WHEN times > 0 THEN 'done'
+    WHEN end_seq > seq OR gone_seq > seq OR every_seq > seq THEN 'ended'
+    WHEN hole > seq THEN 'unknown'
+    WHEN due_s * 1000000000L + {GRACE_NS}L <= end_ns THEN 'unaccounted' ELSE 'pending' END"""
+_REASON = """CASE WHEN end_seq > seq THEN why WHEN gone_seq > seq THEN gone_why
+    WHEN every_seq > seq THEN every_why END"""
 
 
 def lines(others: DataFrame) -> DataFrame:
@@ -67,18 +73,12 @@ def units(found: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
         .join(gone, ["router", "signer", "recipient"], "left")
         .join(F.broadcast(facts), "router", "inner")
     )
-    state = f"""CASE WHEN times > 0 THEN 'done'
-        WHEN end_seq > seq OR gone_seq > seq OR every_seq > seq THEN 'ended'
-        WHEN hole > seq THEN 'unknown'
-        WHEN due_s * 1000000000L + {GRACE_NS}L <= end_ns THEN 'unaccounted' ELSE 'pending' END"""
-    reason = """CASE WHEN end_seq > seq THEN why WHEN gone_seq > seq THEN gone_why
-        WHEN every_seq > seq THEN every_why END"""
     return joined.where(span.is_within()).select(
         *KEY,
         "service",
         F.coalesce("times", F.lit(0)).alias("times"),
-        F.expr(state).alias("state"),
-        F.expr(reason).alias("reason"),
+        F.expr(_STATE).alias("state"),
+        F.expr(_REASON).alias("reason"),
     )
 
 

@@ -34,10 +34,26 @@ def _figure(found: list[Row], reasons_told: list[Row]) -> Markup:
         return empty("abuse-hours", _TITLE, "Nothing was turned away: every message that came was accepted.")
     axis = TimeAxis.over((60 * whole(row, "hour") for row in timed), 60)
     neighbours = summed([{**row, "peer": _who(row)} for row in timed], "count", "peer")
-    total = sum(n for _, n in neighbours)
     messages = [row for row in reasons_told if row.get("at_door")] or [row for row in timed if not _is_noted(row)]
     reasons = summed([*messages, *filter(_is_noted, timed)], "count", "reason")
-    turned = sum(n for _, n in reasons)
+    return figure(
+        "abuse-hours",
+        _TITLE,
+        see=_see(neighbours, reasons),
+        do=join(
+            "Replays after a reconnect are usual and harmless. Many wrong signatures from one neighbour are not: ",
+            tag("code", "router peer block KEY", class_="command"),
+            " shuts it out, or tell its operator.",
+        ),
+        chart=join(_drawing(axis, timed, neighbours[:NEIGHBOURS_SHOWN]), _reasons(reasons)),
+        same=_table(timed),
+    )
+
+
+def _see(neighbours: list[tuple[object, int]], reasons: list[tuple[object, int]]) -> Markup:
+    """Say how many were turned away, who brought most of those drawn, and the most frequent reason; both lists begin
+    with the greatest count."""
+    total, turned = (sum(n for _, n in each) for each in (neighbours, reasons))
     told = f" The largest counts are drawn, {number(total)} of these." if turned > total else ""
     more = (
         f" The {NEIGHBOURS_SHOWN} busiest of {number(len(neighbours))} are drawn."
@@ -45,46 +61,39 @@ def _figure(found: list[Row], reasons_told: list[Row]) -> Markup:
         else ""
     )
     first, count = neighbours[0]
-    return figure(
-        "abuse-hours",
-        _TITLE,
-        see=join(
-            f"{number(turned)} were turned away.{told} ",
-            _named(first, "Unnamed ones"),
-            f" brought {share(count, total)} of them; the most frequent reason is “{short_reason(reasons[0][0])}” "
-            f"({number(reasons[0][1])}).{more}",
+    return join(
+        f"{number(turned)} were turned away.{told} ",
+        _named(first, "Unnamed ones"),
+        f" brought {share(count, total)} of them; the most frequent reason is “{short_reason(reasons[0][0])}” "
+        f"({number(reasons[0][1])}).{more}",
+    )
+
+
+def _table(timed: list[Row]) -> Markup:
+    return table(
+        "Turned away",
+        (
+            ("hour, UTC", ""),
+            ("router", ""),
+            ("neighbour", ""),
+            ("network", ""),
+            ("signer", ""),
+            ("reason", ""),
+            ("event", ""),
+            ("times", "n"),
         ),
-        do=join(
-            "Replays after a reconnect are usual and harmless. Many wrong signatures from one neighbour are not: ",
-            tag("code", "router peer block KEY", class_="command"),
-            " shuts it out, or tell its operator.",
-        ),
-        chart=join(_drawing(axis, timed, neighbours[:NEIGHBOURS_SHOWN]), _reasons(reasons)),
-        same=table(
-            "Turned away",
+        (
             (
-                ("hour, UTC", ""),
-                ("router", ""),
-                ("neighbour", ""),
-                ("network", ""),
-                ("signer", ""),
-                ("reason", ""),
-                ("event", ""),
-                ("times", "n"),
-            ),
-            (
-                (
-                    moment(60 * whole(row, "hour")),
-                    key(row.get("router")),
-                    key(row.get("peer")),
-                    row.get("prefix") or "–",
-                    key(row.get("signer")),
-                    row.get("reason") or "–",
-                    row.get("event") or "–",
-                    whole(row, "count"),
-                )
-                for row in timed
-            ),
+                moment(60 * whole(row, "hour")),
+                key(row.get("router")),
+                key(row.get("peer")),
+                row.get("prefix") or "–",
+                key(row.get("signer")),
+                row.get("reason") or "–",
+                row.get("event") or "–",
+                whole(row, "count"),
+            )
+            for row in timed
         ),
     )
 

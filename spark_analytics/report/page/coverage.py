@@ -43,12 +43,6 @@ def _strips(summary: Row) -> Markup:
     holes = rows(summary, "holes")
     tails = [each for each in rows(summary, "files") if each.get("status") == "tail"]
     broken = [log for log in logs if not log.get("whole")]
-    see = (
-        f"{'The log is' if len(logs) == 1 else f'All {number(len(logs))} logs are'} whole."
-        if not broken
-        else f"{counted(len(broken), 'log')} of {number(len(logs))} {'has' if len(broken) == 1 else 'have'} missing "
-        "parts, or problems; what was accepted before a missing part and has no end is unknown."
-    )
     drawn = (_strip(log, holes, tails) for log in [*broken, *(log for log in logs if log.get("whole"))][:ROUTERS_SHOWN])
     more = (
         tag("p", f"and {number(len(logs) - ROUTERS_SHOWN)} more in the table", class_="rest")
@@ -58,54 +52,66 @@ def _strips(summary: Row) -> Markup:
     return figure(
         "coverage",
         title,
-        see=f"{see} Pruned is not missing: the router deleted it by its own rules, and said so.",
+        see=f"{_see(logs, broken)} Pruned is not missing: the router deleted it by its own rules, and said so.",
         do="Bring the missing segments from the router or a copy, and run the audit again; the numbers that are "
         "missing stand in the table."
         if broken
         else "Nothing.",
         chart=join(_legend(), tag("div", *drawn, class_="rows"), more),
-        same=join(
-            table(
-                "Logs",
-                (
-                    ("router", ""),
-                    ("segments", "n"),
-                    ("first", "n"),
-                    ("last", "n"),
-                    ("pruned up to", "n"),
-                    ("whole", ""),
-                    ("in", ""),
-                ),
-                (
-                    (
-                        key(log.get("router")),
-                        whole(log, "segments"),
-                        whole_or_none(log, "first"),
-                        whole_or_none(log, "last"),
-                        whole(log, "pruned_to") or None,
-                        "yes" if log.get("whole") else "no",
-                        log.get("place") or "–",
-                    )
-                    for log in logs
-                ),
-            ),
-            table(
-                "Missing parts",
-                (("router", ""), ("from", "n"), ("to", "n"), ("why", "")),
-                (
-                    (
-                        key(hole.get("router")),
-                        whole_or_none(hole, "first_seq"),
-                        whole_or_none(hole, "last_seq"),
-                        hole.get("why", ""),
-                    )
-                    for hole in holes
-                ),
-            )
-            if holes
-            else None,
-        ),
+        same=join(_log_table(logs), _hole_table(holes) if holes else None),
         level="attention" if broken else "",
+    )
+
+
+def _see(logs: list[Row], broken: list[Row]) -> str:
+    if not broken:
+        return f"{'The log is' if len(logs) == 1 else f'All {number(len(logs))} logs are'} whole."
+    return (
+        f"{counted(len(broken), 'log')} of {number(len(logs))} {'has' if len(broken) == 1 else 'have'} missing "
+        "parts, or problems; what was accepted before a missing part and has no end is unknown."
+    )
+
+
+def _log_table(logs: list[Row]) -> Markup:
+    return table(
+        "Logs",
+        (
+            ("router", ""),
+            ("segments", "n"),
+            ("first", "n"),
+            ("last", "n"),
+            ("pruned up to", "n"),
+            ("whole", ""),
+            ("in", ""),
+        ),
+        (
+            (
+                key(log.get("router")),
+                whole(log, "segments"),
+                whole_or_none(log, "first"),
+                whole_or_none(log, "last"),
+                whole(log, "pruned_to") or None,
+                "yes" if log.get("whole") else "no",
+                log.get("place") or "–",
+            )
+            for log in logs
+        ),
+    )
+
+
+def _hole_table(holes: list[Row]) -> Markup:
+    return table(
+        "Missing parts",
+        (("router", ""), ("from", "n"), ("to", "n"), ("why", "")),
+        (
+            (
+                key(hole.get("router")),
+                whole_or_none(hole, "first_seq"),
+                whole_or_none(hole, "last_seq"),
+                hole.get("why", ""),
+            )
+            for hole in holes
+        ),
     )
 
 
@@ -195,24 +201,26 @@ def _problems(summary: Row) -> Markup | None:
         else "Bring what is named, if you have it; nothing was changed after it was signed.",
         chart=join(
             tag("ul", *items, class_="problems") if items else tag("p", "No problem.", class_="nothing"),
-            table(
-                "Files that are not simply sealed and good",
-                (("file", ""), ("log of", ""), ("state", ""), ("from", "n"), ("to", "n"), ("lines", "n")),
-                (
-                    (
-                        tag("code", text(each.get("path", "")), class_="path"),
-                        key(each.get("router"), "nobody known"),
-                        join(tag("b", each.get("status", "")), ": ", _STATUS.get(str(each.get("status")), "")),
-                        whole_or_none(each, "first_seq") or None,
-                        whole_or_none(each, "last_seq") or None,
-                        whole(each, "lines"),
-                    )
-                    for each in files
-                ),
-                most=PROBLEMS_SHOWN,
-            )
-            if files
-            else None,
+            _file_table(files) if files else None,
         ),
         level="bad" if bad else "",
+    )
+
+
+def _file_table(files: list[Row]) -> Markup:
+    return table(
+        "Files that are not simply sealed and good",
+        (("file", ""), ("log of", ""), ("state", ""), ("from", "n"), ("to", "n"), ("lines", "n")),
+        (
+            (
+                tag("code", text(each.get("path", "")), class_="path"),
+                key(each.get("router"), "nobody known"),
+                join(tag("b", each.get("status", "")), ": ", _STATUS.get(str(each.get("status")), "")),
+                whole_or_none(each, "first_seq") or None,
+                whole_or_none(each, "last_seq") or None,
+                whole(each, "lines"),
+            )
+            for each in files
+        ),
+        most=PROBLEMS_SHOWN,
     )

@@ -17,6 +17,7 @@ from .wording import be, counted, key, number
 SHOWN = 16
 _STATES = (("followed", "s-acked"), ("unknown", "s-unknown"), ("broken", "s-unaccounted"))
 """States in the order of painting: what is broken is never covered."""
+_COUNTS = ("acked", "followed", "broken", "unknown")
 
 
 def custody(summary: Row) -> Markup:
@@ -38,8 +39,7 @@ def _chain(summary: Row) -> Markup:
             "No message went from one router of these logs to another, so there is no chain to follow. For a chain, "
             "give the audit the logs of both routers.",
         )
-    names = ("acked", "followed", "broken", "unknown")
-    total = {name: sum(whole(each, name) for each in found) for name in names}
+    total = {name: sum(whole(each, name) for each in found) for name in _COUNTS}
     broken = total["broken"]
     ranked = sorted(found, key=lambda each: (-whole(each, "broken"), -whole(each, "unknown"), -whole(each, "acked")))
     unlike = [each for each in ranked if whole(each, "followed") < whole(each, "acked")][:SHOWN]
@@ -64,26 +64,26 @@ def _chain(summary: Row) -> Markup:
             ),
             _examples(rows(summary, "broken")),
         ),
-        same=table(
-            "Custody",
-            (
-                ("from router", ""),
-                ("to router", ""),
-                ("handed over", "n"),
-                ("followed", "n"),
-                ("broken", "n"),
-                ("unknown", "n"),
-            ),
-            (
-                (
-                    key(e.get("router")),
-                    key(e.get("recipient")),
-                    *(whole(e, name) for name in names),
-                )
-                for e in ranked
-            ),
-        ),
+        same=_table(ranked),
         level="bad" if broken else "",
+    )
+
+
+def _table(found: list[Row]) -> Markup:
+    return table(
+        "Custody",
+        (
+            ("from router", ""),
+            ("to router", ""),
+            ("handed over", "n"),
+            ("followed", "n"),
+            ("broken", "n"),
+            ("unknown", "n"),
+        ),
+        (
+            (key(each.get("router")), key(each.get("recipient")), *(whole(each, name) for name in _COUNTS))
+            for each in found
+        ),
     )
 
 

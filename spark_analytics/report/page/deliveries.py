@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from spark_analytics.report.reading import Row, binned, grouped, rows, whole
 
@@ -178,13 +179,7 @@ def _why(found: list[Row]) -> Markup:
         return empty(
             "reasons", title, "No delivery was expired, refused, dropped or evicted, so there are no reasons to tell."
         )
-    sums = sorted(
-        (
-            (event, reason, sum(whole(row, "count") for row in each))
-            for (event, reason), each in grouped(ended, "event", "reason").items()
-        ),
-        key=lambda row: (-row[2], str(row[0]), str(row[1])),
-    )
+    sums = _by_reason(ended)
     drawn = [
         (
             join(named(event) if event in NAMES else event, " ", tag("span", reason or "no reason", class_="fine")),
@@ -210,6 +205,17 @@ def _why(found: list[Row]) -> Markup:
                 for row in sorted(ended, key=lambda row: -whole(row, "count"))
             ),
         ),
+    )
+
+
+def _by_reason(ended: list[Row]) -> list[tuple[Any, Any, int]]:
+    """Return (event, reason, count of deliveries), the greatest count first."""
+    return sorted(
+        (
+            (event, reason, sum(whole(row, "count") for row in each))
+            for (event, reason), each in grouped(ended, "event", "reason").items()
+        ),
+        key=lambda row: (-row[2], str(row[0]), str(row[1])),
     )
 
 

@@ -39,28 +39,32 @@ def _examples(found: list[Row], total: int) -> Markup:
         "(“parcel”) in which they arrived. Lines with the same recipient or the same sender point at the fault.",
         do="Run the command at the router named in the line: it shows each hop of that message, each attempt, and "
         "where the trace ends. Keep that log; report the fault.",
-        chart=table(
-            "Deliveries without an end",
-            (
-                ("lost", "n"),
-                ("run at that router", ""),
-                ("router", ""),
-                ("recipient", ""),
-                ("sender or group", ""),
-                ("parcel", "n"),
-            ),
-            (
-                (
-                    whole(each, "count"),
-                    why_command(each.get("id", "")),
-                    key(each.get("router")),
-                    key(each.get("recipient")),
-                    key(each.get("signer")),
-                    whole(each, "parcel"),
-                )
-                for each in found
-            ),
-            most=SHOWN,
-        ),
+        chart=_table(found),
         level="bad",
+    )
+
+
+def _table(found: list[Row]) -> Markup:
+    return table(
+        "Deliveries without an end",
+        (
+            ("lost", "n"),
+            ("run at that router", ""),
+            ("router", ""),
+            ("recipient", ""),
+            ("sender or group", ""),
+            ("parcel", "n"),
+        ),
+        (
+            (
+                whole(each, "count"),
+                why_command(each.get("id", "")),
+                key(each.get("router")),
+                key(each.get("recipient")),
+                key(each.get("signer")),
+                whole(each, "parcel"),
+            )
+            for each in found
+        ),
+        most=SHOWN,
     )

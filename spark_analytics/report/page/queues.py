@@ -93,31 +93,35 @@ def _figure(found: list[Queue], axis: TimeAxis) -> Markup:
         see=_see(ranked, filling),
         do=_do(filling),
         chart=tag("div", *(_panel(each, axis) for each in ranked[:DRAWN_MAX]), class_="panels"),
-        same=table(
-            "Queues",
-            (
-                ("recipient", ""),
-                ("at router", ""),
-                ("waiting at the end", "n"),
-                ("most", "n"),
-                ("limit", "n"),
-                ("full in", "n"),
-                ("oldest expires in", "n"),
-            ),
-            (
-                (
-                    key(q.recipient),
-                    key(q.router),
-                    q.now,
-                    max(max(q.open), q.depth_max),
-                    q.limit,
-                    lasting(q.full_in_s),
-                    lasting(q.oldest_due_s),
-                )
-                for q in ranked
-            ),
-        ),
+        same=_table(ranked),
         level="attention" if any(fills_within(q.full_in_s, q.now, q.limit, SOON_S) for q in filling) else "",
+    )
+
+
+def _table(ranked: list[Queue]) -> Markup:
+    return table(
+        "Queues",
+        (
+            ("recipient", ""),
+            ("at router", ""),
+            ("waiting at the end", "n"),
+            ("most", "n"),
+            ("limit", "n"),
+            ("full in", "n"),
+            ("oldest expires in", "n"),
+        ),
+        (
+            (
+                key(q.recipient),
+                key(q.router),
+                q.now,
+                max(max(q.open), q.depth_max),
+                q.limit,
+                lasting(q.full_in_s),
+                lasting(q.oldest_due_s),
+            )
+            for q in ranked
+        ),
     )
 
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from samples.sampling import OWN, at, entry, node
 
 from router.service.contract import Tick, Wake
-from services.discovery.core.advertised import ViewEntry
 from services.discovery.core.sampling import (
     Announce,
     Ask,
@@ -22,6 +21,7 @@ from services.discovery.core.sampling import (
     Sampling,
     SamplingLimits,
 )
+from services.discovery.core.view import ViewEntry
 from services.discovery.simulation.network import LIFE_S, advert_of
 
 LIMITS = SamplingLimits(jitter=0.0)

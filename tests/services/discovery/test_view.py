@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from samples.sampling import OWN, entry
 
 from router.core.wire.crypto import PublicKey
-from services.discovery.core.advertised import ViewEntry
-from services.discovery.core.view import View, ViewLimits
+from services.discovery.core.view import View, ViewEntry, ViewLimits
 from services.discovery.simulation.network import WALL_S, advert_of
 
 LIMITS = ViewLimits()

@@ -9,7 +9,7 @@ its old address is not dialled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import ip_address
 from math import inf
@@ -31,7 +31,6 @@ from router.service.contract import AddNeighbour, Came, Chance, Deed, Now, Tick,
 from router.service.roles.discovery import (
     EVERYBODY,
     Advertise,
-    Dial,
     Interface,
     Interfaces,
     Listen,
@@ -41,10 +40,10 @@ from router.service.roles.discovery import (
     UseInterfaces,
     WriteOnClose,
 )
+from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MIN, Dialling
 from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
-from services.discovery.core.lan.networks import is_local, network_of, on_link
+from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
 from services.discovery.core.lan.paces import Pace
-from services.discovery.core.lan.permit import OFF, Permit
 from services.discovery.core.lan.schedule import Schedule
 from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_OFF_LINK
 
@@ -55,10 +54,8 @@ YIELD_S = 3.0
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 LISTEN_AGAIN_S = 10.0
-DIAL_AGAIN_S_MIN, DIAL_AGAIN_S_MAX = 2.0, 300.0
-"""The pause after a failed dial: twice as long each time, and random in its upper half."""
 KEPT_S = 86_400
-ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S, DIALLED_PER_S = 200, 10, 10.0, 10
+ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S = 200, 10, 10.0
 SOURCE_BURST = 4
 """Number of datagrams from one source that are accepted at once, before the rate is one a second: two nodes on one
 machine may each send news and a farewell within a second."""
@@ -82,7 +79,7 @@ class Lan:
         self._admitted = Pace(ADMITTED_PER_S, burst=SOURCE_BURST)
         self._renewals = Pace(ADMITTED_PER_S)
         self._answered = Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S)
-        self._dialled = Pace(DIALLED_PER_S)
+        self._dialling = Dialling(self.neighbours, chance)
         self._said = b""
         self._port = 0
         self._asked_to_listen = False
@@ -140,7 +137,7 @@ class Lan:
             case Came():
                 deeds += self._came(heard, now)
             case NeighbourUnreachable(key, _, let_in):
-                self._unreached(key, let_in, now)
+                self._dialling.unreached(key, let_in, now)
             case Tick():
                 pass
         deeds += self._by_the_clock(now)
@@ -276,20 +273,21 @@ class Lan:
             return self._leave(one, now)
         answer = self._answer(one, came, source, now)
         if not one.is_here:
-            self._dial_soon(one, 0.0 if self.me < one.key else YIELD_S, now)
+            self._dialling.soon(one, 0.0 if self.me < one.key else YIELD_S, now)
         one.heard_s, one.ask_s, one.ends_s = now.mono_s, now.mono_s + left_s / 2, now.mono_s + left_s
         one.peer = came.peer
         if not one.came_from(source, now.mono_s, TTL_S):
             self._turn_away(came, LAN_FLOOD)
         urls = one.reached_at()
         if one.failures and urls != one.urls:
-            self._dial_soon(one, DIAL_AGAIN_S_MIN, now)
+            self._dialling.soon(one, DIAL_AGAIN_S_MIN, now)
         return [*answer, *self._learn(one, urls, now)]
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
         """Mark a router as away: it stays known for a day, without an address."""
-        one.ends_s, one.dial_s, one.failures, one.let_in = 0.0, None, 0, True
+        one.ends_s = 0.0
         one.sources.clear()
+        self._dialling.stop(one)
         return self._learn(one, (), now)
 
     def _forget_all(self) -> list[Deed]:
@@ -306,38 +304,6 @@ class Lan:
         one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S
         return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
 
-    # -- dialling ------------------------------------------------------------------------------------------
-
-    def _dial_soon(self, one: Neighbour, pause_s: float, now: Now) -> None:
-        """Dial a router in `pause_s`, if no dial is due sooner; earlier failures no longer count."""
-        soon_s = now.mono_s + pause_s
-        one.dial_s = soon_s if one.dial_s is None else min(soon_s, one.dial_s)
-        one.failures = 0
-
-    def _unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
-        """Dial again after a pause, even if this node was refused, as it may only not have been heard there yet.
-
-        A dial by the router itself in the meantime counts as the same failure."""
-        one = self.neighbours.get(key)
-        if one is None or not one.is_here:
-            return
-        one.let_in = let_in
-        if one.dial_s is None:
-            longest_s: float = min(DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN * 2**one.failures)
-            one.dial_s = now.mono_s + longest_s * (0.5 + self._chance.random() / 2)
-            one.failures += longest_s < DIAL_AGAIN_S_MAX
-
-    def _dial(self, now: Now) -> Iterator[Deed]:
-        """Dial the routers whose time has come, but only a few a second."""
-        for one in self.neighbours:
-            if one.dial_s is None or one.dial_s > now.mono_s:
-                continue
-            if self._dialled.take(one.key, now.mono_s):
-                one.dial_s, one.let_in = None, True
-                yield Dial(one.key)
-            else:
-                one.dial_s = now.mono_s + self._chance.random()
-
     # -- by the clock --------------------------------------------------------------------------------------
 
     def _by_the_clock(self, now: Now) -> list[Deed]:
@@ -351,7 +317,7 @@ class Lan:
                 deeds += self._leave(one, now)
             elif one.is_here and one.ask_s <= now.mono_s:
                 deeds += self._ask(one, now)
-        return [*deeds, *self._dial(now)]
+        return [*deeds, *self._dialling.due(now)]
 
     def _wake(self, now: Now) -> list[Deed]:
         due = [one.due_s for one in self._schedules.values() if self._said]

@@ -1,4 +1,4 @@
-"""The local network of each interface, and its names (D18)."""
+"""The local network of each interface, its names, and the operator's permission to be heard there (D18)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from blake3 import blake3
 from msgspec import Struct
 
+from router.core.wire.crypto import PublicKey
 from router.service.roles.discovery import Interface
 
 LABEL = b"upsycle network 1"
@@ -15,6 +16,7 @@ _NEEDED = frozenset(("up", "running", "multicast"))
 _FOREIGN = frozenset(("loopback", "pointopoint"))
 
 Ip = IPv4Address | IPv6Address
+OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
 
 
 class Network(Struct, frozen=True):
@@ -22,6 +24,22 @@ class Network(Struct, frozen=True):
 
     id: str
     name: str
+
+
+class Permit(Struct, frozen=True):
+    """Where the operator allows this node to be heard: in the networks with these ids, everywhere, or nowhere."""
+
+    mode: str = OFF
+    networks: frozenset[str] = frozenset()
+    groups: tuple[PublicKey | str, ...] = ()
+    port: int = 0
+
+    def allows(self, one: Interface) -> bool:
+        """Whether datagrams may be sent on this interface."""
+        if not is_local(one) or self.mode == OFF:
+            return False
+        network = network_of(one)
+        return self.mode == EVERYWHERE or (network is not None and network.id in self.networks)
 
 
 def is_local(one: Interface) -> bool:

@@ -16,8 +16,7 @@ from router.service import contract as c
 from router.service.roles.discovery import Interface, Interfaces
 from services.discovery.core.known import Known
 from services.discovery.core.lan.lan import Lan
-from services.discovery.core.lan.networks import is_local, network_of
-from services.discovery.core.lan.permit import ALLOWED, EVERYWHERE, OFF, Permit
+from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, OFF, Permit, is_local, network_of
 from services.discovery.core.refusals import notes
 from services.discovery.settings import Settings
 

@@ -9,7 +9,8 @@ from samples.lan import HIGH, LOW, at, came, key_of, of, signed, speaking
 
 from router.service.contract import Tick
 from router.service.roles.discovery import Dial, NeighbourUnreachable
-from services.discovery.core.lan.lan import DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN, DIALLED_PER_S, Lan
+from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN, DIALLED_PER_S
+from services.discovery.core.lan.lan import Lan
 
 
 def dialled_in_vain(lan: Lan, until_s: int, let_in: bool = True) -> list[float]:

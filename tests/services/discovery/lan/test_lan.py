@@ -35,9 +35,8 @@ from services.discovery.core.lan.lan import (
     Lan,
 )
 from services.discovery.core.lan.neighbours import KEYS_MAX, SOURCES_MAX
-from services.discovery.core.lan.networks import Network, network_of
+from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, OFF, Network, Permit, network_of
 from services.discovery.core.lan.paces import Pace
-from services.discovery.core.lan.permit import ALLOWED, EVERYWHERE, OFF, Permit
 from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 
 

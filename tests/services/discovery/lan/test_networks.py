@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from samples.lan import interface
 
 from router.service.roles.discovery import Interface
-from services.discovery.core.lan.networks import Network, is_local, network_of, on_link
-from services.discovery.core.lan.permit import ALLOWED, EVERYWHERE, Permit
+from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, Network, Permit, is_local, network_of, on_link
 
 
 def the_network(one: Interface) -> Network:

@@ -1,0 +1,61 @@
+"""When the routers that were heard on a network are dialled, and again after a failure (D19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Chance, Now
+from router.service.roles.discovery import Dial
+from services.discovery.core.lan.neighbours import Neighbour, Neighbours
+from services.discovery.core.lan.paces import Pace
+
+DIAL_AGAIN_S_MIN, DIAL_AGAIN_S_MAX = 2.0, 300.0
+"""The pause after a failed dial: twice as long each time, and random in its upper half."""
+DIALLED_PER_S = 10
+
+
+class Dialling:
+    """Dials neighbours whose time has come. It alone sets their `dial_s`, `failures` and `let_in`."""
+
+    def __init__(self, neighbours: Neighbours, chance: Chance) -> None:
+        self._neighbours = neighbours
+        self._chance = chance
+        self._dialled = Pace(DIALLED_PER_S)
+
+    def __repr__(self) -> str:
+        return f"<dialling: {sum(one.dial_s is not None for one in self._neighbours)} to dial>"
+
+    def soon(self, one: Neighbour, pause_s: float, now: Now) -> None:
+        """Dial a router in `pause_s`, if no dial is due sooner; earlier failures no longer count."""
+        soon_s = now.mono_s + pause_s
+        one.dial_s = soon_s if one.dial_s is None else min(soon_s, one.dial_s)
+        one.failures = 0
+
+    def stop(self, one: Neighbour) -> None:
+        """Dial a router no more, since it is away."""
+        one.dial_s, one.failures, one.let_in = None, 0, True
+
+    def unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
+        """Dial again after a pause, even if this node was refused, as it may only not have been heard there yet.
+
+        A dial by the router itself in the meantime counts as the same failure."""
+        one = self._neighbours.get(key)
+        if one is None or not one.is_here:
+            return
+        one.let_in = let_in
+        if one.dial_s is None:
+            longest_s: float = min(DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN * 2**one.failures)
+            one.dial_s = now.mono_s + longest_s * (0.5 + self._chance.random() / 2)
+            one.failures += longest_s < DIAL_AGAIN_S_MAX
+
+    def due(self, now: Now) -> Iterator[Dial]:
+        """Dial the routers whose time has come, but only a few a second."""
+        for one in self._neighbours:
+            if one.dial_s is None or one.dial_s > now.mono_s:
+                continue
+            if self._dialled.take(one.key, now.mono_s):
+                one.dial_s, one.let_in = None, True
+                yield Dial(one.key)
+            else:
+                one.dial_s = now.mono_s + self._chance.random()
