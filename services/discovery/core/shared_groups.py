@@ -3,7 +3,8 @@
 `Meetings` decides; this file turns its words into messages, and shared groups into a `ShareGroups`. Only routers
 nearby are met, and no group is named, so a router that does not know a group learns nothing of it. An agreement
 outlasts the nearness: the node's router keeps it for a while, and the next meeting renews it or ends it. It ends at
-once when this node is on no local network any more. The routers' keys are kept, so this includes routers met before a restart.
+once when this node is on no local network any more. The routers' keys are kept, so this includes routers met before a
+restart.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import discovery as d
-from router.service.roles import overlay as o
 from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.messages import Message, encode_message
 from services.discovery.core.refusals import RouterRefusals, notes
@@ -60,7 +60,7 @@ class InCommon:
         deeds: list[c.Deed] = []
         if isinstance(heard, d.Wanted):
             self._meetings.want(heard.group, heard.wanted, now.mono_s)
-            deeds.append(o.AckWanted(heard.group, heard.wanted))
+            deeds.append(d.AckWanted(heard.group, heard.wanted))
         self._look_around(self._meetings, now)
         if not self._known.on_lan:
             deeds += self._end_all()
