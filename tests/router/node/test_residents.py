@@ -40,8 +40,6 @@ def test_residents_with_the_same_role_are_refused(tmp_path: Path) -> None:
     home.create()
     services = '["services.discovery", "services.pubsub", {name = "topics", module = "services.pubsub"}]'
     home.config_path.write_text(f"[node]\nservices = {services}\n")
-    said = (
-        '^the services "pubsub" and "topics" both have the role overlay, of which a node has one; take one'
-    )
+    said = '^the services "pubsub" and "topics" both have the role overlay, of which a node has one; take one'
     with pytest.raises(UnknownService, match=said):
         Residents(home, config.load(home.config_path)[0])
