@@ -68,11 +68,13 @@ IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|ut
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
 FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
+NAMED = re.compile(r"\b(PUBSUB|DISCOVERY|service_called)\b")
 LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # the limits with which a part is made
 HOOKLESS = re.compile(r"router/(client|core)/.*\.py")
 LINES_MAX, TEST_LINES_MAX = 500, 500
 CLASS_LINES_MAX, FUNCTION_LINES_MAX = 300, 40
 PARAMETERS_MAX = 9
+VERB_FILES_MAX = 2
 
 Tree = dict[str, str]
 """A file's text, by its path."""
@@ -224,6 +226,42 @@ def schemes(tree: Tree) -> Iterator[str]:
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if SCHEME.match(text) and " " not in text and id(node) not in docs and text.partition(":")[0] != own:
                 yield f"{path}:{node.lineno} names the scheme of {text!r}: ask the transport that the URL names"  # type: ignore[attr-defined]
+
+
+def verbs(tree: Tree) -> Iterator[str]:
+    """Allow the word of a service's verb in two files: wherever else an inquiry is made or heard, its class names it.
+
+    The same string elsewhere, as the state of a message, is another word."""
+    found, declared = dict[str, dict[str, int]](), set[str]()
+    for path, module in _modules(tree):
+        for node in _nodes(module) if path.startswith("router/") else ():
+            for word in _words_of_inquiries(node):
+                found.setdefault(word, {}).setdefault(path, node.lineno)  # type: ignore[attr-defined]
+                declared |= {word} if path.startswith("router/service/verbs/") else set()
+    for word in sorted(declared):
+        for path, line in list(found[word].items())[VERB_FILES_MAX:]:
+            yield f"{path}:{line} spells the verb {word!r}, as {VERB_FILES_MAX} files do already: name its class"
+
+
+def _words_of_inquiries(node: ast.AST) -> Iterator[str]:
+    """Yield the strings that stand where the word of an inquiry does: as `WORD`, in a call, or compared with `ask`."""
+    places: list[ast.expr | None] = []
+    match node:
+        case ast.AnnAssign(target=ast.Name("WORD")) | ast.Assign(targets=[ast.Name("WORD")]):
+            places = [node.value]
+        case ast.Call() if _called(node).rpartition(".")[2] in ("Inquiry", "ask"):
+            places = list(node.args)
+        case ast.Compare() if any(isinstance(one, ast.Attribute) and one.attr == "ask" for one in ast.walk(node)):
+            places = [one for one in ast.walk(node) if isinstance(one, ast.Constant)]
+    yield from (one.value for one in places if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def roles(tree: Tree) -> Iterator[str]:
+    """Forbid the core to know a service by its name."""
+    for path, text in tree.items():
+        for number, line in enumerate(text.splitlines(), 1) if path.startswith("router/core/") else ():
+            if found := NAMED.search(line):
+                yield f"{path}:{number} {found[0]}: a service has a role, whatever its name is (core/service/roles.py)"
 
 
 def worlds(tree: Tree) -> Iterator[str]:
@@ -405,6 +443,8 @@ RULES = (
     late_imports,
     purity,
     schemes,
+    verbs,
+    roles,
     circles,
     hooks,
     sizes,

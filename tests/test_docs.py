@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from rigs.contract_tables import DEEDS, EVENTS, of_every_service, of_roles
 from rigs.mermaid import mermaid
 from rigs.patience import HANG_S
 
@@ -121,6 +122,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "proven": ("docs/link.md", partial(drawn, PROVEN)),
     "proving": ("docs/link.md", partial(drawn, PROVING)),
     "settings": ("docs/operators.md", settings_table),
+    "events": ("docs/services.md", partial(of_every_service, EVENTS)),
+    "deeds": ("docs/services.md", partial(of_every_service, DEEDS)),
+    "events of roles": ("docs/services.md", partial(of_roles, EVENTS)),
+    "deeds of roles": ("docs/services.md", partial(of_roles, DEEDS)),
     **{name: ("docs/dmq.md", partial(drawn, table)) for name, table in DMQ_TABLES.items()},
 }
 

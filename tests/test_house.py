@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import FUNCTION_LINES_MAX, LINES_MAX, RULES, Tree, circles, forget, hooked, limits_once, read, worlds
+from house import FUNCTION_LINES_MAX, LINES_MAX, RULES, Tree, circles, forget, hooked, limits_once, read, verbs, worlds
 from house_debts import HOOKED, LONG
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +64,8 @@ FORBIDDEN = [
     ("parameters", "router/core/router.py", "x = lambda: 1"),
     ("schemes", "router/node/node.py", "more = {} if url.startswith('tls:') else None"),
     ("schemes", "transports/tls.py", "NOT_OURS = 'unix:'"),
+    ("roles", "router/core/groups.py", "if service_called(name): ..."),
+    ("roles", "router/core/groups.py", "# DISCOVERY finds routers"),
     ("sizes", "router/long.py", "pass\n" * (LINES_MAX + 1)),
     ("sizes", "router/long.py", "def f():\n" + "    x\n" * FUNCTION_LINES_MAX),
     ("tables", "router/laid_out.py", "print(\n  1,\n)  # fmt: skip"),
@@ -154,6 +156,24 @@ def test_a_circle_is_caught(tmp_path: Path) -> None:
     read.cache_clear()
     [found] = circles(read(tmp_path))
     assert all(name in found for name in ("router.node", "router.store", "router.core.words"))
+
+
+@pytest.mark.parametrize(
+    ("third", "is_caught"),
+    [
+        ("Inquiry('ring', text)", True),
+        ("node.ask('ring')", True),
+        ("x = inquiry.ask in ('ring', 'sing')", True),
+        ("class Rung:\n    WORD: ClassVar[str] = 'ring'", True),
+        ("Inquiry(Ring.WORD, text)", False),
+        ("STATES = ('ring', 'sing')", False),
+    ],
+)
+def test_a_verb_that_is_spelled_in_a_third_file_is_caught(third: str, is_caught: bool, tmp_path: Path) -> None:
+    write(tmp_path, "router/service/verbs/ring.py", "class Ring(Request):\n    WORD: ClassVar[str] = 'ring'")
+    write(tmp_path, "router/core/control/ring.py", "is_ours = inquiry.ask == 'ring'\nINQUIRY = Inquiry('ring')")
+    write(tmp_path, "router/service/third.py", third)
+    assert len(list(verbs(read(tmp_path)))) == is_caught
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.cli import service_commands
+from router.core.service.roles import Role
 from router.core.wire import address
 from router.core.wire.address import ADDRESSES_MAX, Reach, parse_address, reach_of
 from router.core.wire.text import BadText
@@ -21,7 +22,7 @@ from router.transport.contract import InvalidUrl
 
 def rules(home: Home) -> tuple[Rule, ...]:
     """Return the rules for `settings.config.load` and `check`: every URL has a transport that can use it, every service
-    can be loaded, and no neighbour is the node itself."""
+    can be loaded, no two services have the same role, and no neighbour is the node itself."""
     return (
         lambda config: _unusable_urls(home, config),
         lambda config: _unknown_services(home, config),
@@ -69,6 +70,7 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
 def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
     named = instances(config.node.services)
     names = [one.name for one in named]
+    roles = dict[str, Role | None]()
     for at, one in enumerate(named):
         place = ("node", "services", at)
         try:
@@ -76,11 +78,14 @@ def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
         except UnknownService as error:
             yield Problem(place, str(error))
             continue
+        roles[one.name] = found.role
         if why := plugins.deaf(found):
             yield Problem(place, f"the service {one.module} of node.services {why}")
         if names.count(one.name) == 1:  # of a name that stands twice nobody knows whose settings they are
             addresses = _address(home, key_name(one.name)), _address(home, keyring.NODE)
             yield from found.judge(config.services.get(one.name, {}), one.name, *addresses)
+    for name, said in plugins.doubled_roles(roles.items()):
+        yield Problem(("node", "services", names.index(name)), said)
 
 
 def _address(home: Home, name: str) -> bytes | None:

@@ -18,12 +18,11 @@ from msgspec import Struct, field
 
 from router.actors.process import program
 from router.core.neighbours.directory import ServiceFacts
-from router.core.service.roles import Role
 from router.core.wire.crypto import SigningKey
 from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
-from router.service.plugins import NotStarted, Plugin, UnknownService, load
+from router.service.plugins import NotStarted, Plugin, UnknownService, doubled_roles, load
 from router.service.reports import ENDED, PROBLEM, WARNING
 from router.service.running import back_off, key_of, leave_free_bytes, supervise
 from router.service.watchdog import Watchdog
@@ -239,11 +238,8 @@ class Residents:
 
 def _check_roles(residents: Mapping[str, Resident]) -> None:
     """Raise `UnknownService` if two services have the same role."""
-    having: dict[Role, str] = {}
-    for name, one in residents.items():
-        if (role := one.plugin.role) is not None and (other := having.setdefault(role, name)) != name:
-            said = f'the services "{other}" and "{name}" both have the role {role}, of which a node has one'
-            raise UnknownService(f"{said}; take one of them out of node.services")
+    for _, said in doubled_roles((name, one.plugin.role) for name, one in residents.items()):
+        raise UnknownService(said)
 
 
 def _exit_text(code: int) -> str:

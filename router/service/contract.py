@@ -76,16 +76,18 @@ class Setup(Struct, frozen=True):
 
 
 class Started(Heard, frozen=True):
-    """The service is connected to its router: the first event of each life."""
+    """The service is connected to its router, whose key this is: once in each life, before any other event."""
 
     router: PublicKey
 
 
 class Message(Heard, frozen=True):
-    """A unicast to this service (`source`) or a message of a group (`group`); it comes once, even across crashes.
+    """A unicast to this service (`source`), or a message of a group that it has joined (`group`); once it is handled it
+    does not come again, even after a crash.
 
     `wire`: the bytes as received, without VIA; `via`: the router next to ours that brought it, None if it was published
-    on this node; `seen`: the ids that a multicast names.
+    on this node; `seen`: the ids that a multicast names; `redelivered`: an earlier life of the service may have been
+    given it.
     """
 
     id: MessageId
@@ -102,8 +104,8 @@ class Message(Heard, frozen=True):
 
 
 class Opened(Heard, frozen=True):
-    """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, "" at a
-    Unix socket; `tag`: that of the `Connect` that opened it."""
+    """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, `""` at
+    a Unix socket; `tag`: that of the `Connect` that opened it."""
 
     door: str
     peer: str
@@ -112,9 +114,10 @@ class Opened(Heard, frozen=True):
 
 
 class Came(Heard, frozen=True):
-    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" means that a stream has ended.
+    """A datagram, or bytes of a stream, came in at a door; `peer` names the datagram's sender or the stream.
 
-    `to_group`: a datagram at a multicast door was sent to everybody there."""
+    A stream comes in pieces of at most 64 KiB, cut anywhere, and `b""` is its end. More of that peer comes when what
+    follows from this is carried out. `to_group`: a datagram at a multicast door was sent to everybody there."""
 
     door: str
     peer: str
@@ -123,7 +126,7 @@ class Came(Heard, frozen=True):
 
 
 class ConnectionFailed(Heard, frozen=True):
-    """The `Connect` with this tag has failed."""
+    """The `Connect` with this tag has failed; `text` says why."""
 
     door: str
     tag: str
@@ -141,9 +144,9 @@ class Sent(Heard, frozen=True):
 
 
 class HopOutcome(Heard, frozen=True):
-    """The fate of the message with this tag at the next hop. `to`: that router, or a local recipient.
+    """The fate of the `Send` or `Forward` with this tag at the next hop. `to`: that router, or a local recipient.
 
-    `reason` is None if it has taken custody ("acked", "delivered" to an app of this node, or "unconfirmed" with ttl 0);
+    `reason` is None if it has taken custody (`acked`, `delivered` to an app of this node, or `unconfirmed` with ttl 0);
     else the copy has ended for that reason. No `HopOutcome` follows if the connection to the own router is lost
     meanwhile.
     """
@@ -164,7 +167,7 @@ class Pulled(Heard, frozen=True):
 
 
 class Computed(Heard, frozen=True):
-    """The job with this tag is done, or failed with `error`."""
+    """The `Compute` with this tag is done: the bytes that its function returned, or why it failed (`error`)."""
 
     tag: str
     result: bytes = b""
@@ -179,7 +182,8 @@ class Tick(Heard, frozen=True):
 
 
 class Put(Deed, frozen=True):
-    """Keep a value under a key of this service's state; None removes it."""
+    """Keep a value under a key of this service's state; None removes it. `setup.kept` reads the state, with what was
+    just decided."""
 
     key: bytes
     value: bytes | None
@@ -188,7 +192,8 @@ class Put(Deed, frozen=True):
 class Send(Deed, frozen=True):
     """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `HopOutcome`.
 
-    One that is not `kept` needs no room in the state, and is lost if the service ends before its router has it."""
+    One that is not `kept` needs no room in the state, as an answer on a full disk, and is lost if the service ends
+    before its router has it."""
 
     to: PublicKey
     body: bytes
@@ -199,7 +204,8 @@ class Send(Deed, frozen=True):
 
 
 class Publish(Deed, frozen=True):
-    """Publish to a group, given by its name in the home or its key; "": the group of this service's own key."""
+    """Publish to a group, given by its name in the home or its key; `""`: the group of this service's own key. With a
+    tag, `Sent` reports it."""
 
     body: bytes
     group: str = ""
@@ -209,7 +215,10 @@ class Publish(Deed, frozen=True):
 
 class Forward(Deed, frozen=True):
     """Send a multicast on as it was received, to the next router `via`. With a tag, `HopOutcome` reports its fate
-    there, or `Sent` that the own router refused it."""
+    there, or `Sent` that the own router refused it.
+
+    If the message is known here, its signature is not checked again. A copy for a *met* router that is away waits for a
+    minute at most, and ends with `next-away`."""
 
     wire: bytes
     via: PublicKey
@@ -217,15 +226,15 @@ class Forward(Deed, frozen=True):
 
 
 class Join(Deed, frozen=True):
-    """Join a group, given by name or key; "": the group of this service's own key. `local`: only messages published on
-    this node."""
+    """Join a group, given by its name in the home or its key; `""`: the group of this service's own key. `local`: only
+    messages published on this node."""
 
     group: str = ""
     local: bool = False
 
 
 class Leave(Deed, frozen=True):
-    """Leave a group."""
+    """Leave a group, given as in `Join`."""
 
     group: str = ""
 
@@ -245,7 +254,7 @@ class Refuse(Deed, frozen=True):
 
 
 class Write(Deed, frozen=True):
-    """Write to the peer of a door; b"" closes a stream."""
+    """Write to the peer of a door; `b""` closes a stream."""
 
     door: str
     peer: str
@@ -253,7 +262,8 @@ class Write(Deed, frozen=True):
 
 
 class HandOver(Deed, frozen=True):
-    """Hand a stream of a door over to the router as a link. `first`: bytes of it that came already."""
+    """Hand a stream of a door over to the router, as a link of somebody who is not the owner. `first`: the bytes of it
+    that have come already."""
 
     door: str
     peer: str
@@ -271,7 +281,8 @@ class Connect(Deed, frozen=True):
 
 
 class Compute(Deed, frozen=True):
-    """Call `module:function` with these bytes in another process; `Computed` brings the bytes it returns."""
+    """Call `module:function` with these bytes in another process, which gives way to the router; `Computed` with the
+    same tag brings the bytes it returns."""
 
     function: str
     argument: bytes = b""
@@ -285,13 +296,13 @@ class Wake(Deed, frozen=True):
 
 
 class Warn(Deed, frozen=True):
-    """Tell the operator, on the process's standard error and in `router status`: what is wrong, and what to do."""
+    """Tell the operator what is wrong and what to do, on the process's standard error and in `router status`."""
 
     text: str
 
 
 class Inform(Deed, frozen=True):
-    """Tell the operator, on the process's standard error alone: what there is, with nothing to be done about it."""
+    """Tell the operator what is in order, on the process's standard error alone."""
 
     text: str
 

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
@@ -137,6 +137,16 @@ def _role(module: ModuleType) -> Role | None:
         roles = " and ".join(f'"{role}"' for role in Role)
         raise UnknownService(f"{module.__name__} says ROLE = {said!r}; there are {roles}")
     return None if said is None else Role(said)
+
+
+def doubled_roles(roles: Iterable[tuple[str, Role | None]]) -> Iterator[tuple[str, str]]:
+    """Yield each service with a role that another one before it has, and a sentence about both. `roles`: the role of
+    each service, by its name."""
+    first = dict[Role, str]()
+    for name, role in roles:
+        if role is not None and (other := first.setdefault(role, name)) != name:
+            said = f'the services "{other}" and "{name}" both have the role {role}, of which a node has one'
+            yield name, f"{said}; take one of them out of node.services"
 
 
 def load_reasons(spec: str) -> None:

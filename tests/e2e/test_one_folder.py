@@ -1,7 +1,8 @@
-"""A service is one folder (law 1), shown by running one that a test writes into a directory.
+"""A service is one folder (law 6), shown by running one that a test writes into a directory.
 
 Its setting is in the sample, its command in the help, its reason's sentence with the refusal, its event in the log and
-in `why`, its door answers, and its counter survives `kill -9`. No other file changes.
+in `why`, its door answers, and its counter survives `kill -9`. Another one has a role by a line of its folder, whatever
+its name is. No other file changes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,12 @@ from rigs.patience import HANG_S
 
 from router.actors.process import program
 from router.cli.exits import Exit
+from router.client.node import Node as Client
+from router.client.node import connect
+from router.core.wire.crypto import SigningKey
 from router.rig.process import Process, until
+from router.service.running import key_of
+from router.settings.home import Home
 
 FOLDER = {
     "__init__.py": '"""Counts what is sent to it."""\n',
@@ -79,13 +86,35 @@ class Ledger:
 """,
 }
 
+CROWD = {
+    "__init__.py": '"""Takes no part in any group."""\n\nROLE = "overlay"\n',
+    "rules.py": """
+from router.service.contract import Answer, Asked, Put
+from router.service.roles.overlay import AckWanted, Wanted
 
-def write(place: Path) -> None:
-    """Write the service's one folder."""
-    (place / "services" / "ledger").mkdir(parents=True)
+class Crowd:
+    def __init__(self, setup):
+        self.kept = setup.kept
+
+    def hear(self, heard, now):
+        match heard:
+            case Wanted(group, wanted):
+                times = int(self.kept.get(group, b"0")) + 1
+                return [Put(bytes(group), b"%d" % times), AckWanted(group, wanted, success=False)]
+            case Asked(number):
+                return [Answer(number, {key.hex(): int(times) for key, times in self.kept.items()})]
+        return []
+""",
+}
+GROUP = SigningKey(bytes((71,)) * 32)
+
+
+def write(place: Path, name: str, folder: Mapping[str, str]) -> None:
+    """Write a service's one folder."""
+    (place / "services" / name).mkdir(parents=True)
     (place / "services" / "__init__.py").touch()
-    for name, text in FOLDER.items():
-        (place / "services" / "ledger" / name).write_text(text)
+    for file, text in folder.items():
+        (place / "services" / name / file).write_text(text)
 
 
 class Node:
@@ -125,7 +154,7 @@ def asked_at_door(port: int) -> bytes:
 async def test_all_of_a_service_is_found_in_its_folder_and_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "place")
+    write(tmp_path / "place", "ledger", FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "place"))
     node, port = Node(tmp_path), free_port()
     with trio.fail_after(HANG_S):
@@ -156,3 +185,45 @@ async def are_noted(node: Node, ids: list[str]) -> bool:
     noted = [(await node.json("why", id))["noted"] for id in ids]
     said = [[(one["event"], one["fields"]) for one in each] for each in noted]
     return said == [[("ledger_counted", {"service": "ledger", "count": count})] for count in (1, 2, 3)]
+
+
+async def test_a_folder_with_a_role_hears_what_the_role_does_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "place", "crowd", CROWD)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "place"))
+    node = Node(tmp_path)
+    with trio.fail_after(HANG_S):
+        await node.run("init")
+        (node.home / "router.toml").write_text('[node]\nservices = ["services.crowd"]\n')
+        await node.start()
+        [row] = (await node.json("status"))["services"]
+        assert (row["name"], row["role"]) == ("crowd", "overlay")
+        home = Home(node.home)
+        service = key_of(home, "crowd").public.hex()
+        async with connect(home=home) as reader:
+            await reader.join(GROUP)
+            while not (refused := [one for one in await joins(reader) if "refused_by" in one]):
+                await trio.sleep(0.02)
+            assert [(one["group"], one["refused_by"]) for one in refused] == [(GROUP.public.hex(), service)]
+            assert json.loads(await reader.ask("service", "crowd all")) == {GROUP.public.hex(): 1}, "acknowledged"
+        await node.process.stop()
+
+
+async def joins(node: Client) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in json.loads(await node.ask("log", "0"))["lines"]]
+    return [line["fields"] for line in lines if line["event"] == "join"]
+
+
+async def test_two_folders_with_one_role_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "place", "crowd", CROWD)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "place"))
+    node = Node(tmp_path)
+    block = '[[node.services]]\nname = "{}"\nmodule = "services.crowd"\n'
+    said = 'the services "left" and "right" both have the role overlay, of which a node has one; take one of them out'
+    with trio.fail_after(HANG_S):
+        await node.run("init")
+        (node.home / "router.toml").write_text(block.format("left") + block.format("right"))
+        for command in (("config", "check"), ("serve",)):
+            refused = await node.run(*command, code=Exit.USAGE)
+            assert f"line 4: {said} of node.services" in refused, refused

@@ -30,7 +30,8 @@ class Hint(NamedTuple):
 
 
 class Hinted(Heard, frozen=True):
-    """HINT: one or two routers that serve a group."""
+    """HINT: one or two routers that serve a group, and their addresses, as apps and clients name them; the service
+    that carries groups gets this with each `Wanted`."""
 
     group: PublicKey
     hints: tuple[Hint, ...]

@@ -19,7 +19,8 @@ _ITEMS_MAX = 5
 
 
 class Wanted(Heard, frozen=True):
-    """SUB (`wanted`) or UNSUB: whether the router wants the messages of a group from other nodes."""
+    """A group is wanted from other nodes (SUB), or not any more (UNSUB). This comes again every 5 s until `AckWanted`
+    acknowledges it, and for each wanted group whenever the service connects."""
 
     group: PublicKey
     wanted: bool

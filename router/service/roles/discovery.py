@@ -14,6 +14,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.heard import Heard
 from router.core.wire.pubsub import Wanted as Wanted
 from router.core.wire.reasons import Reason
+from router.service.verbs.ack_wanted import AckWanted as AckWanted
 from router.service.verbs.add_neighbour import NeighbourUnreachable as NeighbourUnreachable
 from router.service.verbs.advertise import Advertise as Advertise
 from router.service.verbs.advertise import Signed as Signed
@@ -42,7 +43,7 @@ class Interface(Struct, frozen=True):
 
 
 class Interfaces(Heard, frozen=True):
-    """All present interfaces; this comes when a multicast door opens, and whenever an interface comes, goes or
+    """All interfaces of this machine; this comes when a multicast door opens, and whenever an interface comes, goes or
     changes."""
 
     door: str
@@ -50,8 +51,8 @@ class Interfaces(Heard, frozen=True):
 
 
 class DialledBack(Heard, frozen=True):
-    """The result of `DialBack` with this tag: the IP address that was dialled ("": there is none), and why the router
-    did not answer there, if it did not."""
+    """The answer to the `DialBack` with this tag: the IP address that was dialled (`""`: there is none), and why the
+    router was not found there, if it was not."""
 
     tag: str
     ip: str = ""
@@ -60,14 +61,14 @@ class DialledBack(Heard, frozen=True):
 
 
 class UseInterfaces(Deed, frozen=True):
-    """Join a door's multicast group at exactly these interfaces, by index. Failures are tried again."""
+    """Join a multicast door's group at these interfaces, by index, and at no others. One that fails is tried again."""
 
     door: str
     interfaces: tuple[int, ...]
 
 
 class WriteOnClose(Deed, frozen=True):
-    """Write this to a peer of a multicast door when the service ends in good order; a later one replaces it."""
+    """Write this to a peer of a multicast door when the service ends, unless it is killed; a later one replaces it."""
 
     door: str
     peer: str
@@ -75,7 +76,8 @@ class WriteOnClose(Deed, frozen=True):
 
 
 class DialBack(Deed, frozen=True):
-    """Dial a connected router at the address that its link comes from and this port, expect its key, and hang up."""
+    """Dial a connected router at the address that its link comes from and this port, expect its key, and hang up;
+    `DialledBack` with the same tag answers."""
 
     router: PublicKey
     port: int

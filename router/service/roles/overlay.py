@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from router.core.wire.crypto import PublicKey
 from router.core.wire.heard import Heard
 from router.core.wire.hint import Hinted as Hinted
 from router.core.wire.pubsub import Wanted as Wanted
+from router.service.verbs.ack_wanted import AckWanted as AckWanted
 from router.service.verbs.add_neighbour import NeighbourUnreachable as NeighbourUnreachable
 from router.service.verbs.advertise import Advertise as Advertise
 from router.service.verbs.advertise import Signed as Signed
@@ -31,18 +31,10 @@ from router.service.verbs.verb import Deed
 LABEL = re.compile(r"upsycle [a-z ]+ [0-9]+")
 
 
-class AckWanted(Deed, frozen=True):
-    """Acknowledge a `Wanted`, as the pub/sub service does; until then it is repeated every few seconds."""
-
-    group: PublicKey
-    wanted: bool
-    success: bool = True
-
-
 class Attest(Deed, frozen=True):
     """Sign `label` and these bytes with the service's own key; `Attested` with the same tag brings the signature.
 
-    A label reads like "upsycle interests 1": nothing else that we sign begins like that (R-B7)."""
+    A label reads like `upsycle interests 1`: nothing else that we sign begins like that (R-B7)."""
 
     label: str
     data: bytes

@@ -15,10 +15,10 @@ URLS_MAX, URL_CHARS_MAX = 8, 512
 
 
 class AddNeighbour(Request, frozen=True):
-    """Make a neighbour known to the router until that Unix second; a time that has passed ends this.
+    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again.
 
-    `how`: "lan" if it was met there; "hint" if only a hint names its addresses, which may be a victim's and are dialled
-    within a budget; otherwise lists of neighbours show this service's name."""
+    `how`: `"lan"` if it was met there; `"hint"` if only a hint names its addresses: these may be a victim's, so
+    dialling them has a budget. Otherwise lists of neighbours show this service's name."""
 
     WORD: ClassVar[str] = "learn"
 
@@ -30,7 +30,8 @@ class AddNeighbour(Request, frozen=True):
 
 
 class NeighbourUnreachable(News, frozen=True):
-    """Connecting to a neighbour that a service made known has failed. `let_in`: the cause was not its refusal."""
+    """Connecting to a neighbour that this service has made known has failed; `text` says why. `let_in`: the cause was
+    not its own refusal."""
 
     WORD: ClassVar[str] = "unreached"
 

@@ -19,9 +19,8 @@ from .verb import Deed, Request
 class Advertise(Deed, frozen=True):
     """Have the router sign an advertisement of itself, which `Signed` with the same tag brings.
 
-    Only services that find routers or carry groups may. The advertisement names the public services of this node and
-    these groups, by name or key, and without addresses those at which others reach the node; it expires in `life_s`.
-    The later of two has the greater `rev`."""
+    The advertisement names the public services of this node and these groups, given by name or key, and without
+    addresses those at which others reach the node; it expires in `life_s`. The later of two has the greater `rev`."""
 
     addresses: tuple[str, ...] = ()
     groups: tuple[PublicKey | str, ...] = ()

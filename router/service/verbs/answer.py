@@ -11,9 +11,7 @@ from .verb import News, Request
 
 
 class Asked(News, frozen=True):
-    """An operator's question; `Answer` with the same number answers it, at once or later.
-
-    It travels as text: the number, the word and the argument, with spaces between."""
+    """An operator's question: a command asks through the node. `Answer` it with the same number, at once or later."""
 
     WORD: ClassVar[str] = "asked"
 
@@ -22,7 +20,7 @@ class Asked(News, frozen=True):
     argument: str = ""
 
     def to_argument(self) -> str:
-        """Return the text that travels."""
+        """Return the text that travels: the number, the word and the argument, with spaces between."""
         return f"{self.number} {self.word}" + (f" {self.argument}" if self.argument else "")
 
     @classmethod
@@ -34,7 +32,8 @@ class Asked(News, frozen=True):
 
 
 class Answer(Request, frozen=True):
-    """Answer an operator's question with a JSON value of at most 64,512 bytes; beyond that the answer is an error."""
+    """Answer an operator's question with a JSON value of at most 64,512 bytes; a larger one becomes an error that says
+    so."""
 
     WORD: ClassVar[str] = "answer"
 

@@ -16,11 +16,11 @@ CAUGHT_UP = "caught-up"
 
 
 class CaughtUp(Request, frozen=True):
-    """Tell the group's subscribers on this node that the messages they missed have been fetched, as far as anybody has
-    them.
+    """Tell the group's apps on this node that the messages they missed have come, but for `missing` of `of`, which had
+    expired everywhere at that Unix second.
 
-    At that Unix second `missing` of `of` messages had expired everywhere. If any were missing, each subscriber is told
-    as soon as it is connected, except those in `heard`; `SaidCaughtUp` follows for each."""
+    If any were missed, each app is told as soon as it is connected, except those in `heard`; `SaidCaughtUp` follows for
+    each."""
 
     WORD: ClassVar[str] = CAUGHT_UP
     ROLES: ClassVar[frozenset[Role]] = frozenset((Role.OVERLAY,))
@@ -44,7 +44,7 @@ class GroupCaughtUp(News, frozen=True):
 
 
 class SaidCaughtUp(News, frozen=True):
-    """An app was told the `CaughtUp` of a group with this Unix second."""
+    """An app of this node was told the `CaughtUp` of a group with this Unix second."""
 
     WORD: ClassVar[str] = "said-caught-up"
 

@@ -10,7 +10,7 @@ from .verb import Request
 
 
 class Dial(Request, frozen=True):
-    """Connect to a neighbour now, unless it is connected."""
+    """Connect to a neighbour now, unless it is connected; `NeighbourUnreachable` follows if that fails."""
 
     WORD: ClassVar[str] = "dial"
 

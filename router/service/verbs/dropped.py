@@ -10,8 +10,7 @@ from .verb import News
 
 
 class Dropped(News, frozen=True):
-    """Another router has refused or dropped messages of a group for this one; the service with the role `overlay` gets
-    this."""
+    """Another router has refused or dropped that many messages of a group for this one."""
 
     WORD: ClassVar[str] = "dropped"
 

@@ -11,11 +11,10 @@ from .verb import News, Request
 
 
 class IdsOnly(Request, frozen=True):
-    """Get `Published` instead of the messages that apps of this node publish in a joined group, or, unless `on`, the
-    messages again; a `Join` of the group ends it.
+    """Get the ids of the messages that apps of this node publish in a joined group (`Published`) instead of these
+    messages, or, unless `on`, the messages again; a `Join` of the group ends it.
 
-    While there is nobody else to give them to, the messages come all the same. What was published just before a crash
-    is perhaps not told; `ListHeld` has it."""
+    A message that there is nobody else to give to comes all the same."""
 
     WORD: ClassVar[str] = "ids-only"
     ROLES: ClassVar[frozenset[Role]] = frozenset((Role.OVERLAY,))
@@ -25,8 +24,11 @@ class IdsOnly(Request, frozen=True):
 
 
 class Published(News, frozen=True):
-    """Apps of this node have published in a group of `IdsOnly`: the ids, joined, and runs of (expiry minute, number of
-    ids). `left_out`: messages before these whose ids are not told, since too many waited."""
+    """Apps of this node have published messages in a group of `IdsOnly`: their ids, joined, and runs of (expiry minute,
+    number of ids); a thousand at once, or what there is once a second.
+
+    `left_out`: messages before these whose ids are not told, since too many waited. What was published just before a
+    crash may be missing: `ListHeld` names it."""
 
     WORD: ClassVar[str] = "published"
 

@@ -13,8 +13,8 @@ from .verb import News
 class Linked(News, frozen=True):
     """A router whose pub/sub service is public is connected, or (`service` is None) is not any more.
 
-    The service with the role `overlay` gets this for each such router at its start and whenever that changes; also when
-    the connection to its own router is lost."""
+    This comes for each such router when the service starts, and whenever that changes, also because the connection to
+    the own router is lost."""
 
     WORD: ClassVar[str] = "linked"
 

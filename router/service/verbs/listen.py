@@ -10,7 +10,8 @@ from .verb import News, Request
 
 
 class Listen(Request, frozen=True):
-    """Have the router listen at this URL besides those of its configuration; "" ends that."""
+    """Have the router listen at this URL besides those of its configuration, as long as this service wants it; `""`
+    ends that. `Listening` says where it does."""
 
     WORD: ClassVar[str] = "listen"
 
@@ -18,7 +19,8 @@ class Listen(Request, frozen=True):
 
 
 class Listening(News, frozen=True):
-    """The answer to `Listen`: where the router listens now, "" if nowhere; `problem` says why not."""
+    """The answer to `Listen`: where the router listens for this service now, `""` if nowhere; `problem` says why
+    not."""
 
     WORD: ClassVar[str] = "listening"
 

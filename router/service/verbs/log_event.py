@@ -20,10 +20,12 @@ Ids = Annotated[str, Meta(pattern=rf"^(?:[0-9a-f]{{64}}){{1,{NOTED_IDS_MAX}}}\Z"
 
 
 class LogEvent(Deed, frozen=True):
-    """Write an event of `events.py` to the node's log; `message` is the id it is about, by which `why` finds it.
+    """Write an event that `EVENTS` declares to the node's log; `message` is the id it is about, by which `router why`
+    finds it.
 
     One about several, at most 64, names their ids in `messages`, and what differs between them in `each`: by name the
-    value for each message, without commas. `why` shows of it what concerns the one message."""
+    value for each message, without commas. `router why` shows of it what concerns the one message. By the field
+    `handover` the audit balances what is owed to recipients and what became of it (`cddl/segment.cddl`)."""
 
     event: str
     message: MessageId | None = None

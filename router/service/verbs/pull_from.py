@@ -24,12 +24,12 @@ connected; or too many requests are open."""
 
 class PullFrom(Deed, frozen=True):
     """Have the own router ask a connected one for a message by its id, unless it knows the message; `PulledFrom`
-    follows.
+    follows. A service may have 256 open.
 
     The message goes to the group's subscribers here, like any message of that router, which need not answer.
-    `expiry_min`: the minute of the message's expiry if the rules know it, or the first of `minutes` in which it may be,
-    which makes the look-up cheap for up to `MINUTES_MAX`; 0: unknown. `is_history`: the message goes to this service
-    alone, which keeps it for other nodes; the group's subscribers here did not miss it."""
+    `expiry_min`: the minute of the message's expiry, or the first of `minutes` in which it may be; for up to 16 this
+    makes the look-up cheap. 0: unknown. `is_history`: the message goes to this service alone, which keeps it for other
+    nodes; the group's subscribers here did not miss it."""
 
     router: PublicKey
     group: PublicKey
@@ -40,7 +40,8 @@ class PullFrom(Deed, frozen=True):
 
 
 class PulledFrom(Heard, frozen=True):
-    """The result of a `PullFrom`. After "asked" the message comes like any other, or does not come."""
+    """The result of a `PullFrom`: that router is `asked`, and the message comes like any other or not at all; it is
+    `known` here already; that router is `away`; or too much is open, so try `later`."""
 
     router: PublicKey
     group: PublicKey

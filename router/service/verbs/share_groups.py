@@ -15,7 +15,7 @@ GROUPS_MAX = 512
 
 
 class ShareGroups(Request, frozen=True):
-    """Let a router bring messages of these groups and ask for them, until that Unix second or for two hours.
+    """Let a router bring messages of these groups and pull them, until that Unix second, for two hours at most.
 
     This replaces what the service agreed on with that router before; no groups end it. It is forgotten when the node
     starts again. `lan`: the router is a neighbour on a LAN: both join the groups at each other, and the agreement also

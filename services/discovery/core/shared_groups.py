@@ -18,7 +18,6 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import discovery as d
-from router.service.roles import overlay as o
 from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.messages import Message, encode_message
 from services.discovery.core.refusals import RouterRefusals, notes
@@ -61,7 +60,7 @@ class InCommon:
         deeds: list[c.Deed] = []
         if isinstance(heard, d.Wanted):
             self._meetings.want(heard.group, heard.wanted, now.mono_s)
-            deeds.append(o.AckWanted(heard.group, heard.wanted))
+            deeds.append(d.AckWanted(heard.group, heard.wanted))
         self._look_around(self._meetings, now)
         if not self._known.on_lan:
             deeds += self._end_all()

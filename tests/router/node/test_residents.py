@@ -1,4 +1,4 @@
-"""The node is ready when its services inside have opened their doors, or have failed to."""
+"""The services of a node: it waits until they have opened their doors, and takes one of each role."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from router.node.residents import OPEN_S, Residents
+from router.service.plugins import UnknownService
 from router.settings import config
 from router.settings.home import Home
 
@@ -32,3 +33,13 @@ async def test_it_waits_for_services_inside_until_they_have_opened(
     began_s = trio.current_time()
     await residents.until_open()
     assert trio.current_time() - began_s == pytest.approx(waited_s)
+
+
+def test_residents_with_the_same_role_are_refused(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    services = '["services.discovery", "services.pubsub", {name = "topics", module = "services.pubsub"}]'
+    home.config_path.write_text(f"[node]\nservices = {services}\n")
+    said = '^the services "pubsub" and "topics" both have the role overlay, of which a node has one; take one'
+    with pytest.raises(UnknownService, match=said):
+        Residents(home, config.load(home.config_path)[0])

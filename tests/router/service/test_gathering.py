@@ -7,11 +7,11 @@ import trio
 from router.service.gathering import GATHER_S, MANY, Gathering
 
 
-async def waited_s(gathering: Gathering, waiting: int, *later: int, gather_s: float = 0.0) -> float:
+async def waited_s(gathering: Gathering, waiting: int, *later: int, delay_s: float = 0.0) -> float:
     """Return how long the next cycle waits while `waiting` events wait, and soon after `later`."""
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(gathering.until_enough, waiting, gather_s)
+        nursery.start_soon(gathering.until_enough, waiting, delay_s)
         for number in later:
             await trio.sleep(GATHER_S / 10)
             gathering.came(number)
@@ -34,8 +34,8 @@ async def test_it_waits_for_as_many_as_last_time_but_not_for_long(autojump_clock
 async def test_rules_may_let_it_wait_longer_for_many(autojump_clock: object) -> None:
     gathering = Gathering()
     gathering.ended(1)
-    assert abs(await waited_s(gathering, 1, 2, gather_s=0.01) - 0.01) < 1e-9
+    assert abs(await waited_s(gathering, 1, 2, delay_s=0.01) - 0.01) < 1e-9
     gathering.ended(1)
-    assert abs(await waited_s(gathering, 1, MANY, gather_s=0.01) - GATHER_S * 0.1) < 1e-9
+    assert abs(await waited_s(gathering, 1, MANY, delay_s=0.01) - GATHER_S * 0.1) < 1e-9
     gathering.ended(1)
-    assert await waited_s(gathering, MANY, gather_s=0.01) == 0
+    assert await waited_s(gathering, MANY, delay_s=0.01) == 0

@@ -79,3 +79,38 @@ async def test_what_is_sent_goes_after_what_is_asked_of_the_router(
     home.config_path.write_text('[node]\nservices = ["hasty"]\n')
     async with serving(home.path, {}), connect(home=home) as node:
         assert json.loads(await node.ask("service", f"hasty send {' '.join(KEYS)}")) == ["None"] * 8
+
+
+PACED = """
+from router.service.contract import Answer, Asked
+
+class Paced:
+    def __init__(self, setup):
+        self.delays, self.heard = 0, []
+
+    def hear(self, heard, now):
+        if isinstance(heard, Asked):
+            self.heard.append(heard.number)
+        return []
+
+    def batch_delay_s(self, now):
+        self.delays += 1
+        return 0.01
+
+    def settled(self, now):
+        heard, self.heard = self.heard, []
+        return [Answer(number, self.delays) for number in heard]
+"""
+
+
+async def test_paced_rules_are_asked_how_long_the_next_cycle_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "paced.py").write_text(PACED)
+    monkeypatch.syspath_prepend(tmp_path)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["paced"]\n')
+    async with serving(home.path, {}), connect(home=home) as node:
+        delays = [json.loads(await node.ask("service", f"paced {word}")) for word in ("once", "again")]
+    assert 0 < delays[0] < delays[1], "the host asks before each cycle"

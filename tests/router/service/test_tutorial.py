@@ -12,19 +12,14 @@ from pathlib import Path
 import pytest
 import trio
 from rigs.patience import HANG_S
+from rigs.programs_in_papers import DOCS, programs
 from rigs.serving import serving
 
 from router.client.node import connect
 from router.service.running import key_of
 from router.settings.home import Home
 
-PAPER = Path(__file__).parents[3] / "docs" / "services.md"
-
-
-def blocks() -> dict[str, str]:
-    """Return the programs of the paper, by the first line of each."""
-    found = re.findall(r"^```python\n# ([^\n]+)\n(.*?)^```", PAPER.read_text(), re.MULTILINE | re.DOTALL)
-    return dict(found)
+PAPER = DOCS / "services.md"
 
 
 def rung(port: int) -> bytes:
@@ -40,14 +35,14 @@ async def noted_about(home: Home, id: bytes) -> list[str]:
 
 
 async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = blocks()
+    shown = programs(PAPER.name)
     (tmp_path / "bell").mkdir()
     (tmp_path / "bell" / "__init__.py").touch()
-    for name, text in programs.items():
+    for name, text in shown.items():
         if name.startswith("bell/"):
             (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    subprocess.run([sys.executable, "-c", programs["a test"]], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "-c", shown["a test"]], cwd=tmp_path, check=True)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -100,7 +100,8 @@ def test_a_word_without_a_class_is_nothing_for_rules() -> None:
 @pytest.mark.parametrize(
     ("verb", "said", "why"),
     [
-        (c.Grant, {"key": "AB" * 32}, "lower case"), (c.Grant, {"key": "00"}, "64 hexadecimal"), (c.Grant, {"key": "zz" * 32}, "non-hexadecimal"),
+        (c.Grant, {"key": "AB" * 32}, "lower case"),
+        (c.Grant, {"key": "00"}, "64 hexadecimal"), (c.Grant, {"key": "zz" * 32}, "non-hexadecimal"),
         (c.Grant, {"key": ONE.hex(), "more": 1}, "unknown field"), (c.Grant, {}, "missing required field `key`"),
         (c.Grant, {"key": ONE.hex(), "rights": ["a"] * 9}, "length <= 8"), (o.Dial, {"key": 3}, "64 hexadecimal"),
         (o.ShareGroups, {"key": ONE.hex(), "until_s": -1}, ">= 0"),
