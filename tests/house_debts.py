@@ -14,3 +14,21 @@ HOOKED = frozenset({
     "router/core/link/session.py:machine",
 })  # fmt: skip
 """Parts that another object's methods assign to, by its file and their name in it."""
+
+SHARED_NAMES = {
+    "router": """
+        Advertised Answer AsHistory Asked Batch Book CaughtUp Counts Cycle Dial DialledBack Disk Entry Finished Form
+        Found Goal Group Groups Guest Guests Heard Interface Invitation Join Lan Leave Limits Link Linked Listening
+        Log Loop Machine Meeting Membership Message Messages Met Node Now Offer Opened Outcome Outcomes Pace Part
+        Place Published Pull PullFrom Pulled Question Questions Queues Reader Readers Received Records Redeemed
+        Refused Report Resident Rights Row Said Sealed Sent Settled Span Started State Store Tally Verify Waiting
+        Wanted
+    """,
+    "services/capd": "Check Held Info Query Rescind Watch",
+    "services/discovery": "Lan Network Question",
+    "services/dmq": "Check Facts Line MsgDone St Verdict",
+    "services/pubsub": """
+        Ask AskRings Asked Cause Copy Failed Fetch IHave Payload Plan TellRings Told Unreachable View
+    """,
+}
+"""Public class names that several files of a room define, by the room."""
