@@ -17,12 +17,11 @@ HOOKED = frozenset({
 
 SHARED_NAMES = {
     "router": """
-        Advertised Answer AsHistory Asked Batch Book CaughtUp Counts Cycle Dial DialledBack Disk Entry Finished Form
-        Found Goal Group Groups Guest Guests Heard Interface Invitation Join Lan Leave Limits Link Linked Listening
-        Log Loop Machine Meeting Membership Message Messages Met Node Now Offer Opened Outcome Outcomes Pace Part
-        Place Published Pull PullFrom Pulled Question Questions Queues Reader Readers Received Records Redeemed
-        Refused Report Resident Rights Row Said Sealed Sent Settled Span Started State Store Tally Verify Waiting
-        Wanted
+        Advertised Answer AsHistory Batch Book CaughtUp Counts Cycle Dial DialledBack Disk Entry Finished Goal Group
+        Groups Heard Interface Invitation Join Lan Leave Limits Link Linked Listening Loop Machine Meeting
+        Membership Message Messages Met Node Now Offer Outcomes Pace Part Place Published Pull PullFrom Pulled
+        Question Questions Queues Reader Readers Received Redeemed Refused Resident Row Said Sealed Sent Started
+        Store Verify Waiting Wanted
     """,
     "services/capd": "Check Held Info Query Rescind Watch",
     "services/discovery": "Lan Network Question",

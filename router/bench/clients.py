@@ -136,7 +136,7 @@ async def _send(link: AppLink, order: Order, frames: memoryview, sent: Sent, tim
     await link.flush()
 
 
-class Tally:
+class ReceivedNumbers:
     """The messages that one subscriber has received, by the number in each body."""
 
     def __init__(self, order: Order) -> None:
@@ -178,7 +178,7 @@ async def subscribe(order: Order) -> dict[str, Any]:
         began = time.monotonic()
     if order.stall:
         await trio.sleep_forever()
-    tallies = [Tally(order) for _ in links]
+    tallies = [ReceivedNumbers(order) for _ in links]
     async with trio.open_nursery() as nursery:
         for link, tally in zip(links, tallies, strict=True):
             nursery.start_soon(_take_all, link, tally, order.count)
@@ -195,7 +195,7 @@ async def subscribe(order: Order) -> dict[str, Any]:
     }
 
 
-async def _take_all(link: AppLink, tally: Tally, count: int) -> None:
+async def _take_all(link: AppLink, tally: ReceivedNumbers, count: int) -> None:
     while tally.got < count:
         reads = await link.receive()
         for read in reads:

@@ -26,7 +26,7 @@ NO_HISTORY = (
 )
 
 
-class Asked(Protocol):
+class HistorySource(Protocol):
     """The part of an app's connection that is needed to read history (`router.client.node.Node`)."""
 
     async def ask(self, word: str, argument: str = "") -> bytes: ...
@@ -40,7 +40,9 @@ class Place(Struct):
     after: int = 0
 
 
-async def history(node: Asked, group: PublicKey, since_s: int, place: Place | None = None) -> AsyncIterator[Received]:
+async def history(
+    node: HistorySource, group: PublicKey, since_s: int, place: Place | None = None
+) -> AsyncIterator[Received]:
     """Yield the messages of a joined group that the node holds and that arrived at that Unix second or later, in order
     of arrival. Messages that arrive meanwhile may be among them, and come to the group's loops as well.
 
@@ -63,7 +65,7 @@ async def history(node: Asked, group: PublicKey, since_s: int, place: Place | No
         place.after = after
 
 
-async def _pulled(node: Asked, group: PublicKey, ids: list[MessageId]) -> list[tuple[MessageId, bytes]]:
+async def _pulled(node: HistorySource, group: PublicKey, ids: list[MessageId]) -> list[tuple[MessageId, bytes]]:
     """Return the messages that the router still holds, in this order."""
     found: dict[MessageId, bytes] = {}
 

@@ -307,7 +307,7 @@ class Router:
 
     def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
         """Write a state event of the node itself."""
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 
     def begin(self, now: Now) -> None:
         """Log the first events of a run: its start and the limits in force."""

@@ -14,7 +14,7 @@ from router.cli.exits import Exit
 from router.demo.counts import compare, read_book
 from router.demo.meeting import Meeting
 from router.demo.narrator import Telling
-from router.demo.processes import Node, Stage
+from router.demo.processes import DemoNode, Stage
 
 TITLE = "by invitation"
 GROUP = "friends"
@@ -76,7 +76,7 @@ class _Play:
             for laptop in self.laptops:
                 nursery.start_soon(laptop.start)
 
-    async def _init(self, node: Node, role: str) -> None:
+    async def _init(self, node: DemoNode, role: str) -> None:
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
     async def _invite(self, uses: int, *more: str) -> dict[str, Any]:
@@ -156,13 +156,13 @@ class _Play:
         await self.speaker.tell(f"{first} {last}")
         await self.speaker.until(f"publish {last} messages", lambda: self.speaker.news.get("done") == last)
 
-    async def _let_in(self, laptop: Node) -> None:
+    async def _let_in(self, laptop: DemoNode) -> None:
         def is_in(rows: list[dict[str, Any]]) -> bool:
             return [one["outcome"] for one in rows] == ["joined"]
 
         await laptop.until_answer("the core's yes", "invited", is_in)
 
-    async def _joined(self, laptop: Node) -> None:
+    async def _joined(self, laptop: DemoNode) -> None:
         """Wait until the core knows that the laptop is in the group."""
 
         def is_there(groups: list[dict[str, Any]]) -> bool:
@@ -170,5 +170,5 @@ class _Play:
 
         await self.core.until_answer(f"the joining of {laptop.name}", "groups", is_there)
 
-    def _book(self, node: Node) -> Any:
+    def _book(self, node: DemoNode) -> Any:
         return self._base / f"{node.name.replace(' ', '-')}.book"

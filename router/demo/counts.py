@@ -79,7 +79,7 @@ def search(directories: Iterable[Path], words: bytes, key: bytes) -> Disk:
     return Disk(sum(map(len, found)), sum(one.count(words) for one in found), sum(one.count(key) for one in found))
 
 
-class Asked(Struct, frozen=True):
+class WhyAnswer(Struct, frozen=True):
     """One `router why` command at the end of the demo, and what it printed."""
 
     about: str
@@ -104,7 +104,7 @@ class Counts(Struct):
     heard: list[Heard] = field(default_factory=list)
     queued: dict[str, int] = field(default_factory=dict)
     disk: Disk = field(default_factory=Disk)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[WhyAnswer] = field(default_factory=list)
     audit: dict[str, Any] = field(default_factory=dict)
     core_away_s: list[float] = field(default_factory=list)
     latency_ms: dict[str, dict[str, float | None]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from router.actors.process import program
 from router.demo.counts import compare, read_book
 from router.demo.meeting import Meeting
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage
+from router.demo.processes import App, DemoNode, Stage
 from router.rig import machines
 
 TITLE = "on a local network"
@@ -84,7 +84,7 @@ class _Play:
             for app in (*self.speakers, *self.listeners):
                 nursery.start_soon(app.start)
 
-    async def _begin(self, node: Node) -> None:
+    async def _begin(self, node: DemoNode) -> None:
         node.address = json.loads(await node.router("init", "--json"))["address"]
         await node.start()
 
@@ -136,7 +136,7 @@ class _Play:
             self._meeting.heard += self._heard(node, app)
         self._say("Each has heard what itself and the other said, every message once and in order.")
 
-    def _heard(self, node: Node, app: App) -> list[Any]:
+    def _heard(self, node: DemoNode, app: App) -> list[Any]:
         """Compare an app's book with the acknowledged messages, speaker by speaker, because order holds for each."""
         ids, numbers = read_book(self._book(node))
         by_id = dict(zip(ids, numbers, strict=True))
@@ -163,10 +163,10 @@ class _Play:
         first, second, *_ = self.laptops
         for one, other in ((first, second), (second, first)):
 
-            def is_there(groups: list[dict[str, Any]], other: Node = other) -> bool:
+            def is_there(groups: list[dict[str, Any]], other: DemoNode = other) -> bool:
                 return other.address in (row["subscriber"] for row in groups)
 
             await one.until_answer(f"the joining of {other.name}", "groups", is_there)
 
-    def _book(self, node: Node) -> Any:
+    def _book(self, node: DemoNode) -> Any:
         return self._base / f"{node.name.replace(' ', '-')}.book"

@@ -13,7 +13,7 @@ import trio
 from router.demo.counts import Heard
 from router.demo.meeting import Meeting
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage, on_stage
+from router.demo.processes import App, DemoNode, Stage, on_stage
 from router.demo.said import too_early
 from router.demo.talker import TalkerBook
 
@@ -72,15 +72,15 @@ class _Story:
             for edge, core in zip(self.edges, (self.cores[0], *self.cores), strict=True):
                 nursery.start_soon(self._start_edge, edge, core)
 
-    async def _init(self, node: Node, role: str) -> None:
+    async def _init(self, node: DemoNode, role: str) -> None:
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
-    async def _start_core(self, core: Node) -> None:
+    async def _start_core(self, core: DemoNode) -> None:
         await self._init(core, "core")
         await core.start("--listen", "tls://127.0.0.1:0")
         self._urls[core.name] = next(url for url in core.news["listeners"] if url.startswith("tls:"))
 
-    async def _start_edge(self, edge: Node, core: Node) -> None:
+    async def _start_edge(self, edge: DemoNode, core: DemoNode) -> None:
         await core.router("peer", "add", edge.address, "--name", edge.home.path.name, "--grant", "join,store,relay,why")
         await edge.router("peer", "add", core.address, self._urls[core.name], "--name", "core", "--uplink")
         await edge.start()
@@ -228,15 +228,15 @@ class _Story:
             if app is not but:
                 await app.until_received(total - self._said[edge.name] - (lacks or {}).get(app, 0))
 
-    async def _start_again(self, node: Node) -> None:
+    async def _start_again(self, node: DemoNode) -> None:
         url = self._urls.get(node.name)
         await node.start(*(("--listen", url) if url else ()))
 
-    async def _until_joined(self, core: Node, edge: Node) -> None:
+    async def _until_joined(self, core: DemoNode, edge: DemoNode) -> None:
         def has_joined(rows: list[dict[str, Any]]) -> bool:
             return edge.address in (row["subscriber"] for row in rows)
 
         await core.until_answer(f"the joining of {edge.name}", "groups", has_joined)
 
-    def _book(self, edge: Node) -> Path:
+    def _book(self, edge: DemoNode) -> Path:
         return self._stage.base / f"{edge.home.path.name}.book"

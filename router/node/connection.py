@@ -33,7 +33,16 @@ from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
 from router.node.dialler import Verdict
 from router.node.in_flight import InFlight
-from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
+from router.node.link_events import (
+    Clock,
+    LinkClosed,
+    LinkEvent,
+    LinkOpened,
+    Measured,
+    MissedSome,
+    NeighbourSettled,
+    RefusedOne,
+)
 from router.node.link_writer import LinkWriter
 from router.settings.received import ASK_AGAIN
 from router.transport.contract import Stream, StreamBroken
@@ -168,7 +177,7 @@ class Connection:
             text = f"the connection broke: {group.exceptions[0]}"
         finally:
             if self.is_up:
-                self._node.tell(Closed(self.link_writer.number, text))
+                self._node.tell(LinkClosed(self.link_writer.number, text))
         return text
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -242,7 +251,7 @@ class Connection:
                     ended = f"the other end said goodbye: {text or reason.sentence}"
                     self.verdict = self._judge(reason, text)
         if settled:
-            self._node.tell(Settled(number, settled))
+            self._node.tell(NeighbourSettled(number, settled))
         self.link_writer.flush_session()
         if ended is not None or fault is not None:
             await self.link_writer.all_settled()
@@ -274,7 +283,7 @@ class Connection:
         self.is_up, self._trickles = True, False
         if self._node.paces is not None and self._session.is_stranger:
             self._pace = self._node.paces.one()
-        self._node.tell(Opened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
+        self._node.tell(LinkOpened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
         if hello.role == "router":  # measures at once how far apart both clocks are
             self.link_writer.ping(mono_ns)
 

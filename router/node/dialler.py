@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import trio
 
-from router.core.neighbours.dial_budget import DialBudget, Found
+from router.core.neighbours.dial_budget import DialBudget, WhoAnswered
 from router.core.neighbours.directory import CONFIG, HINT, INVITED, Neighbour
 from router.core.routing.admission import TOGETHER_S
 from router.core.wire.address import (
@@ -247,10 +247,10 @@ class Dialler:
                 stream = await self._dial_at(at.url, neighbour)
             except ConnectFailed as error:
                 problem = error.reason, error.text
-                found = Found.OTHER if error.has_answered else Found.NOBODY
+                found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
                 self._budget.end(neighbour.key, at, trio.current_time(), found)
             else:
-                self._budget.end(neighbour.key, at, trio.current_time(), Found.EXPECTED)
+                self._budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
                 return stream
         raise ConnectFailed(*problem)
 

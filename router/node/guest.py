@@ -36,7 +36,7 @@ UNHEARD = (
 Kept = TypeVar("Kept")
 
 
-class Guest(Struct):
+class InvitationFiles(Struct):
     """Owns the files of invitations while the node runs; `name` is its name for itself at its inviters."""
 
     home: Home

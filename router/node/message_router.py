@@ -51,8 +51,8 @@ class Listeners(Protocol):
     def want(self, service: bytes, url: str) -> None: ...
 
 
-class Guests(Protocol):
-    """The part of the node as a guest that deeds need (`router.node.guest.Guest`)."""
+class InvitationAnswers(Protocol):
+    """The part of the node as a guest that deeds need (`router.node.guest.InvitationFiles`)."""
 
     async def answered(self, answer: InvitationAnswered) -> None: ...
     def heard(self, terms: TermsHeard) -> None: ...
@@ -84,7 +84,7 @@ class MessageRouter(TrioActor):
         logbook: Logbook,
         verifiers: int,
         dialler: Dials,
-        guest: Guests,
+        guest: InvitationAnswers,
         file: File,
         listeners: Listeners,
         drain_s: float,

@@ -34,7 +34,7 @@ from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler, Verdict
-from router.node.guest import Guest
+from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
 from router.node.limits import (
     clock_limits,
@@ -131,7 +131,7 @@ def directory(config: Config, me: PublicKey) -> Directory:
     return found
 
 
-class Node:
+class RunningNode:
     """One running node on one home. `run` returns when it is stopped or fails. `needed`: the name of the service
     without which it does not start, "" if there is none."""
 
@@ -167,7 +167,7 @@ class Node:
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
-            self._guest = Guest(self._home, config.node.name)
+            self._guest = InvitationFiles(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
             self._offer = self._offer_to_all(config, disk.recovered.epoch)

@@ -8,7 +8,7 @@ from samples.core import ROLES
 
 from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Messages
-from router.core.log.events import Accepted, Event, Outward, State, Turned
+from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
 from router.core.routing.effects import Close, Dial, Effect, Fetch, PullFrom, SendItem, SendOwn, SendParcel, Settle
@@ -188,4 +188,4 @@ class OneRouter:
         return [(one.event, one.reason, one.count) for one in found if isinstance(one, Turned)]
 
     def states(self) -> list[str]:
-        return [one.event for one in self.events if isinstance(one, State)]
+        return [one.event for one in self.events if isinstance(one, RouterChange)]

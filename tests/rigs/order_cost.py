@@ -22,7 +22,7 @@ from router.client.custody.causes import Causes, Heads
 from router.client.custody.inbox import Inbox
 from router.client.journal import Journal
 from router.client.opening import Opener
-from router.client.ordering import Opened, Order, Ordering
+from router.client.ordering import OpenedMessage, Order, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
@@ -108,7 +108,7 @@ def receive(wires: list[bytes], order: Order) -> float:
         inbox.take_in(Messages(k + 1, data, spans), 0.0)
         k += len(spans)
         while (found := readers.step(FAMILY.group)) is not Nothing.HERE:
-            if isinstance(found, Opened):
+            if isinstance(found, OpenedMessage):
                 assert not found.received.missing
                 readers.move_on(found.arrival)
                 got += 1

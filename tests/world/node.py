@@ -27,12 +27,12 @@ from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
 from router.disk.limits import StoreLimits
-from router.disk.log.search import Log
+from router.disk.log.search import LogSnapshot
 from router.node.admin import Inquiries
 from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, Verify
 from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
-from router.node.link_events import Closed
+from router.node.link_events import LinkClosed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
 from router.node.questions.finder import load_questions
 from router.node.verifier_process import verdicts
@@ -61,7 +61,7 @@ class AnyLog(CycleLog, Protocol):
     def head(self) -> LogHead | None: ...
     def tidy(self) -> None: ...
     def close(self) -> None: ...
-    def log(self) -> Log: ...
+    def log(self) -> LogSnapshot: ...
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class MemoryLog:
     def tidy(self) -> None: ...
     def close(self) -> None: ...
 
-    def log(self) -> Log:
-        return Log((), (), 0)
+    def log(self) -> LogSnapshot:
+        return LogSnapshot((), (), 0)
 
 
 class Node:
@@ -286,7 +286,7 @@ class Node:
 
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:
-            self.hear(Closed(port.number, ""))
+            self.hear(LinkClosed(port.number, ""))
 
     def hear(self, heard: Heard) -> None:
         job = self.cycle.hear(heard)

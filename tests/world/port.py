@@ -10,7 +10,7 @@ from router.core.link.session import Ended, Heard, Messages, RefusedAt, Session,
 from router.core.routing.intake import Arrived, read_messages
 from router.core.wire import link_items
 from router.core.wire.reasons import Reason
-from router.node.link_events import Measured, MissedSome, Opened, RefusedOne, Settled
+from router.node.link_events import LinkOpened, Measured, MissedSome, NeighbourSettled, RefusedOne
 from router.node.link_writer import LinkWriter
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ class Port(LinkWriter):
             case Messages():
                 return self._arrived(read_messages(number, event))
             case SettledUpTo(n):
-                node.hear(Settled(number, n))
+                node.hear(NeighbourSettled(number, n))
             case RefusedAt(k, reason, text):
                 node.hear(RefusedOne(number, k, reason, text))
             case Up(peer, hello):
                 self.is_up = True
-                node.hear(Opened(self, peer, self.owner, self.dialled, hello))
+                node.hear(LinkOpened(self, peer, self.owner, self.dialled, hello))
                 if hello.role == "router":
                     self.ping(node.clocks.mono_ns())
             case Heard(link_items.Ping(t0)):

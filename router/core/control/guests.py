@@ -309,7 +309,7 @@ class Guests(Part):
 
     def _log(self, one: Invitation, change: str, now: Now, **more: str | int | bytes) -> None:
         fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "invite", fields))
 
     HEARS: ClassVar[Hears] = {Redeem: redeem}
     ORDERS: ClassVar[Orders] = {INVITE: _invite, INVITES: _list, UNINVITE: _revoke, EXPEL: _expel}

@@ -155,7 +155,7 @@ class Membership(Part):
         if standing is not None and may_be_counted and self._door.counts(standing, event, now):
             return
         fields = (("subscriber", subscriber), ("group", group), *more.items())
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 
     def _standing_of(self, one: Subscription) -> Standing:
         """Return the standing of a subscription's holder: known neighbour, stranger or app.

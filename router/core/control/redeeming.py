@@ -172,7 +172,7 @@ class Redeeming(Part):
         said = ("because", reason.word) if reason is not None else ("rights", ",".join(rights))
         change = "let-in" if reason is None else "turned-away"
         fields = (("invitation", offer.id), ("change", change), ("peer", offer.inviter), said)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "invite", fields))
         found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min, had)
         self._pending.effects.append(found)
         self._open_link(offer.inviter, now)

@@ -303,7 +303,7 @@ class Session:
         except Malformed as error:
             raise _fault(error) from None
 
-    def _form(self, beginning: bytes, size: int) -> link_items.Form:
+    def _form(self, beginning: bytes, size: int) -> link_items.ItemForm:
         """Return the form of an item by its first bytes; raise `Malformed` if it may not be sent to this end."""
         form = link_items.form_of(beginning, size)
         if form.kind in _FOR_APPS and self._is_router:

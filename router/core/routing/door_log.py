@@ -178,7 +178,7 @@ class DoorLog:
     def _state(self, link: Link, event: str, now: Now, because: str = "") -> None:
         cause = (("because", because),) if because else ()
         fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value), *cause)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
         if link.standing is not Standing.LOCAL:
             self._purses[link.standing].spend(LINE_BYTES)
 
@@ -265,7 +265,7 @@ class DoorLog:
     def _write_links(self, standing: Standing, event: str, because: str, times: int, now: Now) -> None:
         cause = (("because", because),) if because else ()
         fields = (("standing", standing.value), ("times", times), *cause)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
         self._purses[standing].spend(LINE_BYTES)
         del self._links[standing, event, because]
 

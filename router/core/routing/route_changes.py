@@ -20,7 +20,7 @@ def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
     routes.forget(route.destination)
     pending.changes.routes[route.destination] = None
     fields = (("destination", route.destination), ("neighbour", route.neighbour))
-    pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+    pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "route_del", fields))
 
 
 def learn_route(kernel: Kernel, link: Link, row: Row, now: Now) -> None:
@@ -38,4 +38,4 @@ def learn_route(kernel: Kernel, link: Link, row: Row, now: Now) -> None:
         end_route(kernel.routes, kernel.pending, one, now)
     kernel.pending.changes.routes[source] = route
     fields = (("destination", source), ("neighbour", link.key), ("until_s", route.until_s))
-    kernel.pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
+    kernel.pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "route_add", fields))

@@ -23,7 +23,7 @@ from router.client.custody.causes import Causes
 from router.client.custody.inbox import Inbox
 from router.client.journal import Journal
 from router.client.opening import Opener
-from router.client.ordering import Opened, Ordering
+from router.client.ordering import OpenedMessage, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
@@ -110,7 +110,7 @@ class App:
             self.sent += wires
         return bool(wires)
 
-    def look(self) -> Opened | None:
+    def look(self) -> OpenedMessage | None:
         """Return the next message if one can be given now."""
         while self.hub.answers:
             self.readers.carried(self.hub.answers.pop(0))

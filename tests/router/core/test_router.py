@@ -7,7 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.admission import TOGETHER_S
 from router.core.routing.effects import Close
@@ -163,7 +163,7 @@ def test_who_may_have_no_queue_any_more_loses_it_at_the_start() -> None:
     one = OneRouter(disk=disk, locals={ALICE.public, BOB.public})
     one.cycle()
     assert list(disk.groups) == [(group, BOB.public)]
-    left = [event for event in one.events if isinstance(event, State) and event.event == "leave"]
+    left = [event for event in one.events if isinstance(event, RouterChange) and event.event == "leave"]
     assert {dict(event.fields)["subscriber"] for event in left} == {gone, ALICE.public}
     assert not one.router.purges, "nothing waits for them"
     assert disk.away == {BOB.public: WALL_S}, "away since now, for it may have been here until the crash"

@@ -12,7 +12,7 @@ from samples.logs import KEY, outward
 from samples.stores import WALL_S, parcel
 
 from router.core.link.session import Offer, Session
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.router import Router
 from router.core.routing.effects import Changes, Finished
@@ -124,7 +124,7 @@ def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, ca
 
 
 def clock_steps(changes: Changes) -> list[tuple[tuple[str, object], ...]]:
-    return [one.fields for one in changes.events if isinstance(one, State) and one.event == "clock_step"]
+    return [one.fields for one in changes.events if isinstance(one, RouterChange) and one.event == "clock_step"]
 
 
 class Pinged:

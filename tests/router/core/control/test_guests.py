@@ -9,7 +9,7 @@ from rigs.one_router import ME, WALL_S
 from samples.core import ALICE, GROUP
 
 from router.core.control.guests import UNKNOWN_MAX
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.neighbours.invitations import HEARD_S, KEEP_S
 from router.core.routing.limits import AdmissionLimits, Limits
@@ -58,7 +58,7 @@ def test_use_grant_and_event_are_one_transaction_before_the_answer() -> None:
     one.router.decide(jobs, set(), one.now())
     decision = one.router.take(one.now())
     assert len(decision.changes.book) == 1 and "invite" in [
-        each.event for each in decision.changes.events if isinstance(each, State)
+        each.event for each in decision.changes.events if isinstance(each, RouterChange)
     ]
     assert one.router.links.to(ANNA.public) is None and not one.bodies(link), "nothing was seen outside yet"
     killed = House(disk=one.disk)
@@ -292,6 +292,6 @@ def test_refusals_of_strangers_are_counted_when_their_part_of_the_log_is_spent()
     for _ in range(300):
         assert one.redeem(link, ANNA) == [no(INVITE_REVOKED)]
     one.pass_time(60)
-    refused = [dict(each.fields) for each in one.events if isinstance(each, State) and each.event == "invite"]
+    refused = [dict(each.fields) for each in one.events if isinstance(each, RouterChange) and each.event == "invite"]
     named = sum("because" in each for each in refused)
     assert named + sum(int(each.get("times", 0)) for each in refused) == 300

@@ -7,7 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.upstream import JOIN_AGAIN_S
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import Inquire, NeighbourAnswered, Pulled
 from router.core.routing.groups import Subscription
@@ -343,7 +343,11 @@ def test_the_groups_of_a_key_that_is_gone_end_in_one_order() -> None:
         say(one, alice, ALICE, Join(PublicKey(group), False))
     one.router.link_down(alice, one.now())
     one.cycle()
-    left = [dict(event.fields)["group"] for event in one.events if isinstance(event, State) and event.event == "leave"]
+    left = [
+        dict(event.fields)["group"]
+        for event in one.events
+        if isinstance(event, RouterChange) and event.event == "leave"
+    ]
     assert left == sorted((CATS, GROUP.public))
 
 

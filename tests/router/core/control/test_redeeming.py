@@ -7,7 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, GROUP
 
 from router.core.control.redeeming import AGAIN_S, LATER_S, Offer
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
 from router.core.wire.control import Join, decode_control, encode_control
@@ -60,7 +60,7 @@ def answered(one: OneRouter) -> list[InvitationAnswered]:
 
 
 def invited(one: OneRouter) -> list[dict[str, object]]:
-    return [dict(event.fields) for event in one.events if isinstance(event, State) and event.event == "invite"]
+    return [dict(event.fields) for event in one.events if isinstance(event, RouterChange) and event.event == "invite"]
 
 
 YES = Redeemed(SECRET, None, ("join", "store"), 0)

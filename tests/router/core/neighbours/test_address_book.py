@@ -9,7 +9,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.advertisements import SAMPLED
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.routing.limits import AdmissionLimits, Limits
@@ -56,7 +56,7 @@ def send(one: OneRouter, to: PublicKey, via: PublicKey | None = None) -> list[Re
 
 def told(one: OneRouter) -> list[dict[str, object]]:
     """Return the fields of the events `advert`."""
-    return [dict(each.fields) for each in one.events if isinstance(each, State) and each.event == "advert"]
+    return [dict(each.fields) for each in one.events if isinstance(each, RouterChange) and each.event == "advert"]
 
 
 def test_an_advertised_router_is_dialled_when_a_message_waits_for_it() -> None:

@@ -8,7 +8,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_acceptance import EXPIRY, forged, letter, news, two_bringers
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.admission import TAKEN
 from router.core.routing.effects import Close
@@ -50,7 +50,9 @@ def refused(one: OneRouter) -> list[Reason]:
 
 
 def downs(one: OneRouter) -> list[dict[str, object]]:
-    return [dict(event.fields) for event in one.events if isinstance(event, State) and event.event == "link_down"]
+    return [
+        dict(event.fields) for event in one.events if isinstance(event, RouterChange) and event.event == "link_down"
+    ]
 
 
 # -- false signatures --------------------------------------------------------------------------------------------

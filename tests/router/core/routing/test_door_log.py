@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import INT64_MAX, Event, Noted, State, Turned, encode_events, stands_for
+from router.core.log.events import INT64_MAX, Event, Noted, RouterChange, Turned, encode_events, stands_for
 from router.core.log.line import lines
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
@@ -182,8 +182,8 @@ def test_a_line_is_no_longer_than_it_is_taken_for() -> None:
     longest = max(Reason, key=lambda reason: len(reason.word))
     turned = Turned(INT64_MAX, INT64_MAX, "duplicate", key, INT64_MAX, longest, b"", 10**15, None, 10**15, 10**15)
     fields = (("peer", key), ("link", INT64_MAX), ("standing", "stranger"))
-    state = State(INT64_MAX, INT64_MAX, "link_down", fields)
-    times = State(INT64_MAX, INT64_MAX, "link_down", (("standing", "stranger"), ("times", 10**15)))
+    state = RouterChange(INT64_MAX, INT64_MAX, "link_down", fields)
+    times = RouterChange(INT64_MAX, INT64_MAX, "link_down", (("standing", "stranger"), ("times", 10**15)))
     for event in (turned, state, times):
         assert log_bytes([event]) + 30 < LINE_BYTES, "30: its sequence number may have more digits"
 
@@ -208,7 +208,7 @@ def test_what_is_turned_away_takes_no_more_than_its_share(whose: str, most: int)
     if whose == "strangers":
         one.router.door.write_all(one.now())
         one.cycle()
-        ups = [dict(one.fields).get("times", 1) for one in one.events if isinstance(one, State)]
+        ups = [dict(one.fields).get("times", 1) for one in one.events if isinstance(one, RouterChange)]
         assert sum(times for times in ups if isinstance(times, int)) == 600, "each came and went"
 
 
@@ -285,7 +285,7 @@ def test_what_is_joined_and_left_is_counted_beyond_the_budget(standing: str) -> 
     one.router.door.write_all(one.now())
     one.cycle()
     for event in ("join", "leave"):
-        found = [stands_for(state) for state in one.events if isinstance(state, State) and state.event == event]
+        found = [stands_for(state) for state in one.events if isinstance(state, RouterChange) and state.event == event]
         assert sum(found) == 150 > len(found)
 
 

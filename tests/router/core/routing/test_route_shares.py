@@ -8,7 +8,7 @@ from rigs.one_router import WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import BOB
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import RELAY, STORE, Neighbour
 from router.core.routing.limits import Limits, RouteLimits
 from router.core.routing.routes import Route
@@ -89,7 +89,7 @@ def test_what_peers_taught_gives_way_to_what_a_client_teaches() -> None:
     one.events.clear()
     first = next(iter(one.router.routes)).destination
     teach(one, client, behind)
-    told = [(event.event, dict(event.fields)["destination"]) for event in one.events if isinstance(event, State)]
+    told = [(event.event, dict(event.fields)["destination"]) for event in one.events if isinstance(event, RouterChange)]
     assert told[-2:] == [("route_del", first), ("route_add", behind.public)]
     assert via(one)[CLIENTS[0].public] == 1 and sum(via(one).values()) == 20
     assert is_answered(one, bob, behind, client)
