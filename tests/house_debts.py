@@ -17,11 +17,9 @@ HOOKED = frozenset({
 
 SHARED_NAMES = {
     "router": """
-        Advertised Answer AsHistory Batch Book CaughtUp Counts Cycle Dial DialledBack Disk Entry Finished Goal Group
-        Groups Heard Interface Invitation Join Lan Leave Limits Link Linked Listening Loop Machine Meeting
-        Membership Message Messages Met Node Now Offer Outcomes Pace Part Place Published Pull PullFrom Pulled
-        Question Questions Queues Reader Readers Received Redeemed Refused Resident Row Said Sealed Sent Started
-        Store Verify Waiting Wanted
+        Answer AsHistory Batch Book CaughtUp Cycle Finished Groups Invitation Join Leave Limits Link Machine Meeting
+        Message Messages Met Node Now Offer Outcomes Published Pull Questions Queues Readers Redeemed Refused
+        Resident Row Said Sealed Sent Started Store Verify
     """,
     "services/capd": "Check Held Info Query Rescind Watch",
     "services/discovery": "Lan Network Question",

@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 End = Callable[[], Awaitable[Row]]
 
 
-class Lan:
+class BenchLan:
     """Two nodes that have met, a pair of apps there, and the flooding machine. `nodes`: the publisher's, the
     subscriber's.
 
@@ -105,7 +105,7 @@ def _counter(table: list[str], protocol: str, name: str) -> int:
 
 
 @asynccontextmanager
-async def on_a_lan(bench: Bench) -> AsyncIterator[Lan]:
+async def on_a_lan(bench: Bench) -> AsyncIterator[BenchLan]:
     """Yield two nodes that have met on a network, with a third machine there."""
     async with AsyncExitStack() as held:
         bridge: Bridge = held.enter_context(bridged(NETWORK))
@@ -116,7 +116,7 @@ async def on_a_lan(bench: Bench) -> AsyncIterator[Lan]:
             rig = await bench.rig_at(machine)
             nodes.append(await held.enter_async_context(rig.running()))
         publisher, subscriber = keys(2)
-        lan = Lan(nodes, machines, Pair(bench, nodes[0], publisher, subscriber, reading=nodes[1], durable=True))
+        lan = BenchLan(nodes, machines, Pair(bench, nodes[0], publisher, subscriber, reading=nodes[1], durable=True))
         await lan.meet()
         yield lan
 
@@ -157,7 +157,7 @@ async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: in
     return _row(attack, quiet, under, harms, memory, dials)
 
 
-async def _memory(lan: Lan, phase_s: float) -> list[list[float]]:
+async def _memory(lan: BenchLan, phase_s: float) -> list[list[float]]:
     """Return the nodes' memory before the flood, under it, and at its end, while the pair is silent, because its
     messages take memory too."""
     memory = [lan.memory_mib()]

@@ -14,7 +14,7 @@ import click
 
 from router.cli import qr
 from router.cli.ask import ask
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.core.control.guests import WITH_GUESTS
@@ -76,7 +76,7 @@ class RightsParameter(click.ParamType[tuple[str, ...], Any]):
         return found
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--grant", type=RightsParameter(), default=GRANT, help=f"The guest's rights here. Default: {GRANT}.")
 @click.option("--uses", type=click.IntRange(1, 1000), default=1, help="How many guests it lets in. Default: 1.")
 @click.option(

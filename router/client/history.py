@@ -34,20 +34,20 @@ class HistorySource(Protocol):
     def opened(self, one: Arrival) -> Received | None: ...
 
 
-class Place(Struct):
+class HistoryPlace(Struct):
     """The arrival number of the last message that was read, after which reading continues."""
 
     after: int = 0
 
 
 async def history(
-    node: HistorySource, group: PublicKey, since_s: int, place: Place | None = None
+    node: HistorySource, group: PublicKey, since_s: int, place: HistoryPlace | None = None
 ) -> AsyncIterator[Received]:
     """Yield the messages of a joined group that the node holds and that arrived at that Unix second or later, in order
     of arrival. Messages that arrive meanwhile may be among them, and come to the group's loops as well.
 
     `place`: the place from which to read, which is updated. Raises `NotAnswered`, `NodeUnavailable`, `ClientError`."""
-    place = Place() if place is None else place
+    place = HistoryPlace() if place is None else place
     after, more = place.after, True
     while more:
         asked = ListHeld(group, after, max(0, since_s))

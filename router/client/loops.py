@@ -61,7 +61,7 @@ class Loop:
             await trio.lowlevel.checkpoint()
 
 
-class Reader:
+class AddressLoops:
     """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
 
     def __init__(self, readers: Readers, address: bytes | None) -> None:

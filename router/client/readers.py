@@ -12,7 +12,7 @@ from enum import Enum
 import trio
 
 from router.client.custody.arrivals import Arrival
-from router.client.custody.asks import Wanted
+from router.client.custody.asks import MissingMessage
 from router.client.custody.inbox import Inbox
 from router.client.errors import NOT_BEGUN, ClientError
 from router.client.opening import Opener
@@ -40,7 +40,7 @@ class Readers:
         settling: Settling,
         opener: Opener,
         ordering: Ordering,
-        pull: Callable[[Wanted], None],
+        pull: Callable[[MissingMessage], None],
         judge: Callable[[PublicKey, MessageId], None],
         lot: trio.lowlevel.ParkingLot,
         wall_s: Callable[[], float],

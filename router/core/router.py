@@ -17,7 +17,7 @@ from router.core.control.guests import Guests
 from router.core.control.hints import Hints
 from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
-from router.core.control.part import Part
+from router.core.control.part import ControlPart
 from router.core.control.published import PublishedIds
 from router.core.control.pulls import Pulls
 from router.core.control.questions import Questions
@@ -96,7 +96,7 @@ class Router:
         self.pulls = Pulls(kernel, membership, as_history)
         first = rights, self.redeeming, wanted, LinkedServices(kernel), self.upstream, membership, self.questions
         then = self.catch_ups, self._published, self.pulls, AddressBook(kernel, rights), terms, self.guests
-        self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
+        self._parts: tuple[ControlPart, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
         reception = Reception(kernel, self.questions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
         self._examination = Examination(kernel, plans, reception.judge)

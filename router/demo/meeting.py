@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from router.cli.output import facts, say
-from router.demo.counts import Heard
+from router.demo.counts import BookCounts
 from router.demo.narrator import Telling
 from router.demo.processes import Stage
 
@@ -21,7 +21,7 @@ class Meeting(Struct):
     left_out: str = ""
     published: int = 0
     first_s: float = 0.0
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[BookCounts] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
@@ -76,5 +76,5 @@ def show(found: list[Meeting], what: str) -> None:
         )
 
 
-def _heard(one: Heard) -> str:
+def _heard(one: BookCounts) -> str:
     return f"{one.received}, lost {one.lost}, doubled {one.doubled}, out of order {one.out_of_order}"

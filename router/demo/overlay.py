@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from router.demo.counts import Heard
+from router.demo.counts import BookCounts
 from router.demo.meeting import Meeting
 from router.demo.narrator import Telling
 from router.demo.processes import App, DemoNode, Stage, on_stage
@@ -184,7 +184,7 @@ class _Story:
             early = too_early((said for _, said in rows), edge.name)
             strange = len(ids - others)
             found.heard.append(
-                Heard(edge.name, len(rows), lost, strange, len(rows) - len(ids), len(early), app.news["again"])
+                BookCounts(edge.name, len(rows), lost, strange, len(rows) - len(ids), len(early), app.news["again"])
             )
 
     async def _count(self, found: Meeting) -> None:

@@ -14,7 +14,7 @@ import trio
 from router.cli.exits import Exit
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
-from router.demo.counts import Counts, Heard, WhyAnswer, compare, read_book, search
+from router.demo.counts import BookCounts, DemoCounts, WhyAnswer, compare, read_book, search
 from router.demo.narrator import Telling
 from router.demo.processes import App, DemoNode, Stage, on_stage
 from router.rig.process import RigFailed
@@ -24,7 +24,7 @@ GROUP = "friends"
 FIRST = 100
 
 
-async def perform(base: Path, messages: int, telling: Telling) -> Counts:
+async def perform(base: Path, messages: int, telling: Telling) -> DemoCounts:
     """Play the story in that directory, and end every process. Raise `RigFailed` if it cannot go on."""
     return await on_stage(base, lambda stage: Story(stage, messages, telling).play())
 
@@ -37,7 +37,7 @@ class Story:
         self._telling = telling
         self._say = telling.say
         self._messages = messages
-        self._counts = Counts(FIRST + messages)
+        self._counts = DemoCounts(FIRST + messages)
         self._words = f"words-that-only-members-may-read-{secrets.token_hex(8)}"
         self._group = ""
         self._all_up_until = ""
@@ -55,7 +55,7 @@ class Story:
     def __repr__(self) -> str:
         return f"<story of {self._counts.published} messages, {len(self.speaker.taken)} of them acknowledged>"
 
-    async def play(self) -> Counts:
+    async def play(self) -> DemoCounts:
         began_s = time.monotonic()
         for step in (
             self._set_up,
@@ -252,6 +252,6 @@ class Story:
             counts.latency_ms[part] = told["latency_ms"]
         counts.tracebacks = self._stage.tracebacks()
 
-    def _compare(self, where: str, app: App, book: str) -> Heard:
+    def _compare(self, where: str, app: App, book: str) -> BookCounts:
         ids, numbers = read_book(self._stage.base / book)
         return compare(where, self.speaker.taken, ids, numbers, app.news["again"])

@@ -15,9 +15,9 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import (
     Ended,
     Event,
-    Heard,
     Messages,
     Offer,
+    OtherItem,
     RefusedAt,
     Session,
     SettledUpTo,
@@ -245,7 +245,7 @@ class Connection:
                     self._node.tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
                     self._come_up(peer, hello, mono_ns)
-                case Heard(item):
+                case OtherItem(item):
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"

@@ -30,10 +30,10 @@ from router.core.routing.effects import (
     Effect,
     Fetch,
     Inquire,
+    LookUpPulled,
+    LookUpPulls,
     NeighbourAnswered,
     Outside,
-    Pulled,
-    PullFrom,
     ServiceAnswered,
     Settle,
 )
@@ -130,7 +130,7 @@ class Cycle:
         self.store = store
         self.wall = wall
         self.open_links = OpenLinks()
-        self.counts = ev.Counts()
+        self.counts = ev.EventCounts()
         self.commits = 0
         self.wakes = self.is_urgent = self.is_draining = False
         self._logbook = logbook
@@ -378,9 +378,9 @@ class Cycle:
                 self.router.fetched(effect.recipient, owed, more, now)
             case ServiceAnswered():
                 self._service_questions.answered(self.router, effect, now)
-            case Pulled():
+            case LookUpPulled():
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
-            case PullFrom():
+            case LookUpPulls():
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, now, self.store)
             case NeighbourAnswered():

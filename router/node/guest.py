@@ -23,7 +23,7 @@ from router.node.connection import NOT_LET_IN, TURNED_AWAY
 from router.settings import received
 from router.settings.home import Home
 from router.settings.keyring import KeyringError
-from router.settings.received import Answer, Received, Told
+from router.settings.received import InvitationAnswer, ReceivedInvitation, Told
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class InvitationFiles(Struct):
 
     home: Home
     name: str = ""
-    _known: dict[str, Received] = field(default_factory=dict)
+    _known: dict[str, ReceivedInvitation] = field(default_factory=dict)
     _damaged: frozenset[str] = frozenset()
     _terms: dict[bytes, TermsHeard] = field(default_factory=dict)  # to be written, the newest of each inviter
     _blocked: set[bytes] = field(default_factory=set)  # inviters that have told of a block since this node started
@@ -136,7 +136,7 @@ class InvitationFiles(Struct):
             for one in self._known.values()
         ]
 
-    def _cause(self, one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
+    def _cause(self, one: ReceivedInvitation, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
         if one.id in self._damaged:
             return "the link that is kept for it is damaged; take the invitation again"
         found = redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")
@@ -169,9 +169,9 @@ def _told(terms: TermsHeard) -> Told:
     )
 
 
-def _answer(answer: InvitationAnswered) -> Answer:
+def _answer(answer: InvitationAnswered) -> InvitationAnswer:
     if answer.reason is not None:
         reason = reason_from(answer.reason)
-        return Answer(reason=reason.word, sentence=reason.sentence)
+        return InvitationAnswer(reason=reason.word, sentence=reason.sentence)
     until_s = expiry_s(answer.expiry_min) if answer.expiry_min else 0
-    return Answer(rights=answer.rights, grant_until_s=until_s, had=answer.had)
+    return InvitationAnswer(rights=answer.rights, grant_until_s=until_s, had=answer.had)

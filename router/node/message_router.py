@@ -16,7 +16,7 @@ from router.actors.actor import TrioActor
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import (
-    Dial,
+    DialNeighbour,
     InvitationAnswered,
     ListenFor,
     LookAtFile,
@@ -194,7 +194,7 @@ class MessageRouter(TrioActor):
             match deed:
                 case Verify(job):
                     self._verifiers.submit(job)
-                case Dial(key):
+                case DialNeighbour(key):
                     self._dialler.want(key)
                 case ListenFor(service, url):
                     self._listeners.want(service, url)

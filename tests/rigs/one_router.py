@@ -11,7 +11,17 @@ from router.core.link.session import Messages
 from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
-from router.core.routing.effects import Close, Dial, Effect, Fetch, PullFrom, SendItem, SendOwn, SendParcel, Settle
+from router.core.routing.effects import (
+    Close,
+    DialNeighbour,
+    Effect,
+    Fetch,
+    LookUpPulls,
+    SendItem,
+    SendOwn,
+    SendParcel,
+    Settle,
+)
 from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
@@ -114,7 +124,7 @@ class OneRouter:
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
-            elif isinstance(effect, PullFrom):
+            elif isinstance(effect, LookUpPulls):
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, self.now(), self.store)
             effects += self.router.take_effects()
@@ -173,7 +183,7 @@ class OneRouter:
         return [(one.link, one.reason.word) for one in self._gone(Close) if isinstance(one, Close)]
 
     def dialled(self) -> list[bytes]:
-        return [one.key for one in self._gone(Dial) if isinstance(one, Dial)]
+        return [one.key for one in self._gone(DialNeighbour) if isinstance(one, DialNeighbour)]
 
     def outward(self) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
         return [(one.event, one.ranges) for one in self.events if isinstance(one, Outward)]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import trio
 
 from router.core.link.custody import Outgoing
-from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, Messages, Offer, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items as link
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import frame
@@ -201,7 +201,7 @@ class RouterLink:
                         self._hear_settled(n)
                     case RefusedAt(k, reason, _):
                         self.router.refusals.append((k, reason))
-                    case Heard(item):
+                    case OtherItem(item):
                         self._hear_item(item)
                     case Ended(reason, text):
                         self.router.goodbyes.append((reason, text))

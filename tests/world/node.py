@@ -17,7 +17,7 @@ from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
-from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
+from router.core.routing.effects import DialNeighbour, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
@@ -353,7 +353,7 @@ class Node:
             match deed:
                 case Verify(job):
                     self._submit(job)
-                case Dial(key):
+                case DialNeighbour(key):
                     self.dial(key)
                 case Tidy():
                     self._soon(self.book.tidy)

@@ -11,11 +11,11 @@ from router.core.routing.links import Link
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .part import Hears, Part, Refused
+from .part import ControlPart, Hears, Refused
 from .rights import Rights
 
 
-class AddressBook(Part):
+class AddressBook(ControlPart):
     """Takes advertisements into the book."""
 
     def __init__(self, kernel: Kernel, rights: Rights) -> None:

@@ -15,7 +15,7 @@ from router.core.wire.now import Now
 from router.service.verbs.caught_up import CaughtUp, GroupCaughtUp, SaidCaughtUp
 from router.service.verbs.dropped import Dropped
 
-from .part import Hears, Part
+from .part import ControlPart, Hears
 
 DROPPED_MAX = 1_000
 FIGURES_MAX = 1_000
@@ -37,7 +37,7 @@ class _Figure:
         self.heard = {bytes(one) for one in said.heard}
 
 
-class CatchUps(Part):
+class CatchUps(ControlPart):
     """Passes on news about missed messages.
 
     Messages that neighbours have dropped are remembered until the service is told, for at most `DROPPED_MAX` neighbours

@@ -36,7 +36,7 @@ from router.core.wire.reasons import (
 from router.core.wire.redemption import Redeem, Redeemed
 from router.core.wire.text import key_text
 
-from .part import Hears, Orders, Part, Refused
+from .part import ControlPart, Hears, Orders, Refused
 from .rights import Rights
 from .terms_said import minute, ordered
 
@@ -78,7 +78,7 @@ class FileWritten(NamedTuple):
     is_other: bool = False
 
 
-class Guests(Part):
+class Guests(ControlPart):
     """Carries out the operator's orders about invitations, and handles the secrets of guests.
 
     At `limits.guests_max` known neighbours nobody new is let in. `problem`: why the file cannot be written.

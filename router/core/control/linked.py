@@ -13,10 +13,10 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.now import Now
 from router.service.verbs.linked import Linked
 
-from .part import Part
+from .part import ControlPart
 
 
-class LinkedServices(Part):
+class LinkedServices(ControlPart):
     """Tells the pub/sub service of this node of each link that comes up or goes down, in any order."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -20,12 +20,12 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .hints import Hints
-from .part import Hears, Part
+from .part import ControlPart, Hears
 from .upstream import Upstream
 from .wanted import WantedGroups
 
 
-class Membership(Part):
+class Membership(ControlPart):
     """Owns the subscriptions; whoever leaves loses what waits in its queue."""
 
     def __init__(self, kernel: Kernel, hints: Hints, wanted: WantedGroups, upstream: Upstream, purges: Purges) -> None:

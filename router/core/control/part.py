@@ -20,7 +20,7 @@ Orders = Mapping[str, Callable[..., Any]]
 JSON value, or raises `ValueError` with a sentence for the operator."""
 
 
-class Part:
+class ControlPart:
     """A part of what this router says and hears for itself; `Reception` finds it by its tables."""
 
     HEARS: ClassVar[Hears] = {}

@@ -20,7 +20,7 @@ from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.service.verbs.ids_only import IdsOnly, Published
 
-from .part import Hears, Part
+from .part import ControlPart, Hears
 
 IDS_MAX = 10_000
 """Most ids that wait for the service; of more, it is told how many are left out."""
@@ -70,7 +70,7 @@ class _Waiting:
         return Published(PublicKey(group), bytes(self.ids), runs, self.left_out)
 
 
-class PublishedIds(Part):
+class PublishedIds(ControlPart):
     """The ids that the pub/sub service has yet to be told."""
 
     def __init__(self, kernel: Kernel) -> None:

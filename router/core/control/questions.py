@@ -12,10 +12,10 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .part import Hears, Part, Refused
+from .part import ControlPart, Hears, Refused
 
 
-class Questions(Part):
+class Questions(ControlPart):
     """Owns the number of answers that each neighbour's router owes us on its present link."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -27,14 +27,14 @@ from router.core.wire.redemption import decode_redemption, is_redemption
 from router.service.verbs.verb import WRONG_ARGUMENT, Request
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
-from .part import Part, Refused
+from .part import ControlPart, Refused
 from .questions import Questions
 
 
 class Reception:
     """Passes each message to the part that hears it; two parts that hear the same are a mistake of this program."""
 
-    def __init__(self, kernel: Kernel, questions: Questions, parts: Iterable[Part]) -> None:
+    def __init__(self, kernel: Kernel, questions: Questions, parts: Iterable[ControlPart]) -> None:
         self._directory = kernel.directory
         self._speaker = kernel.speaker
         self._questions = questions

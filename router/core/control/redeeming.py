@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.core.log import events as ev
 from router.core.routing.delivery import Delivery
-from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
+from router.core.routing.effects import DialNeighbour, InvitationAnswered, TermsHeard
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -24,7 +24,7 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import INVITE_EXPIRED, INVITE_NO_ROOM, Reason, reason_from
 from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms
 
-from .part import Hears, Part
+from .part import ControlPart, Hears
 from .upstream import Upstream
 
 AGAIN_S = 5.0
@@ -55,7 +55,7 @@ class _Open(Struct):
     problem: str = ""
 
 
-class Redeeming(Part):
+class Redeeming(ControlPart):
     """Owns the offers that are not answered. A neighbour that has answered is asked for groups, and handed what
     waits."""
 
@@ -89,7 +89,7 @@ class Redeeming(Part):
             one = self._open[id]
             link = self._links.to(one.offer.inviter)
             if link is None:
-                self._pending.effects.append(Dial(one.offer.inviter))
+                self._pending.effects.append(DialNeighbour(one.offer.inviter))
             else:
                 link.shut = True
                 self._ask(one, link, now)

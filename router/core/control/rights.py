@@ -18,11 +18,11 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .part import Part
+from .part import ControlPart
 from .revocation import Revocation
 
 
-class Rights(Part):
+class Rights(ControlPart):
     """Changes the book and the directory together, and has the consequences applied."""
 
     def __init__(self, kernel: Kernel, revocation: Revocation) -> None:

@@ -13,10 +13,10 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.now import Now
 from router.core.wire.redemption import AskTerms, Terms
 
-from .part import Hears, Part
+from .part import ControlPart, Hears
 
 
-class TermsSaid(Part):
+class TermsSaid(ControlPart):
     """Says to each neighbour that has asked for its terms what they are; its link holds what was said last."""
 
     def __init__(self, kernel: Kernel) -> None:

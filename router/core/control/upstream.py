@@ -16,12 +16,12 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.now import Now
 
 from .hints import Hints
-from .part import Part
+from .part import ControlPart
 
 JOIN_AGAIN_S = 5
 
 
-class Upstream(Part):
+class Upstream(ControlPart):
     """Repeats each JOIN until it is acknowledged on the present link."""
 
     def __init__(self, kernel: Kernel, hints: Hints) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from router.core.routing.kernel import Kernel
 
-from .part import Part
+from .part import ControlPart
 from .rights import Rights
 
 OWN_KEY = "that is a key of this node itself"
 
 
-class VerbPart(Part):
+class VerbPart(ControlPart):
     """A part that needs what all parts share and nothing else."""
 
     def __init__(self, kernel: Kernel, rights: Rights) -> None:

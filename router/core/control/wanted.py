@@ -11,7 +11,7 @@ from router.core.wire.now import Now
 from router.core.wire.pubsub import Wanted
 
 from .hints import Hints
-from .part import Part
+from .part import ControlPart
 
 AGAIN_S = 5
 
@@ -19,7 +19,7 @@ AGAIN_S = 5
 ROLES = (Role.OVERLAY, Role.FINDER)
 
 
-class WantedGroups(Part):
+class WantedGroups(ControlPart):
     """Tells both services when a group becomes wanted or is not wanted any more, and repeats each message until it is
     acknowledged.
 

@@ -61,7 +61,7 @@ class RefusedAt(NamedTuple):
     text: str
 
 
-class Heard(NamedTuple):
+class OtherItem(NamedTuple):
     """A link item that the session itself does not handle: ping, pong, outcome, missed, redelivered."""
 
     item: link_items.Item
@@ -74,7 +74,7 @@ class Ended(NamedTuple):
     text: str
 
 
-Event = Up | Messages | SettledUpTo | RefusedAt | Heard | Ended
+Event = Up | Messages | SettledUpTo | RefusedAt | OtherItem | Ended
 
 
 class Offer(Struct, frozen=True):
@@ -328,7 +328,7 @@ class Session:
                 return self._heard_proof(signature)
             case link_items.Goodbye(reason, text):
                 return Ended(reason_from(reason), clean(text or ""))
-        return Heard(item)
+        return OtherItem(item)
 
     def _heard_settled(self, n: int, now: float) -> SettledUpTo:
         """Check a `Settled`; if it settles nothing new, it is useless and counts against the rate of link items."""

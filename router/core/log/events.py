@@ -308,7 +308,7 @@ def _check(event: Event) -> None:
 # -- counters -------------------------------------------------------------------------------------------
 
 
-class Counts:
+class EventCounts:
     """Message counts by event and reason since this router started; bounded by the names of events and the numbers of
     reasons.
     """
@@ -326,9 +326,9 @@ class Counts:
                 case _:
                     self._counts[event.event, event.reason] += stands_for(event)
 
-    def plus(self, events: Iterable[Event]) -> Counts:
+    def plus(self, events: Iterable[Event]) -> EventCounts:
         """Return new counts that include these events too."""
-        found = Counts()
+        found = EventCounts()
         found._counts.update(self._counts)
         found.add(events)
         return found

@@ -20,7 +20,7 @@ from router.core.wire.reasons import Reason
 
 from .backoff import OF_THE_NODE, longer
 from .disorder import Disorder
-from .effects import Dial, Fetch, Finished, SendItem, SendParcel
+from .effects import DialNeighbour, Fetch, Finished, SendItem, SendParcel
 from .kernel import Kernel
 from .links import Flight, Link
 from .outcomes import Outcomes
@@ -55,7 +55,7 @@ class Delivery:
             queue = self._queues.of(recipient)
             if link is None or link.shut or queue.behind:
                 if link is None and not queue.behind:
-                    self._pending.effects.append(Dial(recipient))
+                    self._pending.effects.append(DialNeighbour(recipient))
                 queue.behind = True
                 continue
             if not link.takes(parcel):
@@ -181,7 +181,7 @@ class Delivery:
     def dial_if_owed(self, recipient: bytes) -> None:
         queue = self._queues.by_recipient.get(recipient)
         if queue is not None and queue.total.messages:
-            self._pending.effects.append(Dial(recipient))
+            self._pending.effects.append(DialNeighbour(recipient))
 
     def link_up(self, link: Link) -> None:
         """Begin to hand over to a new link; first tell an app how many messages may be repeated, even if none.

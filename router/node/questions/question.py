@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from router.core.log.events import Counts
+from router.core.log.events import EventCounts
 from router.core.router import Router
 from router.core.wire.now import Now
 from router.node.open_links import OpenLinks
@@ -37,7 +37,7 @@ class CycleView(Protocol):
     @property
     def store(self) -> AskedStore: ...
 
-    counts: Counts
+    counts: EventCounts
     commits: int
     open_links: OpenLinks
     wall: WallClock

@@ -3,7 +3,8 @@
 `Meetings` decides; this file turns its words into messages, and shared groups into a `ShareGroups`. Only routers
 nearby are met, and no group is named, so a router that does not know a group learns nothing of it. An agreement
 outlasts the nearness: the node's router keeps it for a while, and the next meeting renews it or ends it. It ends at
-once when this node is on no local network any more. The routers' keys are kept, so this includes routers met before a restart.
+once when this node is on no local network any more. The routers' keys are kept, so this includes routers met before a
+restart.
 """
 
 from __future__ import annotations

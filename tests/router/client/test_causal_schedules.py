@@ -18,7 +18,7 @@ from samples.apps import FAMILY
 from samples.histories import ANN, BOB, EVE, Talk
 
 from router.client.custody.arrivals import Arrival
-from router.client.custody.asks import Wanted
+from router.client.custody.asks import MissingMessage
 from router.client.custody.causes import Causes
 from router.client.custody.inbox import Inbox
 from router.client.journal import Journal
@@ -48,7 +48,7 @@ class Hub:
     answers: list[bytes] = field(default_factory=list)
     carries: bool = True
 
-    def pull(self, wanted: Wanted) -> None:
+    def pull(self, wanted: MissingMessage) -> None:
         id = wanted.id
         wire = self.on_asking.pop(id, None)
         if wire is not None and not self.carries:

@@ -9,7 +9,7 @@ from samples.core import ALICE, BOB, GROUP
 from router.core.control.upstream import JOIN_AGAIN_S
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
-from router.core.routing.effects import Inquire, NeighbourAnswered, Pulled
+from router.core.routing.effects import Inquire, LookUpPulled, NeighbourAnswered
 from router.core.routing.groups import Subscription
 from router.core.routing.limits import AdmissionLimits, Limits, MembershipLimits
 from router.core.routing.purges import Purge
@@ -270,8 +270,8 @@ def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
     for _ in range(3):
         say(one, alice, ALICE, pull)
     say(one, peer, PEER, pull)
-    asked = [effect for effect in one.done if isinstance(effect, Pulled)]
-    assert asked == [Pulled(alice, GROUP.public, pull.message)] * 2
+    asked = [effect for effect in one.done if isinstance(effect, LookUpPulled)]
+    assert asked == [LookUpPulled(alice, GROUP.public, pull.message)] * 2
 
 
 @pytest.mark.parametrize("ttl_s", [0, 60])

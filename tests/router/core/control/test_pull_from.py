@@ -11,7 +11,7 @@ from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.pulls import MISS_COST
 from router.core.neighbours.directory import JOIN, Neighbour
-from router.core.routing.effects import Pulled, SendOwn
+from router.core.routing.effects import LookUpPulled, SendOwn
 from router.core.routing.limits import AdmissionLimits, Limits, PullLimits
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import encode
@@ -179,7 +179,7 @@ def asked(one: OneRouter, link: int, source: SigningKey, count: int) -> int:
         body = encode_control(Pull(GROUP.public, id))
         one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
     one.cycle()
-    found = [one for one in one.done if isinstance(one, Pulled)]
+    found = [one for one in one.done if isinstance(one, LookUpPulled)]
     one.done.clear()
     return len(found)
 
@@ -220,7 +220,7 @@ def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> N
     one.told(slow)
     for wire, fits in ((WIRES[0], True), (large, False)):
         [found] = [(each, i) for each in one.disk.parcels.values() for i in range(each.count) if each.wire(i) == wire]
-        one.router.pulls.looked_up(Pulled(slow, GROUP.public, message_id(wire)), found, one.now())
+        one.router.pulls.looked_up(LookUpPulled(slow, GROUP.public, message_id(wire)), found, one.now())
         one.cycle()
         assert pulls(one, slow) == [Carried(wire)] * fits
     assert len([each for each in one.events if getattr(each, "event", "") == "pulled"]) == 1
@@ -228,7 +228,7 @@ def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> N
 
 def test_a_pull_for_what_is_not_here_costs_its_asker_more() -> None:
     one, _, alice, _ = house(limits=Limits(admission=AdmissionLimits(pulls_routers_per_s=2.0 * MISS_COST)))
-    pulled = Pulled(alice, GROUP.public, IDS[0])
+    pulled = LookUpPulled(alice, GROUP.public, IDS[0])
     assert asked(one, alice, ALICE, 1) == 1
     for _ in range(4):
         one.router.pulls.looked_up(pulled, None, one.now())

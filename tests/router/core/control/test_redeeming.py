@@ -9,7 +9,7 @@ from samples.core import ALICE, GROUP
 from router.core.control.redeeming import AGAIN_S, LATER_S, Offer
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
-from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
+from router.core.routing.effects import DialNeighbour, InvitationAnswered, TermsHeard
 from router.core.wire.control import Join, decode_control, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -68,7 +68,7 @@ YES = Redeemed(SECRET, None, ("join", "store"), 0)
 
 def test_a_yes_is_committed_as_an_event_and_ends_the_asking() -> None:
     one = guest()
-    assert Dial(CORE.public) in one.done
+    assert DialNeighbour(CORE.public) in one.done
     link = core_link(one)
     assert [(said.secret, said.name) for said in asked(one, link)] == [(SECRET, "laptop")]
     answer(one, link, YES)

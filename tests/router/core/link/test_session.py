@@ -14,7 +14,7 @@ from samples.core import ALICE, BOB, ITEMS, UNICASTS
 
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
 from router.core.link.machine import Agency, Machine, RemoteProtocolError, with_limits
-from router.core.link.session import Ended, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, Messages, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.link.table import PROVEN, PROVING, Message, St
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame, head
@@ -226,7 +226,7 @@ def test_messages_are_counted_from_1_and_left_where_they_are() -> None:
     _, router = opened()
     data = item(link.Ping(5)) + frame(UNICASTS[0]) + frame(UNICASTS[1]) + item(link.Settled(0)) + frame(UNICASTS[2])
     ping, two, settled, one = router.receive(data, 0)
-    assert ping == Heard(link.Ping(5)) and settled == SettledUpTo(0)
+    assert ping == OtherItem(link.Ping(5)) and settled == SettledUpTo(0)
     assert isinstance(two, Messages) and isinstance(one, Messages)
     assert (two.first_k, one.first_k) == (1, 3)
     assert [two.data[start:end] for _, start, end in two.spans] == [UNICASTS[0], UNICASTS[1]]

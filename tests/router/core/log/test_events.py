@@ -18,8 +18,8 @@ from router.core.log.events import (
     TIMES_MAX,
     TURNED_EVENTS,
     Accepted,
-    Counts,
     Event,
+    EventCounts,
     Noted,
     Outward,
     RouterChange,
@@ -245,7 +245,7 @@ def test_reasons_have_words_and_those_of_services_numbers() -> None:
 
 
 def test_counts() -> None:
-    counts = Counts()
+    counts = EventCounts()
     assert repr(counts) == "<Counts: nothing yet>"
     counts.add([accepted(5), RouterChange(1, 2, "start", ())])
     counts.add(
