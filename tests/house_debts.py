@@ -16,11 +16,7 @@ HOOKED = frozenset({
 """Parts that another object's methods assign to, by its file and their name in it."""
 
 SHARED_NAMES = {
-    "router": """
-        Answer AsHistory Batch Book CaughtUp Cycle Finished Groups Invitation Join Leave Limits Link Machine Meeting
-        Message Messages Met Node Now Offer Outcomes Published Pull Questions Queues Readers Redeemed Refused
-        Resident Row Said Sealed Sent Started Store Verify
-    """,
+    "router": "Answer CaughtUp Join Leave Link Message Node Now Pull Refused Store",
     "services/capd": "Check Held Info Query Rescind Watch",
     "services/discovery": "Lan Network Question",
     "services/dmq": "Check Facts Line MsgDone St Verdict",

@@ -34,7 +34,7 @@ from router.transport.contract import (
     InvalidUrl,
     ListenFailed,
     OnRefused,
-    Started,
+    TaskStatus,
     after,
     unheard,
 )
@@ -172,7 +172,7 @@ async def listen(
     key: SigningKey,
     handler: Handler,
     *,
-    task_status: Started = trio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus = trio.TASK_STATUS_IGNORED,
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
 ) -> None:

@@ -21,7 +21,7 @@ from router.bench.pair import LATENCY_GOAL, RATE_GOAL, Pair, Row
 from router.bench.rig import Clients, in_trio
 from router.bench.scenarios import Bench, keys
 from router.core.wire.crypto import SigningKey
-from router.rig.machines import Bridge, Machine, bridged
+from router.rig.machines import Bridge, NamespaceMachine, bridged
 from router.rig.machines import why_not as why_not
 
 DATAGRAMS = "datagrams"
@@ -47,7 +47,7 @@ class BenchLan:
 
     The publisher's node always has an app in the group, because only groups that both nodes want are shared."""
 
-    def __init__(self, nodes: list[Clients], machines: list[Machine], pair: Pair) -> None:
+    def __init__(self, nodes: list[Clients], machines: list[NamespaceMachine], pair: Pair) -> None:
         self.nodes = nodes
         self.machines = machines
         self.pair = pair
@@ -93,7 +93,7 @@ class BenchLan:
         return sum(_counter(table, protocol, name) for table in tables)
 
 
-def _addresses(machine: Machine) -> list[str]:
+def _addresses(machine: NamespaceMachine) -> list[str]:
     """Return the flood's sources on the network: the machine's own address and those after it."""
     first = int.from_bytes(bytes(map(int, machine.ip.split("."))), "big")
     return [".".join(map(str, (first + at).to_bytes(4, "big"))) for at in range(SOURCES)]
@@ -121,7 +121,7 @@ async def on_a_lan(bench: Bench) -> AsyncIterator[BenchLan]:
         yield lan
 
 
-def _give_addresses(machine: Machine) -> None:
+def _give_addresses(machine: NamespaceMachine) -> None:
     """Give a machine all of the flood's addresses."""
     mine = [f"{one}/{NETWORK.prefixlen}" for one in _addresses(machine)[1:]] + [f"{FOREIGN}/32"]
     adding = "; ".join(f"ip address add {one} dev eth0" for one in mine)

@@ -24,7 +24,7 @@ from router.core.wire.codec import FRAME_BYTES_MAX, frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
-from router.rig.app_link import LinkOver, Sent
+from router.rig.app_link import LinkOver, SentCounts
 from router.transport.contract import ConnectFailed, StreamBroken
 
 HANDSHAKE_BYTES = 4_000  # bytes of a TLS connection with two certificates, and both hellos
@@ -73,7 +73,7 @@ class Stranger:
         self._counts = counts
         self.key = SigningKey(os.urandom(32))
         self.link = link_of(self.key, 64, 1 << 20)
-        self._sent = Sent()
+        self._sent = SentCounts()
 
     async def connect(self) -> None:
         await self._pace.take(HANDSHAKE_BYTES)

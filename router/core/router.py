@@ -20,7 +20,7 @@ from router.core.control.membership import Membership
 from router.core.control.part import ControlPart
 from router.core.control.published import PublishedIds
 from router.core.control.pulls import Pulls
-from router.core.control.questions import Questions
+from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.control.redeeming import Redeeming
 from router.core.control.revocation import Revocation
@@ -47,13 +47,13 @@ from router.core.routing.groups import Groups
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
 from router.core.routing.kernel import Kernel
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.links import Link, Links
-from router.core.routing.outcomes import Outcomes
+from router.core.routing.outcomes import FollowedOutcomes
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.plans import Plans, Routing
 from router.core.routing.purges import Purges
-from router.core.routing.queues import Queues
+from router.core.routing.queues import RecipientQueues
 from router.core.routing.recovered import Holding, Recovered
 from router.core.routing.room import Rooms
 from router.core.routing.route_changes import end_route
@@ -71,7 +71,9 @@ from router.core.wire.reasons import Reason
 class Router:
     """The deciding core; `directory`: standings and rights of keys; `key` signs the router's own messages."""
 
-    def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
+    def __init__(
+        self, key: SigningKey, directory: Directory, limits: CoreLimits, recovered: Recovered, now: Now
+    ) -> None:
         self._kernel = kernel = _kernel(key, directory, limits, recovered)
         self.directory, self.links, self.groups = directory, kernel.links, kernel.groups
         self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
@@ -80,7 +82,7 @@ class Router:
         self.purges = Purges(kernel, recovered.purges)
         self.admission = Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
-        self.outcomes = Outcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
+        self.outcomes = FollowedOutcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
         self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
         self._hints = hints = Hints(kernel)
         wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
@@ -91,7 +93,7 @@ class Router:
         )
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
-        self.questions, self.witness, as_history = Questions(kernel), Witness(kernel), AsHistory(directory)
+        self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
         self.pulls = Pulls(kernel, membership, as_history)
         first = rights, self.redeeming, wanted, LinkedServices(kernel), self.upstream, membership, self.questions
@@ -343,7 +345,7 @@ class Router:
         return self._pending.take_effects()
 
 
-def _kernel(key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered) -> Kernel:
+def _kernel(key: SigningKey, directory: Directory, limits: CoreLimits, recovered: Recovered) -> Kernel:
     """Return the state that the parts share, as the store has recovered it."""
     pending = Pending()
     return Kernel(
@@ -352,7 +354,7 @@ def _kernel(key: SigningKey, directory: Directory, limits: Limits, recovered: Re
         book=Book(limits.learned_max),
         links=Links(),
         groups=Groups(directory.with_role(Role.OVERLAY)),
-        queues=Queues(limits.queues, directory.met),
+        queues=RecipientQueues(limits.queues, directory.met),
         routes=Routes(limits.routes, directory.rank),
         seen=Seen(limits.seen_recent_max),
         index=Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met),

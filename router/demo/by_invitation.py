@@ -12,7 +12,7 @@ import trio
 
 from router.cli.exits import Exit
 from router.demo.counts import compare, read_book
-from router.demo.meeting import Meeting
+from router.demo.meeting import SceneCounts
 from router.demo.narrator import Telling
 from router.demo.processes import DemoNode, Stage
 
@@ -26,7 +26,7 @@ def why_not() -> str:
     return ""
 
 
-async def play(stage: Stage, telling: Telling) -> Meeting:
+async def play(stage: Stage, telling: Telling) -> SceneCounts:
     """Let three laptops in, one of them through kills of core and laptop, and count what they hear."""
     return await _Play(stage, telling.say).play()
 
@@ -40,7 +40,7 @@ async def first_message(stage: Stage, say: Callable[[str], None]) -> float:
 class _Play:
     def __init__(self, stage: Stage, say: Callable[[str], None], laptops: int = 4) -> None:
         self._say = say
-        self._meeting = Meeting(TITLE)
+        self._meeting = SceneCounts(TITLE)
         self._core_url = ""
         self._base = stage.base
         self.core = stage.node("the core", "core")
@@ -57,7 +57,7 @@ class _Play:
         await self._two_come()
         return self._meeting.first_s
 
-    async def play(self) -> Meeting:
+    async def play(self) -> SceneCounts:
         for step in (self.begin, self._one_comes_through_kills, self._one_too_many, self._all_talk):
             await step()
         return self._meeting

@@ -24,7 +24,7 @@ from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.demo import meet as meeting
 from router.demo import overlay as families
 from router.demo.counts import DemoCounts
-from router.demo.meeting import Meeting, outcome, show
+from router.demo.meeting import SceneCounts, outcome, show
 from router.demo.narrator import Telling
 from router.demo.scenario import perform
 from router.rig.process import RigFailed
@@ -100,7 +100,7 @@ def _directory(keep: bool) -> Iterator[Path]:
 
 def _play_scenes(base: Path, telling: Telling, *, overlay: bool, as_json: bool) -> None:
     """Play the scenes of `--meet` or `--overlay`, and print their counts; raise `Failure` if one is wrong."""
-    scenes: list[Meeting] = _play(families.perform if overlay else meeting.perform, base, telling)
+    scenes: list[SceneCounts] = _play(families.perform if overlay else meeting.perform, base, telling)
     found = outcome(scenes)
     if as_json:
         say_json(found | {"scenes": [asdict(one) for one in scenes]})

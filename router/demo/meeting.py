@@ -12,7 +12,7 @@ from router.demo.narrator import Telling
 from router.demo.processes import Stage
 
 
-class Meeting(Struct):
+class SceneCounts(Struct):
     """The counts of one scene. `first_s`: seconds from the first command of the meeting until the first message was
     heard; `facts`: further counts by what they count; `wrong`: what should not have happened; `left_out`: why the scene
     was not played, "" if it was."""
@@ -45,17 +45,17 @@ class Scene(Protocol):
     def why_not(self) -> str:
         """Return why the scene cannot be played on this machine; "" if it can."""
 
-    async def play(self, stage: Stage, telling: Telling) -> Meeting:
+    async def play(self, stage: Stage, telling: Telling) -> SceneCounts:
         """Play the scene, and return its counts."""
 
 
-def outcome(found: list[Meeting]) -> dict[str, Any]:
+def outcome(found: list[SceneCounts]) -> dict[str, Any]:
     """Return all counts, and which of them are failures."""
     failures = [said for one in found for said in one.failures()]
     return {"ok": not failures, "failures": failures, "scenes": found}
 
 
-def show(found: list[Meeting], what: str) -> None:
+def show(found: list[SceneCounts], what: str) -> None:
     """Print the counts of each scene. `what`: the word before its title."""
     for one in found:
         say()

@@ -15,7 +15,7 @@ import trio
 
 from router.actors.process import program
 from router.demo.counts import compare, read_book
-from router.demo.meeting import Meeting
+from router.demo.meeting import SceneCounts
 from router.demo.narrator import Telling
 from router.demo.processes import App, DemoNode, Stage
 from router.rig import machines
@@ -28,7 +28,7 @@ AT_FIRST, APART = 10, 40
 why_not = machines.why_not
 
 
-async def play(stage: Stage, telling: Telling) -> Meeting:
+async def play(stage: Stage, telling: Telling) -> SceneCounts:
     """Let two laptops talk and a third look on, each in a network namespace of its own; count what they hear."""
     with ExitStack() as held:
         return await _Play(stage, telling.say, held.enter_context(machines.bridged(NETWORK))).play()
@@ -47,7 +47,7 @@ async def first_message(stage: Stage, say: Callable[[str], None], deaf: int | No
 class _Play:
     def __init__(self, stage: Stage, say: Callable[[str], None], bridge: machines.Bridge, laptops: int = 3) -> None:
         self._say = say
-        self._meeting = Meeting(TITLE)
+        self._meeting = SceneCounts(TITLE)
         self._base = stage.base
         self.laptops = [stage.node(f"laptop {number}", f"laptop-{number}") for number in range(1, laptops + 1)]
         self.machines = [bridge.machine() for _ in self.laptops]
@@ -65,7 +65,7 @@ class _Play:
         await self._two_talk()
         return self._meeting.first_s
 
-    async def play(self) -> Meeting:
+    async def play(self) -> SceneCounts:
         for step in (self.begin, self._third_looks_on, self._cable_is_pulled):
             await step()
         return self._meeting

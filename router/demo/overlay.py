@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from router.demo.counts import BookCounts
-from router.demo.meeting import Meeting
+from router.demo.meeting import SceneCounts
 from router.demo.narrator import Telling
 from router.demo.processes import App, DemoNode, Stage, on_stage
 from router.demo.said import too_early
@@ -26,7 +26,7 @@ SHORT_MIN = 1
 ENDING = "Each app has what the others published, once and after what it follows, but for what nobody has any more."
 
 
-async def perform(base: Path, telling: Telling) -> list[Meeting]:
+async def perform(base: Path, telling: Telling) -> list[SceneCounts]:
     """Play the three scenes with the same five nodes, and end every process."""
     return await on_stage(base, lambda stage: _Story(stage, telling).play())
 
@@ -50,7 +50,7 @@ class _Story:
     def __repr__(self) -> str:
         return f"<story of two families, {self._said}>"
 
-    async def play(self) -> list[Meeting]:
+    async def play(self) -> list[SceneCounts]:
         await self._set_up()
         found = [await scene() for scene in (self._families, self._kills, self._absence)]
         await self._count(found[-1])
@@ -87,8 +87,8 @@ class _Story:
 
     # -- the scenes ----------------------------------------------------------------------------------------------
 
-    async def _families(self) -> Meeting:
-        found = Meeting("two families")
+    async def _families(self) -> SceneCounts:
+        found = SceneCounts("two families")
         a, b, c = self.apps
         await self.edges[0].router("group", "new", GROUP)
         link = json.loads(await self.edges[0].router("group", "share", GROUP, "--json"))["link"]
@@ -117,8 +117,8 @@ class _Story:
         self._end(found)
         return found
 
-    async def _kills(self) -> Meeting:
-        found = Meeting("kills")
+    async def _kills(self) -> SceneCounts:
+        found = SceneCounts("kills")
         a, b, c = self.apps
         await self._begin({a: IN_KILLS, b: IN_KILLS, c: IN_KILLS})
         await self.cores[1].kill()
@@ -138,8 +138,8 @@ class _Story:
         self._end(found)
         return found
 
-    async def _absence(self) -> Meeting:
-        found = Meeting("a long absence")
+    async def _absence(self) -> SceneCounts:
+        found = SceneCounts("a long absence")
         a, b, c = self.apps
         core, away = self.cores[0], self.edges[1]
         missed = WHILE_AWAY + SHORT
@@ -170,7 +170,7 @@ class _Story:
 
     # -- counting ------------------------------------------------------------------------------------------------
 
-    def _end(self, found: Meeting, lacks: dict[App, int] | None = None) -> None:
+    def _end(self, found: SceneCounts, lacks: dict[App, int] | None = None) -> None:
         """Compare each app's book with what the others have published so far."""
         found.published = sum(self._said.values())
         found.check("acknowledged", sum(len(app.taken) for app in self.apps), found.published)
@@ -187,7 +187,7 @@ class _Story:
                 BookCounts(edge.name, len(rows), lost, strange, len(rows) - len(ids), len(early), app.news["again"])
             )
 
-    async def _count(self, found: Meeting) -> None:
+    async def _count(self, found: SceneCounts) -> None:
         """Stop everything, and audit the logs of all five nodes."""
         for app in self.apps:
             await app.kill()

@@ -15,7 +15,7 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import (
     Ended,
     Event,
-    Messages,
+    MessageRun,
     Offer,
     OtherItem,
     RefusedAt,
@@ -236,7 +236,7 @@ class Connection:
             patience.deadline = trio.current_time() + machine.timeout_s
         for event in events:
             match event:
-                case Messages():
+                case MessageRun():
                     if not await self._take_messages(event, mono_ns):
                         fault = fault or RemoteProtocolError(Reason.RATE_LIMITED, MALFORMED_MANY)
                 case SettledUpTo(n):
@@ -267,7 +267,7 @@ class Connection:
         if self._pace is not None:
             await self._pace.take_bytes(max(size, self._received_bytes - received_bytes))
 
-    async def _take_messages(self, messages: Messages, mono_ns: int) -> bool:
+    async def _take_messages(self, messages: MessageRun, mono_ns: int) -> bool:
         """Pass messages on when there is room for them; return whether as many malformed ones are still allowed."""
         self.link_writer.is_idle = False
         if self._pace is not None:

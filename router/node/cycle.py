@@ -88,14 +88,14 @@ class CycleLog(SegmentedLog, Protocol):
     def committed(self, logged: ev.Logged, now: Now) -> None: ...
 
 
-class Verify(Struct, frozen=True):
+class VerifyJob(Struct, frozen=True):
     """Have the signatures of a read checked, and give the job to `Cycle.verified`."""
 
     job: Job
 
 
 Heard = LinkEvent | Order | FileLooked | FileWritten | News
-Deed = Verify | Outside | Tidy | Find | Remind
+Deed = VerifyJob | Outside | Tidy | Find | Remind
 
 
 class CycleLimits(Struct, frozen=True):
@@ -300,7 +300,7 @@ class Cycle:
                 self._housekeeping.heard_clock(heard, now)
             case Arrived():
                 if (job := self._examine(heard)) is not None:
-                    self._deeds.append(Verify(job))
+                    self._deeds.append(VerifyJob(job))
             case _:
                 self._feed_order(heard, now)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import trio
 from msgspec import Struct, field
 
-from router.core.control.redeeming import Offer, Redeeming
+from router.core.control.redeeming import Redeeming, UnansweredInvitation
 from router.core.routing.effects import InvitationAnswered, TermsHeard
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason, reason_from
@@ -50,14 +50,14 @@ class InvitationFiles(Struct):
     def __repr__(self) -> str:
         return f"<guest by {len(self._known)} invitations>"
 
-    def offers(self) -> tuple[Offer, ...]:
+    def offers(self) -> tuple[UnansweredInvitation, ...]:
         """Read the home's invitations again and delete those answered long ago; return those without an answer."""
         received.tidy(self.home, int(time.time()))
         self._read()
         waiting = [(one, one.invitation()) for one in self._known.values() if one.outcome == "waiting"]
         self._damaged = frozenset(one.id for one, invitation in waiting if invitation is None)
         return tuple(
-            Offer(invitation.id, invitation.inviter, invitation.secret, one.until_s, self.name or None)
+            UnansweredInvitation(invitation.id, invitation.inviter, invitation.secret, one.until_s, self.name or None)
             for one, invitation in waiting
             if invitation is not None
         )

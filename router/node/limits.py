@@ -8,6 +8,7 @@ from router.core.link.table import LinkLimits
 from router.core.routing.limits import (
     AcceptanceLimits,
     AdmissionLimits,
+    CoreLimits,
     DeliveryLimits,
     DoorLimits,
     IndexLimits,
@@ -17,7 +18,6 @@ from router.core.routing.limits import (
     QueueLimits,
     RouteLimits,
 )
-from router.core.routing.limits import Limits as CoreLimits
 from router.disk.limits import LogLimits, StoreLimits
 from router.node.cycle import CycleLimits
 from router.node.housekeeping import HousekeepingLimits

@@ -29,7 +29,7 @@ from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
 from router.disk.store.terms import MapFull
-from router.node.cycle import Cycle, Heard, Verify
+from router.node.cycle import Cycle, Heard, VerifyJob
 from router.node.housekeeping import Tidy
 from router.node.verifiers import Verifiers
 from router.why.steps import Find, Remind
@@ -192,7 +192,7 @@ class MessageRouter(TrioActor):
     def _do_deeds(self) -> None:
         for deed in self.cycle.take_deeds():
             match deed:
-                case Verify(job):
+                case VerifyJob(job):
                     self._verifiers.submit(job)
                 case DialNeighbour(key):
                     self._dialler.want(key)

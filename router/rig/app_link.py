@@ -38,7 +38,7 @@ class LinkOver(Exception):
         self.end = end
 
 
-class Sent:
+class SentCounts:
     """Counts messages handed in: how many are settled, and why some were refused."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from samples.core import ROLES
 
 from rigs.plain_store import Disk, PlainStore
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
@@ -24,7 +24,7 @@ from router.core.routing.effects import (
 )
 from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -41,9 +41,15 @@ class OneRouter:
     stay in `done` until a test reads them."""
 
     def __init__(
-        self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
-        locals: Iterable[bytes] = (), seconds: float = 0.0, services: Mapping[bytes, str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *neighbours: Neighbour,
+        limits: CoreLimits | None = None,
+        strangers: bool = False,
+        disk: Disk | None = None,
+        locals: Iterable[bytes] = (),
+        seconds: float = 0.0,
+        services: Mapping[bytes, str] | None = None,
+    ) -> None:
         of_node = {key: ServiceFacts(name, role=ROLES.get(name)) for key, name in (services or {}).items()}
         kept = frozenset((*locals, *of_node))
         directory = Directory(ME.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
@@ -52,7 +58,7 @@ class OneRouter:
         self.seconds = seconds
         self.ahead_s = 0.0
         self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
-        self.router = Router(ME, directory, limits or Limits(), self.store.recover(ME.public), self.now())
+        self.router = Router(ME, directory, limits or CoreLimits(), self.store.recover(ME.public), self.now())
         self.jobs: list[Job] = []
         self.done: list[Effect] = []
         self.events: list[Event] = []
@@ -101,7 +107,7 @@ class OneRouter:
         spans, _ = split_frames(data)
         first_k = self._numbers[number] + 1
         self._numbers[number] += len(wires)
-        return self.router.examine(read_messages(number, Messages(first_k, data, spans)), self.now())
+        return self.router.examine(read_messages(number, MessageRun(first_k, data, spans)), self.now())
 
     def cycle(self) -> None:
         jobs, self.jobs = self.jobs, []

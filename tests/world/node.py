@@ -11,7 +11,7 @@ from rigs.plain_store import Disk
 from samples.core import ROLES
 
 from router.core.control.guests import FileLooked, FileWritten
-from router.core.control.redeeming import Offer as Invited
+from router.core.control.redeeming import UnansweredInvitation
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
@@ -19,7 +19,7 @@ from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
 from router.core.routing.effects import DialNeighbour, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
 from router.core.routing.job import Job
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress
@@ -29,7 +29,7 @@ from router.core.wire.now import Now
 from router.disk.limits import StoreLimits
 from router.disk.log.search import LogSnapshot
 from router.node.admin import Inquiries
-from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, Verify
+from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, VerifyJob
 from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkClosed
@@ -76,7 +76,7 @@ class Settings:
     commit_s: float = 0.004
     tick_s: float = 1.0
     drain_s: float = 2.0
-    limits: Limits = field(default_factory=Limits)
+    limits: CoreLimits = field(default_factory=CoreLimits)
     store: StoreLimits = field(default_factory=lambda: StoreLimits(keep_s=30))
     cycle: CycleLimits = field(default_factory=CycleLimits)
     housekeeping: HousekeepingLimits = field(default_factory=HousekeepingLimits)
@@ -141,7 +141,7 @@ class Node:
         self.neighbours: dict[bytes, Neighbour] = {}
         self.configured: set[bytes] = set()
         self.public: set[bytes] = set()
-        self.offers: list[Invited] = []
+        self.offers: list[UnansweredInvitation] = []
         self.terms: dict[bytes, bool] = {}  # by key of an inviter: whether it lets this node do anything
         self.let_in: dict[bytes, bool] = {}  # by the id of an invitation: the answer of its router
         self.services: dict[bytes, str] = {}
@@ -247,7 +247,7 @@ class Node:
         if self.alive:
             self.hear(Reconfigured(tuple(self.neighbours.values()), tuple(self.offers)))
 
-    def given(self, offer: Invited) -> None:
+    def given(self, offer: UnansweredInvitation) -> None:
         """Take an invitation, which this node redeems until it is answered."""
         self.offers.append(offer)
         self.reconfigure(self.neighbours.values())
@@ -351,7 +351,7 @@ class Node:
     def _do_deeds(self) -> None:
         for deed in self.cycle.take_deeds():
             match deed:
-                case Verify(job):
+                case VerifyJob(job):
                     self._submit(job)
                 case DialNeighbour(key):
                     self.dial(key)

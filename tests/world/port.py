@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Ended, Messages, OtherItem, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, MessageRun, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.routing.intake import Arrived, read_messages
 from router.core.wire import link_items
 from router.core.wire.reasons import Reason
@@ -83,7 +83,7 @@ class Port(LinkWriter):
         """Handle an event; return False if there is no room for it in flight."""
         number, node = self.number, self.node
         match event:
-            case Messages():
+            case MessageRun():
                 return self._arrived(read_messages(number, event))
             case SettledUpTo(n):
                 node.hear(NeighbourSettled(number, n))

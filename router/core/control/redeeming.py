@@ -34,7 +34,7 @@ _OF_CLOCKS = frozenset((Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOC
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class UnansweredInvitation:
     """An invitation that this node was given and that its inviter has not answered; it ends at Unix second `until_s`.
 
     `name`: this node's name for itself there."""
@@ -49,7 +49,7 @@ class Offer:
 class _Open(Struct):
     """An offer and its last request: when it is repeated (monotonic seconds), and its number on the present link."""
 
-    offer: Offer
+    offer: UnansweredInvitation
     again_s: float = 0.0
     k: int = 0
     problem: str = ""
@@ -79,7 +79,7 @@ class Redeeming(ControlPart):
         """Return why the last request for an offer was not answered, "" if there is no known problem."""
         return self._open[id].problem if id in self._open else ""
 
-    def given(self, offers: Iterable[Offer], now: Now, inviters: Iterable[bytes] = ()) -> None:
+    def given(self, offers: Iterable[UnansweredInvitation], now: Now, inviters: Iterable[bytes] = ()) -> None:
         """Replace the offers by those that the home holds now; send new ones at once. `inviters`: the keys that have
         answered an invitation before."""
         self._inviters = set(inviters)

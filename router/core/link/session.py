@@ -39,7 +39,7 @@ class Up(NamedTuple):
     hello: link_items.Hello
 
 
-class Messages(NamedTuple):
+class MessageRun(NamedTuple):
     """Consecutive messages of one read: `data[start:end]` of each span is a message, `data[frame_at:end]` its frame."""
 
     first_k: int
@@ -74,7 +74,7 @@ class Ended(NamedTuple):
     text: str
 
 
-Event = Up | Messages | SettledUpTo | RefusedAt | OtherItem | Ended
+Event = Up | MessageRun | SettledUpTo | RefusedAt | OtherItem | Ended
 
 
 class Offer(Struct, frozen=True):
@@ -283,9 +283,9 @@ class Session:
         except Malformed as error:
             raise _fault(error) from None
 
-    def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> Messages:
+    def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> MessageRun:
         self.machine.step(Agency.RESPONDER, Message)
-        return Messages(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
+        return MessageRun(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
 
     def _item(self, wire: bytes, now: float) -> Event | None:
         """Judge an item by its first bytes and this end's role, then by the table and the rate; only then read it."""

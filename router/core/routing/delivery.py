@@ -23,7 +23,7 @@ from .disorder import Disorder
 from .effects import DialNeighbour, Fetch, Finished, SendItem, SendParcel
 from .kernel import Kernel
 from .links import Flight, Link
-from .outcomes import Outcomes
+from .outcomes import FollowedOutcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel, unbroken
 from .purges import Purges
@@ -33,7 +33,7 @@ from .queues import Queue
 class Delivery:
     """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half."""
 
-    def __init__(self, kernel: Kernel, purges: Purges, outcomes: Outcomes) -> None:
+    def __init__(self, kernel: Kernel, purges: Purges, outcomes: FollowedOutcomes) -> None:
         self._links = kernel.links
         self._queues = kernel.queues
         self._pending = kernel.pending

@@ -26,7 +26,7 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .effects import Pending
-from .intake import Row
+from .intake import ArrivedMessage
 from .limits import DoorLimits
 from .links import Link
 
@@ -132,7 +132,14 @@ class DoorLog:
     # -- messages --------------------------------------------------------------------------------------------
 
     def turn(
-        self, link: Link, event: str, reason: Reason, rows: Sequence[Row], now: Now, unread: int = 0, size: int = 0
+        self,
+        link: Link,
+        event: str,
+        reason: Reason,
+        rows: Sequence[ArrivedMessage],
+        now: Now,
+        unread: int = 0,
+        size: int = 0,
     ) -> None:
         """Add messages of the link that were turned away, and `unread` more with a total of `size` bytes, to a sum."""
         which = Which(link.standing, self._neighbour(link), event, reason)

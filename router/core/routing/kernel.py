@@ -21,9 +21,9 @@ from .door_log import DoorLog
 from .duplicate_index import Index
 from .effects import Pending
 from .groups import Groups
-from .limits import Limits
+from .limits import CoreLimits
 from .links import Link, Links
-from .queues import Queues
+from .queues import RecipientQueues
 from .routes import Routes
 from .seen import Seen
 
@@ -50,7 +50,7 @@ class Kernel(Struct, frozen=True):
     book: Book
     links: Links
     groups: Groups
-    queues: Queues
+    queues: RecipientQueues
     routes: Routes
     seen: Seen
     index: Index
@@ -58,7 +58,7 @@ class Kernel(Struct, frozen=True):
     pending: Pending
     door: DoorLog
     speaker: Says
-    limits: Limits
+    limits: CoreLimits
 
     def revision(self) -> tuple[int, ...]:
         """Return a value that changes whenever a plan could."""

@@ -173,7 +173,7 @@ class RouteLimits(Struct, frozen=True):
     hold_s: int = 60
 
 
-class Limits(Struct, frozen=True):
+class CoreLimits(Struct, frozen=True):
     """All limits, grouped by the part that enforces them, and those of the router itself."""
 
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)

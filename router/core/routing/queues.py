@@ -69,7 +69,7 @@ class Queue(Struct):
         return b"s" + signer[:TAG_BYTES] in self.shares
 
 
-class Queues:
+class RecipientQueues:
     """All recipients' queues, and the tallies of groups, neighbours and the node; empty ones are forgotten.
 
     `held`: messages and bytes in the store, each message counted once, by the first `TAG_BYTES` of the key of the

@@ -21,7 +21,7 @@ from router.core.log.line import Line
 from router.core.why.fate import Hole, Spoilt, Trace, covers
 from router.core.why.id_prefix import IdPrefix
 from router.disk.log import index as log_index
-from router.disk.log.eventlog import Sealed
+from router.disk.log.eventlog import SealedSegment
 from router.disk.log.file import EndlessLine, lines_of
 from router.disk.log.index import INVITE, TAG_BYTES, Columns, IndexedLines, ids_in, is_of
 from router.disk.log.line_form import read_line
@@ -40,7 +40,7 @@ class LogSnapshot(Struct, frozen=True):
     if the store cannot be asked.
     """
 
-    sealed: Sequence[Sealed]
+    sealed: Sequence[SealedSegment]
     unsealed: Sequence[IndexedLines]
     pruned_seq: int
     is_behind: bool = False
@@ -107,7 +107,7 @@ class Search:
         self._gaps: set[Hole] = set()
         self._counted: dict[int, array[int]] = {}
         self._is_cut = False
-        self._sealed: dict[tuple[Path, ...], Sealed] = {(one.path,): one for one in log.sealed}
+        self._sealed: dict[tuple[Path, ...], SealedSegment] = {(one.path,): one for one in log.sealed}
         self._believed: dict[int, bool] = {}
         self._endless: set[int] = set()
         self._router = log.sealed[0].footer.router if log.sealed else None
@@ -278,7 +278,7 @@ class Search:
         gaps = columns.gaps
         self._gaps.update((gaps[at], gaps[at] + gaps[at + 1] - 1) for at in range(0, len(gaps), 2))
 
-    def _columns(self, one: Sealed) -> Columns | None:
+    def _columns(self, one: SealedSegment) -> Columns | None:
         digest = one.footer.sha256 or ""
         found = log_index.read(one.path, one.size, digest)
         if found is None and one.footer.first_seq not in self._unsearched:
@@ -299,7 +299,7 @@ class Search:
                 log_index.write(one.path, one.size, digest, found)
         return found
 
-    def _believes(self, one: Sealed) -> bool:
+    def _believes(self, one: SealedSegment) -> bool:
         """Whether the file has the signed digest. If not, or if it is gone, all of it is a hole."""
         first_seq = one.footer.first_seq
         if first_seq not in self._believed:
@@ -369,7 +369,7 @@ def _first_seq(path: Path) -> int:
     return int(path.stem.rpartition("-")[2])
 
 
-def _is_as_signed(one: Sealed) -> bool:
+def _is_as_signed(one: SealedSegment) -> bool:
     """Whether the bytes before the footer have its digest. Raise `FileNotFoundError` if the file is gone."""
     digest, left = sha256(), one.size - len(one.footer_bytes)
     with one.path.open("rb") as file:

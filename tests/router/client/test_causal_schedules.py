@@ -27,7 +27,7 @@ from router.client.ordering import OpenedMessage, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import message_id
@@ -106,7 +106,7 @@ class App:
         wires = self.hub.owed[len(self.sent) :][: max(0, room)]
         if wires:
             data = b"".join(map(frame, wires))
-            self.inbox.take_in(Messages(len(self.sent) + 1, data, split_frames(data)[0]), WALL_S)
+            self.inbox.take_in(MessageRun(len(self.sent) + 1, data, split_frames(data)[0]), WALL_S)
             self.sent += wires
         return bool(wires)
 

@@ -40,7 +40,7 @@ from samples.discovery import MESSAGES
 from samples.dmq_messages import SUBMISSION
 
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Messages, Session
+from router.core.link.session import MessageRun, Session
 from router.core.routing.intake import read_messages
 from router.core.why.report import OUTCOMES_MAX, NeighbourReport, RecipientCount, decode_report, encode_report
 from router.core.wire import link_items as link
@@ -95,7 +95,7 @@ def said_to(role: str, envelope: Callable[[bytes], bytes] = frame) -> Callable[[
 
 def all_messages(data: bytes) -> object:
     framed = frame(data)
-    return read_messages(1, Messages(1, framed, split_frames(framed)[0]))
+    return read_messages(1, MessageRun(1, framed, split_frames(framed)[0]))
 
 
 def any_command(data: bytes) -> object:

@@ -16,7 +16,7 @@ from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.router import Router
 from router.core.routing.effects import Changes, Finished
-from router.core.routing.limits import Limits as CoreLimits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Belief, Recovered
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.link_items import Hello

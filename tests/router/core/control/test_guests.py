@@ -12,7 +12,7 @@ from router.core.control.guests import UNKNOWN_MAX
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.neighbours.invitations import HEARD_S, KEEP_S
-from router.core.routing.limits import AdmissionLimits, Limits
+from router.core.routing.limits import AdmissionLimits, CoreLimits
 from router.core.wire.control import Join, encode_control
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
@@ -175,7 +175,7 @@ def test_rights_are_added_and_never_taken() -> None:
 
 
 def test_nobody_new_is_let_in_beyond_the_limit() -> None:
-    one = House(Neighbour(CARLA.public), limits=Limits(guests_max=2))
+    one = House(Neighbour(CARLA.public), limits=CoreLimits(guests_max=2))
     one.invite(uses=3)
     assert one.redeem(one.guest(ANNA), ANNA) == [yes("join", "store")] and one.router.guests.facts()["full"] == 2
     assert one.redeem(one.guest(BERTA), BERTA) == [no(INVITE_NO_ROOM)] and INVITE_NO_ROOM.later
@@ -187,7 +187,7 @@ def test_nobody_new_is_let_in_beyond_the_limit() -> None:
 
 
 def test_what_services_make_known_takes_no_room_from_guests() -> None:
-    one = House(limits=Limits(guests_max=1))
+    one = House(limits=CoreLimits(guests_max=1))
     one.invite()
     learned: dict[bytes, Neighbour] = {key: Neighbour(key, learned="sampled") for key in (BERTA.public, CARLA.public)}
     one.router.directory.merge({**one.router.directory.neighbours, **learned})
@@ -285,7 +285,7 @@ def test_orders_that_do_not_fit_are_sentences() -> None:
 
 
 def test_refusals_of_strangers_are_counted_when_their_part_of_the_log_is_spent() -> None:
-    one = House(limits=Limits(admission=AdmissionLimits(messages_per_s_stranger=0, messages_per_s_strangers=0)))
+    one = House(limits=CoreLimits(admission=AdmissionLimits(messages_per_s_stranger=0, messages_per_s_strangers=0)))
     one.invite()
     one.order("uninvite", ID)
     link = one.guest(ANNA)

@@ -13,7 +13,7 @@ from samples.core import ALICE, GROUP
 
 from router.core.log.events import Outward, RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.control import Join, JoinAck, Leave, decode_control, encode_control
 from router.core.wire.crypto import SigningKey
@@ -33,7 +33,7 @@ OTHERS = (
 
 def node(*known: Neighbour, disk: Disk | None = None, seconds: float = 0.0, lan_keep_s: int = DAY_S) -> OneRouter:
     services = {bytes(DISCOVERY.public): "discovery", bytes(PUBSUB.public): "pubsub"}
-    limits = replace(Limits(), lan_keep_s=lan_keep_s)
+    limits = replace(CoreLimits(), lan_keep_s=lan_keep_s)
     return OneRouter(*known, services=services, locals=[ALICE.public], disk=disk, seconds=seconds, limits=limits)
 
 

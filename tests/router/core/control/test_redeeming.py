@@ -6,7 +6,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, GROUP
 
-from router.core.control.redeeming import AGAIN_S, LATER_S, Offer
+from router.core.control.redeeming import AGAIN_S, LATER_S, UnansweredInvitation
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import DialNeighbour, InvitationAnswered, TermsHeard
@@ -28,7 +28,7 @@ from router.core.wire.redemption import (
 CORE, PEER = SigningKey(b"C" * 32), SigningKey(b"P" * 32)
 SECRET = b"s" * 16
 EXPIRY = expiry_min(WALL_S + 600)
-OFFER = Offer(b"i" * 32, CORE.public, SECRET, WALL_S + 3600, "laptop")
+OFFER = UnansweredInvitation(b"i" * 32, CORE.public, SECRET, WALL_S + 3600, "laptop")
 
 
 def guest(**more: object) -> OneRouter:
@@ -193,7 +193,7 @@ def test_an_offer_that_is_withdrawn_is_not_asked_for_and_a_new_one_is_asked_for_
     one.router.redeeming.given([], one.now())
     found = one.router.links.get(link)
     assert found is not None and not found.shut
-    another = Offer(b"j" * 32, CORE.public, b"t" * 16, WALL_S + 60)
+    another = UnansweredInvitation(b"j" * 32, CORE.public, b"t" * 16, WALL_S + 60)
     one.router.redeeming.given([another], one.now())
     one.cycle()
     assert [said.secret for said in asked(one, link)] == [b"t" * 16]

@@ -13,7 +13,7 @@ from router.core.log.events import INT64_MAX, Event, Noted, RouterChange, Turned
 from router.core.log.line import lines
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
-from router.core.routing.limits import DoorLimits, Limits
+from router.core.routing.limits import CoreLimits, DoorLimits
 from router.core.wire.control import Join, Leave, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -41,7 +41,7 @@ def news(number: int) -> bytes:
 
 
 def house(door: DoorLimits | None = None) -> OneRouter:
-    return OneRouter(Neighbour(PEER.public), limits=Limits(door=door or DoorLimits()), strangers=True)
+    return OneRouter(Neighbour(PEER.public), limits=CoreLimits(door=door or DoorLimits()), strangers=True)
 
 
 def stranger(number: int) -> SigningKey:

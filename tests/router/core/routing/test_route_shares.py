@@ -10,7 +10,7 @@ from samples.core import BOB
 
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import RELAY, STORE, Neighbour
-from router.core.routing.limits import Limits, RouteLimits
+from router.core.routing.limits import CoreLimits, RouteLimits
 from router.core.routing.routes import Route
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -19,7 +19,7 @@ from router.core.wire.message import seal_unicast
 STRANGERS = [SigningKey(bytes((n,)) * 32) for n in range(40, 50)]
 PEERS = [SigningKey(bytes((n,)) * 32) for n in range(50, 60)]
 CLIENTS = [SigningKey(bytes((n,)) * 32) for n in range(60, 64)]
-LIMITS = Limits(routes=RouteLimits(routes_max=20, per_neighbour_max=5))
+LIMITS = CoreLimits(routes=RouteLimits(routes_max=20, per_neighbour_max=5))
 EXPIRY = expiry_min(WALL_S + 3600)
 NEIGHBOURS = [Neighbour(one.public) for one in PEERS] + [
     Neighbour(one.public, grants=frozenset((STORE, RELAY))) for one in CLIENTS
