@@ -17,11 +17,8 @@ HOOKED = frozenset({
 
 SHARED_NAMES = {
     "router": "Answer CaughtUp Join Leave Link Message Node Now Pull Refused Store",
-    "services/capd": "Check Held Info Query Rescind Watch",
-    "services/discovery": "Lan Network Question",
-    "services/dmq": "Check Facts Line MsgDone St Verdict",
-    "services/pubsub": """
-        Ask AskRings Asked Cause Copy Failed Fetch IHave Payload Plan TellRings Told Unreachable View
-    """,
+    "services/capd": "Rescind",
+    "services/dmq": "MsgDone St",
+    "services/pubsub": "IHave",
 }
 """Public class names that several files of a room define, by the room."""

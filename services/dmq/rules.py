@@ -15,7 +15,7 @@ from router.service import contract as c
 from router.service.pages import Pages
 from services.dmq.core import handshake, notes, submission
 from services.dmq.core import notification as n
-from services.dmq.core.admission import TAG, Admission, Verdict
+from services.dmq.core.admission import TAG, Admission, AdmissionVerdict
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.consumers import Consumers
@@ -214,7 +214,7 @@ class DmqNode:
                 yield from self._submitted(talk, message, now)
                 yield from self._go_on(talk, now)
 
-    def _decided(self, verdict: Verdict, now: c.Now) -> Iterator[c.Deed]:
+    def _decided(self, verdict: AdmissionVerdict, now: c.Now) -> Iterator[c.Deed]:
         """Answer a message whose signatures were verified."""
         talk, message = verdict.talk, verdict.message
         if verdict.rejected is not None:

@@ -11,7 +11,7 @@ import trio
 
 from router.cli.conformance import CheckResult
 from router.core.wire.codec import Malformed
-from services.capd.core.nexa.commands import GetInfo, Info
+from services.capd.core.nexa.commands import GetInfo, PoolLines
 from services.capd.core.nexa.conformance import CLOSED, CONNECTED, OPEN, SILENT, Check, described, in_words
 from services.capd.core.nexa.conformance_checks import Trial, checks
 from services.capd.core.nexa.envelope import Packet, Unpacker
@@ -130,7 +130,7 @@ class Probe:
                 await node.send(self._trial.wire(GetInfo()))
                 while True:
                     packet = await node.next(self._answer_s)
-                    if packet.command == "capdinfo" and isinstance(info := read_packet(packet), Info):
+                    if packet.command == "capdinfo" and isinstance(info := read_packet(packet), PoolLines):
                         break
             except (Ended, Late, Malformed):
                 return  # the checks will report the cause

@@ -31,7 +31,7 @@ FORMS: Mapping[bytes, RowForm] = MappingProxyType({
 """The forms of the rows, by the beginnings of their keys."""
 
 
-class Lan(Struct, frozen=True, forbid_unknown_fields=True):
+class LanRow(Struct, frozen=True, forbid_unknown_fields=True):
     """The row about local networks, as JSON."""
 
     mode: Literal["allowed", "everywhere", "off"] = "allowed"
@@ -47,7 +47,7 @@ def first(setup: c.Setup) -> list[c.Deed]:
     for key, row in setup.kept.items():
         try:
             if key == part.KEPT:
-                msgspec.json.decode(row, type=Lan)
+                msgspec.json.decode(row, type=LanRow)
             elif key.startswith(exchanges.KEPT):
                 decode_advertisement(row)
         except (Malformed, msgspec.DecodeError, UnicodeDecodeError) as error:

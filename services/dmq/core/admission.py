@@ -50,7 +50,7 @@ class Candidate(Struct, frozen=True):
     rests_on: tuple[PoolRecord | None, StakeSet | None]
 
 
-class Verdict(Struct, frozen=True):
+class AdmissionVerdict(Struct, frozen=True):
     """The verdict on a message: its row and the deeds that keep it, or why it was rejected."""
 
     talk: Talk
@@ -101,7 +101,7 @@ class Admission:
             self._candidates.append(Candidate(talk, message, expires_at, check, self._grounds(message)))
         return found
 
-    def at_once(self, now: Moment) -> list[Verdict]:
+    def at_once(self, now: Moment) -> list[AdmissionVerdict]:
         """Verify what waits here, if it is little and nothing is under way; return what became of it."""
         if self._under_way or len(self._candidates) > self._at_once_max or self.is_in_doubt(now.mono_s):
             return []
@@ -125,7 +125,7 @@ class Admission:
             deeds.append(c.Compute(JOB, encode_batch([one.check for one in batch]), tag))
         return deeds
 
-    def verified(self, heard: c.Computed, now: Moment) -> list[Verdict]:
+    def verified(self, heard: c.Computed, now: Moment) -> list[AdmissionVerdict]:
         """Return the verdicts on the messages of a batch; raise `SignaturesFailed`."""
         batch = self._under_way.pop(heard.tag)
         if heard.error:
@@ -137,15 +137,15 @@ class Admission:
         self._failures = 0
         return [self._decided(one, fault, now) for one, fault in zip(batch, faults(heard.result), strict=True)]
 
-    def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> Verdict:
+    def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> AdmissionVerdict:
         self.verifications += 1
         if fault is not None:
             self._doubted_until_s = now.mono_s + DOUBT_S
         rejected = self._unfit_now(one, now) or (Rejected(fault) if fault is not None else None)
         if rejected is not None:
-            return Verdict(one.talk, one.message, rejected)
+            return AdmissionVerdict(one.talk, one.message, rejected)
         row, deeds = self._holdings.take(one.message, one.expires_at, now)
-        return Verdict(one.talk, one.message, None, row, deeds)
+        return AdmissionVerdict(one.talk, one.message, None, row, deeds)
 
     def _grounds(self, message: SignedMessage) -> tuple[PoolRecord | None, StakeSet | None]:
         authentication = self._holdings.authentication
