@@ -39,7 +39,6 @@ from router.core.routing.admission import Admission
 from router.core.routing.arrivals import Arrivals
 from router.core.routing.away import Away
 from router.core.routing.delivery import Delivery
-from router.core.routing.door_log import DoorLog
 from router.core.routing.duplicate_index import Index
 from router.core.routing.effects import Close, Decision, Effect, Pending
 from router.core.routing.examination import Examination
@@ -55,6 +54,7 @@ from router.core.routing.plans import Plans, Routing
 from router.core.routing.purges import Purges
 from router.core.routing.queues import RecipientQueues
 from router.core.routing.recovered import Holding, Recovered
+from router.core.routing.rejection_log import RejectionLog
 from router.core.routing.room import Rooms
 from router.core.routing.route_changes import end_route
 from router.core.routing.routes import Routes
@@ -77,7 +77,8 @@ class Router:
         self._kernel = kernel = _kernel(key, directory, limits, recovered)
         self.directory, self.links, self.groups = directory, kernel.links, kernel.groups
         self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
-        self.advertisements, self.door, self._pending = kernel.book.advertisements, kernel.door, kernel.pending
+        self.advertisements, self.rejections = kernel.book.advertisements, kernel.rejections
+        self._pending = kernel.pending
         self._limits = limits
         self.purges = Purges(kernel, recovered.purges)
         self.admission = Admission(kernel, self.link_down)
@@ -153,7 +154,7 @@ class Router:
         if link is None:
             return None
         self._away.came(key)
-        self.door.link_up(link, now)
+        self.rejections.link_up(link, now)
         self.routes.neighbour_up(key)
         for part in self._parts:
             part.link_up(link, now)
@@ -177,7 +178,7 @@ class Router:
         if link is None:
             return
         self.links.remove(link)
-        self.door.link_down(link, now, because)
+        self.rejections.link_down(link, now, because)
         self._delivery.link_down(link)
         for part in self._parts:
             part.link_down(link, now)
@@ -284,12 +285,13 @@ class Router:
             self.index.add(holder, -count)
 
     def tick(self, now: Now) -> None:
-        """Retry, ask again for joins, write the door log, remove old routes, close silent strangers: once a second."""
+        """Once a second, retry, ask again for joins, write the rejection log, remove old routes, close silent
+        strangers."""
         self.admission.end_silent(now)
         self._delivery.retry(now)
         for part in self._parts:
             part.tick(now)
-        self.door.tick(now)
+        self.rejections.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)
 
@@ -360,7 +362,7 @@ def _kernel(key: SigningKey, directory: Directory, limits: CoreLimits, recovered
         index=Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met),
         arrivals=Arrivals(recovered.next_arrival),
         pending=pending,
-        door=DoorLog(directory.me, pending, limits.door),
+        rejections=RejectionLog(directory.me, pending, limits.rejections),
         speaker=Speaker(key, pending),
         limits=limits,
     )

@@ -197,7 +197,7 @@ class Cycle:
 
     def stop(self) -> None:
         """Log in the next cycle that the node stops."""
-        self.router.door.write_all(self.now())
+        self.router.rejections.write_all(self.now())
         self.router.note("stop", (), self.now())
         self.wakes = True
 

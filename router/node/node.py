@@ -203,7 +203,7 @@ class RunningNode:
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
-            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.door.dials))
+            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.rejections.dials))
             cycle = self._cycle_on(router, store, dialler)
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)

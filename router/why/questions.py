@@ -167,7 +167,7 @@ class Fates:
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
-        if view.router.door.write_naming(question.prefix.fits, question.asker, now):
+        if view.router.rejections.write_naming(question.prefix.fits, question.asker, now):
             view.hear(Begin(question, 1))
             return []
         return [Find(question, self._logbook.log(), Look())]

@@ -200,7 +200,7 @@ class OneRouter:
 
     def turned(self) -> list[tuple[str, int, int]]:
         """Return the messages turned away: those logged, then those still being summed."""
-        found = [*self.events, *self.router.door.waiting(self.now())]
+        found = [*self.events, *self.router.rejections.waiting(self.now())]
         return [(one.event, one.reason, one.count) for one in found if isinstance(one, Turned)]
 
     def states(self) -> list[str]:

@@ -98,7 +98,7 @@ def test_two_paths_double_nothing(seed: int) -> None:
         for reader in readers:
             assert sorted(reader.first_deliveries()) == sorted(ids)
         edge = edges[1]
-        turned = [*world.ledger(edge).turned, *edge.router.door.waiting(world.time.now())]
+        turned = [*world.ledger(edge).turned, *edge.router.rejections.waiting(world.time.now())]
         assert sum(one.count for one in turned if one.event == "duplicate") > 0
 
 

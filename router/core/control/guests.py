@@ -90,7 +90,7 @@ class Guests(ControlPart):
         self._invitations = kernel.book.invitations
         self._links = kernel.links
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._most = kernel.limits.guests_max
         self._say = kernel.speaker.say
         self._rights = rights
@@ -181,7 +181,7 @@ class Guests(ControlPart):
                 refused = Reason.CLOCK_DOUBTED
             self._say(link, Redeemed(said.secret, int(refused)), now)
             self.turned_away[refused.word] += 1
-            if not self._door.counts(link.standing, "invite", now):
+            if not self._rejections.counts(link.standing, "invite", now):
                 self._log(one, "refused", now, peer=link.key, because=refused.word)
             return None
         rights, until_s = self._directory.grants(key) | one.rights, one.grant_until_s

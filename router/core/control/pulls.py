@@ -59,7 +59,7 @@ class Pulls(ControlPart):
         self._groups = kernel.groups
         self._seen = kernel.seen
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.pulls
         self._say = kernel.speaker.say
         self._membership = membership
@@ -174,11 +174,11 @@ class Pulls(ControlPart):
 
     def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
         """Carry the message if it is of that group and still valid, and fits the free window; for a stranger only if
-        the door log can afford a line."""
+        the rejection log can afford a line."""
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return
-        if link.standing is Standing.STRANGER and not self._door.spares(link.standing, now):
+        if link.standing is Standing.STRANGER and not self._rejections.spares(link.standing, now):
             return
         if not self._say(link, Carried(parcel.wire(index)), now):
             return

@@ -81,7 +81,7 @@ class Acceptance:
         self._index = kernel.index
         self._arrivals = kernel.arrivals
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.acceptance
         self._plans = plans
         self._rooms = rooms
@@ -330,7 +330,7 @@ class Acceptance:
     def _log_turned(self, batch: LinkJobs, now: Now) -> None:
         known = batch.known + [row for job in batch.jobs for row in job.known]
         if known:
-            self._door.turn(batch.link, "duplicate", Reason.DUPLICATE, known, now)
+            self._rejections.reject(batch.link, "duplicate", Reason.DUPLICATE, known, now)
         if not batch.refusals:
             return
         came = [row for job in batch.jobs for row in job.arrived.rows]
@@ -343,10 +343,10 @@ class Acceptance:
             else:
                 reasons.setdefault(reason, []).append(row)
         for reason, rows in reasons.items():
-            self._door.turn(batch.link, "refused", reason, rows, now)
+            self._rejections.reject(batch.link, "refused", reason, rows, now)
         if unread:
             size = sum(job.arrived.size for job in batch.jobs) - sum([row.end - row.frame_at for row in came])
-            self._door.turn(batch.link, "refused", Reason.MALFORMED, (), now, unread, max(0, size))
+            self._rejections.reject(batch.link, "refused", Reason.MALFORMED, (), now, unread, max(0, size))
 
 
 def _is_its_own(link: Link, fresh: Sequence[ArrivedMessage], at: int) -> bool:

@@ -37,7 +37,7 @@ class Delivery:
         self._links = kernel.links
         self._queues = kernel.queues
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.delivery
         self._purges = purges
         self._outcomes = outcomes
@@ -89,7 +89,7 @@ class Delivery:
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
         if not link.is_named:
-            self._door.name(link, now)
+            self._rejections.name(link, now)
         n = link.outgoing.send(stop - start, parcel.size(start, stop))
         link.fly(Flight(n, parcel, start, stop, now.mono_ns))
         self._pending.effects.append(SendParcel(link.id, parcel, start, stop, link.standing is Standing.LOCAL))

@@ -31,7 +31,7 @@ class StatusQuestions(Questions):
         return {"status": self._status}
 
     def _status(self, asked: CycleView, _: str) -> dict[str, Any]:
-        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.door.waiting(asked.now()))
+        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.rejections.waiting(asked.now()))
         counts = counted.events()
         return {
             **self._facts(),
