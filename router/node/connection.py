@@ -31,7 +31,7 @@ from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
-from router.node.dialler import Verdict
+from router.node.dialler import LastWords
 from router.node.in_flight import InFlight
 from router.node.link_events import (
     Clock,
@@ -159,7 +159,7 @@ class Connection:
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read was of less than TRICKLE_BYTES
-        self.verdict = Verdict()
+        self.last_words = LastWords()
         self.link_writer = StreamWriter(number, self._session, stream.where, stream.place, stream.ip)
 
     async def run(self) -> str:
@@ -249,7 +249,7 @@ class Connection:
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
-                    self.verdict = self._judge(reason, text)
+                    self.last_words = self._judge(reason, text)
         if settled:
             self._node.tell(NeighbourSettled(number, settled))
         self.link_writer.flush_session()
@@ -294,17 +294,17 @@ class Connection:
         except RemoteProtocolError as error:
             return error.before, error
 
-    def _judge(self, reason: Reason, text: str) -> Verdict:
+    def _judge(self, reason: Reason, text: str) -> LastWords:
         """Return what the other end's goodbye says about this node."""
         both_dialled = self.link_writer.closing is not None  # then this end closes one of the two connections as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
-            return Verdict(DISPLACED, is_displaced=True)
+            return LastWords(DISPLACED, is_displaced=True)
         if reason is Reason.RATE_LIMITED:
-            return Verdict(NOT_NOW + (text or reason.sentence))
+            return LastWords(NOT_NOW + (text or reason.sentence))
         if reason is Reason.NOT_AUTHORISED:
             said = text if "; " in text else f"{text}; {ASK_AGAIN}"
-            return Verdict(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)
-        return Verdict()
+            return LastWords(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)
+        return LastWords()
 
     def _hear(self, item: link_items.Item, mono_ns: int) -> None:
         wall_ns = self._node.clock.wall_ns()

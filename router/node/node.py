@@ -33,7 +33,7 @@ from router.node.admin import Inquiries
 from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
-from router.node.dialler import Dialler, Verdict
+from router.node.dialler import Dialler, LastWords
 from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
 from router.node.limits import (
@@ -367,7 +367,7 @@ class RunningNode:
     def _is_known(self, key: PublicKey, owner: bool = False) -> bool:
         return self._directory.standing(bytes(key), owner) not in (None, Standing.STRANGER)
 
-    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> Verdict:
+    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> LastWords:
         try:
             return await self._serve(stream, expect)
         finally:
@@ -375,7 +375,7 @@ class RunningNode:
                 scope.shield = True
                 await stream.aclose()
 
-    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> Verdict:
+    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> LastWords:
         """Serve a connection to its end; return the other end's last words about this node."""
         config = self._config
         judge = partial(welcome, self._directory, config, stream.owner)
@@ -399,8 +399,8 @@ class RunningNode:
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
         if expect is not None and self._guest.has_heard_block(expect):
-            return connection.verdict._replace(is_logged=True)
-        return connection.verdict
+            return connection.last_words._replace(is_logged=True)
+        return connection.last_words
 
     def _is_busy(self) -> bool:
         """Whether readers must wait, because too many events are not yet fed."""
