@@ -178,15 +178,13 @@ class Dialler:
                 self._on_failed(neighbour, self.problems.get(neighbour.key, ""), True)
         if stream is not None:
             began = trio.current_time()
-            last_words = await self._run(stream, PublicKey(neighbour.key))
-            if last_words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
-                last_words = LastWords()
-            if last_words.text:
-                self._on_failed(neighbour, last_words.text, last_words.lets_in)
-            self._note(neighbour, last_words.text, is_logged=last_words.is_logged)
-            if trio.current_time() - began > self._link.dial_backoff_s_max or self._is_let_in_now(
-                neighbour, last_words
-            ):
+            words = await self._run(stream, PublicKey(neighbour.key))
+            if words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
+                words = LastWords()
+            if words.text:
+                self._on_failed(neighbour, words.text, words.lets_in)
+            self._note(neighbour, words.text, is_logged=words.is_logged)
+            if trio.current_time() - began > self._link.dial_backoff_s_max or self._is_let_in_now(neighbour, words):
                 failures = 0
         return min(failures + 1, 32)
 

@@ -39,8 +39,8 @@ NOTHING_WRONG = LastWords()
 class House:
     """A dialler, and the other ends that it reaches: `connected` has the time and the expected key of each connection.
 
-    A connection lasts `lasts_s`, then ends with `last_words`; `failed`: the reports about neighbours not reached. `owed`:
-    keys with waiting messages; `asked`: how often that was asked.
+    A connection lasts `lasts_s`, then ends with `last_words`; `failed`: the reports about neighbours not reached.
+    `owed`: keys with waiting messages; `asked`: how often that was asked.
     """
 
     nursery: trio.Nursery
