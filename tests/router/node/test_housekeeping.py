@@ -53,7 +53,7 @@ class House:
         self.free = 1 << 40
 
     def begin(self) -> Housekeeping:
-        """Begin a run, as `Node` begins one."""
+        """Begin a run, as `RunningNode` begins one."""
         newest_ns = self.logbook.newest_ns()
         first = Belief(newest_ns, newest_ns, "believed") if newest_ns else None
         self.wall = WallClock(self.shown(), ClockLimits(), self.store.recover(KEY.public).clock or first)
