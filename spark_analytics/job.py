@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from spark_analytics.batch.audit import Given, audit
 from spark_analytics.batch.bronze import NothingToRead, list_logs
 from spark_analytics.batch.session import local_session
+from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.writer import FORMATS, Writer
-from spark_analytics.judgement.span import NS_MAX, Span
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """An environment variable that shows that spark-submit started this process, which mixes a job's standard error into

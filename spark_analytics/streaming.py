@@ -30,6 +30,7 @@ from spark_analytics.batch.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.batch.gold.tables import NotIncremental
 from spark_analytics.batch.session import prepare
 from spark_analytics.batch.silver import Part
+from spark_analytics.batch.span import Span
 from spark_analytics.batch.writer import Writer
 from spark_analytics.job import NotStarted, instant, session
 from spark_analytics.judgement import ed25519
@@ -37,7 +38,6 @@ from spark_analytics.judgement.evidence import NO_LOG, Evidence, judge
 from spark_analytics.judgement.footer import Verify, decode_line, read_footer
 from spark_analytics.judgement.log_files import FileFacts, Problem
 from spark_analytics.judgement.schema import role
-from spark_analytics.judgement.span import Span
 from spark_analytics.report import summary
 from spark_analytics.report.finding import utc
 from spark_analytics.report.page import render

@@ -21,7 +21,7 @@ FROM (
 GROUP BY file, event
 """
 """Sums by file and event. An event number that begins one line and follows another cancels out of `marks`; the rest
-shows whether the lines are side by side (`spark_analytics/judgement/fingerprint.py`)."""
+shows whether the lines are side by side (`spark_analytics/batch/fingerprint.py`)."""
 
 
 def contradicted(database: Database, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:

@@ -72,8 +72,8 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
 
         from spark_analytics.batch import audit as engine
         from spark_analytics.batch import bronze
+        from spark_analytics.batch.span import Span as Asked
         from spark_analytics.batch.writer import Writer
-        from spark_analytics.judgement.span import Span as Asked
     except ImportError as error:
         raise AuditFailed(
             f"Spark is not installed here ({error}): install the router with its extra `spark`, as by `pip install "

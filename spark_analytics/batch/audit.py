@@ -14,13 +14,13 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement import ed25519
 from spark_analytics.judgement.evidence import Evidence, judge, witnessed
 from spark_analytics.judgement.footer import Verify
 from spark_analytics.judgement.log_files import Content, FileFacts, Problem
 from spark_analytics.judgement.reached import REACHED
 from spark_analytics.judgement.schema import UNLIKE
-from spark_analytics.judgement.span import Span
 from spark_analytics.report import summary
 from spark_analytics.report.page import render
 

@@ -11,12 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.fingerprint import mark
 from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import early_of
 from spark_analytics.batch.gold.tables import Tables
-from spark_analytics.judgement.fingerprint import mark
 from spark_analytics.judgement.schema import OVERDUE_NS
 
 Rows = list[dict[str, Any]]

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.evidence import File
 from spark_analytics.judgement.log_files import FileFacts
-from spark_analytics.judgement.span import Span
 
 from . import bronze
 from .session import ADAPTIVE

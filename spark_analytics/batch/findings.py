@@ -7,13 +7,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.fingerprint import side_by_side
 from spark_analytics.batch.gold.delivery import SUMS
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_bits
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
-from spark_analytics.judgement.fingerprint import side_by_side
+from spark_analytics.batch.span import Span, first_of
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
-from spark_analytics.judgement.span import Span, first_of
 from spark_analytics.report import summary
 
 from . import conflict_findings

@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.fingerprint import mark, side_by_side
 from spark_analytics.judgement.chain import Seal, Summed, fits_lines
-from spark_analytics.judgement.fingerprint import mark, side_by_side
 
 from .findings import NUMBERS
 

@@ -20,10 +20,10 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
 from spark_analytics.batch.session import ADAPTIVE
 from spark_analytics.batch.silver import Part
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
-from spark_analytics.judgement.span import Span
 
 from . import handovers, ledger
 from .state import State, Store, added_up

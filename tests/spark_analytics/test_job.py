@@ -16,7 +16,7 @@ from samples.audit_logs import APP, LATE, START, Log
 
 from router.audit.publish import GOLD
 from spark_analytics import job
-from spark_analytics.judgement.span import NS_MAX
+from spark_analytics.batch.span import NS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -42,17 +42,22 @@ class Reception:
         self._orders: dict[str, Callable[[str, Now], Any]] = {}
         self._verbs: dict[str, tuple[type[Request], Callable[[Link, Any, Now], dict[str, Any] | None]]] = {}
         for part in parts:
-            for kind, method in part.HEARS.items():
-                assert kind not in self._hears, f"two parts hear {kind.__name__}"
-                self._hears[kind] = method.__get__(part)
-                if issubclass(kind, Request):
-                    self._verbs[kind.WORD] = kind, method.__get__(part)
-            for word, method in part.ORDERS.items():
-                assert word not in self._orders, f"two parts take the order {word}"
-                self._orders[word] = method.__get__(part)
+            self._read_tables(part)
 
     def __repr__(self) -> str:
-        return f"<reception: {len(self._hears)} bodies and {len(self._orders)} orders are heard>"
+        return f"<reception of {len(self._hears)} bodies, {len(self._verbs)} verbs and {len(self._orders)} orders>"
+
+    def _read_tables(self, part: Part) -> None:
+        for kind, method in part.HEARS.items():
+            if issubclass(kind, Request):
+                assert kind.WORD not in self._verbs, f"two parts carry out {kind.WORD}"
+                self._verbs[kind.WORD] = kind, method.__get__(part)
+            else:
+                assert kind not in self._hears, f"two parts hear {kind.__name__}"
+                self._hears[kind] = method.__get__(part)
+        for word, method in part.ORDERS.items():
+            assert word not in self._orders, f"two parts take the order {word}"
+            self._orders[word] = method.__get__(part)
 
     def judge(self, link: Link, row: ArrivedMessage, data: bytes) -> Refused:
         """Return why a message for this router is refused before it is verified, or None."""

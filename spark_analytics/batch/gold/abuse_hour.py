@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import NOTED, TURNED_EVENTS
-from spark_analytics.judgement.span import Span
 
 KEY = ("router", "hour", "peer", "prefix", "signer", "reason", "event")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import GRACE_NS
-from spark_analytics.judgement.span import Span
 
 STEP = 1 << 16
 """The size of the ranges in which arrival numbers are compared with each other."""

@@ -16,8 +16,8 @@ from spark_analytics.batch.gold.pieces import (
     state_bits,
     times_of,
 )
+from spark_analytics.batch.span import first_of
 from spark_analytics.judgement.schema import ENDS, STATES
-from spark_analytics.judgement.span import first_of
 
 BLOCK = ("router", "parcel", "recipient", "block")
 LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import event_of, is_event
-from spark_analytics.judgement.span import first_of
+from spark_analytics.batch.span import first_of
 
 
 def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:

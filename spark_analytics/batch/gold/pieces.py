@@ -11,8 +11,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import COUNT_MAX, ENDS, TTL_S_MAX
-from spark_analytics.judgement.span import Span
 
 EVENTS = (*ENDS, "forwarded", "deferred")
 

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import is_event
+from spark_analytics.batch.span import first_of
 from spark_analytics.judgement.schema import ENDS
-from spark_analytics.judgement.span import first_of
 from spark_analytics.report.summary import Windows
 
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import ROUTE_EVENTS
-from spark_analytics.judgement.span import Span
 
 
 def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:

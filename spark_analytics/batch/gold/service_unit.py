@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import GRACE_NS, NUMBER_OF_TEXT
-from spark_analytics.judgement.span import Span
 
 KEY = ["router", "signer", "number", "recipient"]
 _NUMBER, _DUE = (NUMBER_OF_TEXT.format(said) for said in ("one", "get(split(fields['each_due'], ','), i)"))

@@ -24,7 +24,7 @@ from spark_analytics.batch.gold import (
 )
 from spark_analytics.batch.gold.kept import Kept
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.judgement.span import Span
+from spark_analytics.batch.span import Span
 from spark_analytics.report.summary import Windows, windows_of
 
 GOLD = (

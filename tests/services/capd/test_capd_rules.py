@@ -44,7 +44,7 @@ def query(host: Host, pattern: Pattern = ALL, start: int = 0, limit: int = 100) 
 def test_post_is_kept_and_logged_before_it_is_answered() -> None:
     host = Host()
     deeds = host.say(m.encode_message(m.Post(1, OFFER.encoded())))
-    assert [type(one).__name__ for one in deeds] == ["Keep", "Keep", "Note", "Send"]
+    assert [type(one).__name__ for one in deeds] == ["Put", "Put", "LogEvent", "Send"]
     [note] = host.events("capd_accepted")
     assert note.message == OFFER.own_id()[::-1] and note.fields["raw"] == OFFER.own_id().hex()
     assert note.fields["relay_until"] == BORN + 300 and note.fields["by"] == ASKERS[0].hex()

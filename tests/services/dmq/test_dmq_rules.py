@@ -46,7 +46,7 @@ def test_what_comes_together_is_verified_and_noted_together_before_its_signers_h
     decided = node.rules.hear(c.Computed(job.tag, bytes(len(wires))), node.now)
     kinds = [type(one).__name__ for one in decided if isinstance(one, c.Put | c.LogEvent | c.Write)]
     firsts = len(POOLS)  # with the record of their pool
-    assert kinds == [*["Keep"] * 3, "Write"] * firsts + [*["Keep"] * 2, "Write"] * (len(wires) - firsts)
+    assert kinds == [*["Put"] * 3, "Write"] * firsts + [*["Put"] * 2, "Write"] * (len(wires) - firsts)
     settled = [one for one in node.rules.settled(node.now) if isinstance(one, c.Put | c.LogEvent)]
     assert {one.key for one in settled if isinstance(one, c.Put)} == {b"state", b"counts"}
     [noted] = [one for one in settled if isinstance(one, c.LogEvent)]

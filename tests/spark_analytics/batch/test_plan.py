@@ -18,8 +18,8 @@ from spark_analytics.batch.gold import delivery
 from spark_analytics.batch.gold.kept import Kept
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.session import prepare
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.evidence import judge
-from spark_analytics.judgement.span import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

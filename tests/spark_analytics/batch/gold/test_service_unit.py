@@ -9,7 +9,7 @@ from samples.audit_logs import SECOND, START
 from samples.handovers import EVENTS, STATES
 
 from spark_analytics.batch.gold import service_unit
-from spark_analytics.judgement.span import Span
+from spark_analytics.batch.span import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_analytics.batch.conflict_findings import given_once
-from spark_analytics.judgement.fingerprint import mark, side_by_side
+from spark_analytics.batch.fingerprint import mark, side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
