@@ -47,7 +47,7 @@ class Reception:
     def __repr__(self) -> str:
         return f"<reception of {len(self._hears)} bodies, {len(self._verbs)} verbs and {len(self._orders)} orders>"
 
-    def _read_tables(self, part: Part) -> None:
+    def _read_tables(self, part: ControlPart) -> None:
         for kind, method in part.HEARS.items():
             if issubclass(kind, Request):
                 assert kind.WORD not in self._verbs, f"two parts carry out {kind.WORD}"

@@ -7,15 +7,15 @@ from typing import ClassVar
 import pytest
 from rigs.kernels import kernel
 
-from router.core.control.part import Hears, Orders, Part
-from router.core.control.questions import Questions
+from router.core.control.part import ControlPart, Hears, Orders
+from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.wire.control import Join, Leave
 from router.service.verbs.dial import Dial
 from router.service.verbs.verb import Request
 
 
-def heard(part: Part, *said: object) -> None:
+def heard(part: ControlPart, *said: object) -> None:
     """Stand where a method of the part would."""
 
 
@@ -25,20 +25,20 @@ class DialsElsewhere(Request, frozen=True):
     WORD: ClassVar[str] = Dial.WORD
 
 
-class Hearing(Part):
+class Hearing(ControlPart):
     HEARS: ClassVar[Hears] = {Join: heard, Dial: heard}
     ORDERS: ClassVar[Orders] = {"bell": heard}
 
 
-class HearingJoins(Part):
+class HearingJoins(ControlPart):
     HEARS: ClassVar[Hears] = {Join: heard}
 
 
-class Dialling(Part):
+class Dialling(ControlPart):
     HEARS: ClassVar[Hears] = {Leave: heard, DialsElsewhere: heard}
 
 
-class Ordered(Part):
+class Ordered(ControlPart):
     ORDERS: ClassVar[Orders] = {"bell": heard}
 
 
@@ -49,12 +49,14 @@ class Ordered(Part):
         (Ordered(), "two parts take the order bell"),
     ],
 )  # fmt: skip
-def test_reception_rejects_a_second_part_for_the_same(other: Part, said: str) -> None:
+def test_reception_rejects_a_second_part_for_the_same(other: ControlPart, said: str) -> None:
     shared = kernel()
     with pytest.raises(AssertionError, match=said):
-        Reception(shared, Questions(shared), (Hearing(), other))
+        Reception(shared, AwaitedAnswers(shared), (Hearing(), other))
 
 
 def test_reception_counts_what_is_heard() -> None:
     shared = kernel()
-    assert repr(Reception(shared, Questions(shared), (Hearing(),))) == ("<reception of 1 bodies, 1 verbs and 1 orders>")
+    assert repr(Reception(shared, AwaitedAnswers(shared), (Hearing(),))) == (
+        "<reception of 1 bodies, 1 verbs and 1 orders>"
+    )
