@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from house_debts import HOOKED, LONG
+from house_debts import HOOKED, LONG, SHARED_NAMES
 from rigs.patience import HANG_S
 
 _PURE = """
@@ -347,6 +347,24 @@ def names(tree: Tree) -> Iterator[str]:
         yield f"{path}: this name says nothing; find the noun of what is in it"
 
 
+def shared_names(tree: Tree) -> Iterator[str]:
+    """Give a public class name to one thing in each room, but for those of `SHARED_NAMES`, which may only shrink."""
+    for room, name, places in shared(tree):
+        if name not in SHARED_NAMES.get(room, "").split():
+            yield f"{places[-1]} defines {name}, as {places[0]} does: find the word for what this one is"
+
+
+def shared(tree: Tree) -> Iterator[tuple[str, str, list[str]]]:
+    """Return room, name, and files of each public class that several files of the router, or of a service, define."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for path, module in _modules(tree):
+        room = re.match(r"router(?=/)|services/\w+", path)
+        for one in module.body if room else ():
+            if room and isinstance(one, ast.ClassDef) and not one.name.startswith("_"):
+                places.setdefault((room[0], one.name), []).append(path)
+    return ((room, name, found) for (room, name), found in places.items() if len(found) > 1)
+
+
 def words(tree: Tree) -> Iterator[str]:
     for path, text in tree.items():
         for number, line in enumerate(text.splitlines(), 1):
@@ -450,6 +468,7 @@ RULES = (
     sizes,
     tables,
     names,
+    shared_names,
     words,
     swallowing,
     docstrings,

@@ -14,3 +14,11 @@ HOOKED = frozenset({
     "router/core/link/session.py:machine",
 })  # fmt: skip
 """Parts that another object's methods assign to, by its file and their name in it."""
+
+SHARED_NAMES = {
+    "router": "Answer CaughtUp Join Leave Link Message Node Now Pull Refused Store",
+    "services/capd": "Rescind",
+    "services/dmq": "MsgDone St",
+    "services/pubsub": "IHave",
+}
+"""Public class names that several files of a room define, by the room."""

@@ -7,8 +7,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import FUNCTION_LINES_MAX, LINES_MAX, RULES, Tree, circles, forget, hooked, limits_once, read, verbs, worlds
-from house_debts import HOOKED, LONG
+from house import (
+    FUNCTION_LINES_MAX,
+    LINES_MAX,
+    RULES,
+    Tree,
+    circles,
+    forget,
+    hooked,
+    limits_once,
+    read,
+    shared,
+    shared_names,
+    verbs,
+    worlds,
+)
+from house_debts import HOOKED, LONG, SHARED_NAMES
 
 ROOT = Path(__file__).parents[1]
 Rule = Callable[[Tree], Iterator[str]]
@@ -139,6 +153,27 @@ def test_what_is_allowed_to_be_long_still_is() -> None:
 def test_what_is_allowed_to_be_hooked_still_is() -> None:
     found = {f"{path}:{part}" for path, _, part in hooked(read(ROOT))}
     assert not HOOKED - found, f"{HOOKED - found} are hooked no more: strike them from house_debts.HOOKED"
+
+
+def test_what_is_allowed_to_be_a_shared_name_still_is() -> None:
+    listed = {(room, name) for room, names in SHARED_NAMES.items() for name in names.split()}
+    unique = listed - {(room, name) for room, name, _ in shared(read(ROOT))}
+    assert not unique, f"{sorted(unique)} are unique now: strike them from house_debts.SHARED_NAMES"
+
+
+def test_a_class_name_that_stands_for_two_things_is_caught(tmp_path: Path) -> None:
+    write(tmp_path, "router/core/bell.py", "class Bell: ...\nclass _Rope: ...")
+    write(tmp_path, "services/tower/bell.py", "class Bell: ...\nclass _Rope: ...")
+    write(tmp_path, "services/chapel/rules.py", "class Bell: ...\nclass _Rope: ...")
+    assert list(shared_names(read(tmp_path))) == []
+    write(tmp_path, "router/demo/bell.py", "class Bell: ...\nclass _Rope: ...")
+    write(tmp_path, "services/tower/core/bell.py", "class Bell: ...")
+    read.cache_clear()
+    assert len(list(shared_names(read(tmp_path)))) == 2
+    assert sorted((room, name, len(places)) for room, name, places in shared(read(tmp_path))) == [
+        ("router", "Bell", 2),
+        ("services/tower", "Bell", 2),
+    ]
 
 
 @pytest.mark.parametrize(("path", "text"), ALLOWED)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from rigs.machines import bridged
 
-from router.rig.machines import Bridge, Machine
+from router.rig.machines import Bridge, NamespaceMachine
 from router.rig.process import RigFailed
 
 
@@ -43,7 +43,7 @@ def test_in_a_network_that_is_split_only_the_machines_of_one_part_reach_each_oth
         assert knock(one, two) == "ECONNREFUSED"
 
 
-def knock(one: Machine, other: Machine) -> str:
+def knock(one: NamespaceMachine, other: NamespaceMachine) -> str:
     """Return the result of connecting to a port where nobody listens."""
     script = "import errno, socket, sys; print(errno.errorcode[socket.socket().connect_ex((sys.argv[1], 9))])"
     return one.run(sys.executable, "-c", script, other.ip).strip()
@@ -55,6 +55,6 @@ def test_a_command_that_fails_on_a_machine_says_why() -> None:
 
 
 def test_a_command_that_a_signal_ends_says_nothing_about_permissions() -> None:
-    one = Machine("198.18.1.1", ("sh", "-c", "kill -TERM $$"), 0, "port1", cast(Bridge, None))
+    one = NamespaceMachine("198.18.1.1", ("sh", "-c", "kill -TERM $$"), 0, "port1", cast(Bridge, None))
     with pytest.raises(RigFailed, match=r"^ip link was ended by SIGTERM$"):
         one.run("ip", "link")

@@ -19,8 +19,8 @@ from router.transport.contract import (
     InvalidUrl,
     ListenFailed,
     OnRefused,
-    Started,
     StreamBroken,
+    TaskStatus,
     after,
     unheard,
 )
@@ -61,7 +61,7 @@ async def listen(
     key: SigningKey,
     handler: Handler,
     *,
-    task_status: Started = trio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus = trio.TASK_STATUS_IGNORED,
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
 ) -> None:

@@ -27,15 +27,15 @@ from router.transport.contract import (
     InvalidUrl,
     ListenFailed,
     OnRefused,
-    Started,
     StreamBroken,
+    TaskStatus,
     tcp_address,
     unheard,
 )
 from router.transport.handshakes import Places, is_gone, prefix_of, turn_away
 from router.transport.limits import CONNECTIONS_MAX, HandshakeLimits
-from router.transport.records import Records
-from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
+from router.transport.records import TlsRecords
+from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import CUT, DuplexStream
 
 PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and given to the kernel at once
@@ -68,7 +68,7 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
             return await _handshake(sock, connection(key, expect, server=False), _where((host, port)))
     except InvalidUrl as error:
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
-    except Refused as error:
+    except NotLetIn as error:
         text = f"{_where((host, port))}: {error}"
         raise ConnectFailed(Reason.CONNECT_FAILED, text, has_answered=True) from None
     except trio.TooSlowError:
@@ -85,7 +85,7 @@ async def listen(
     key: SigningKey,
     handler: Handler,
     *,
-    task_status: Started = trio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus = trio.TASK_STATUS_IGNORED,
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
     handshakes: HandshakeLimits = HANDSHAKES,
@@ -122,11 +122,11 @@ class _Entrance:
         self._is_known = is_known
 
     async def admit(self, sock: SocketType, where: str) -> TlsStream:
-        """Do the handshake once there is a place for it. Raises `Refused`."""
+        """Do the handshake once there is a place for it. Raises `NotLetIn`."""
         try:
             address = sock.getpeername()[0]
         except OSError as error:
-            raise Refused(f"the connection broke before the TLS handshake: {words(error)}") from None
+            raise NotLetIn(f"the connection broke before the TLS handshake: {words(error)}") from None
         has_begun = False
         try:
             async with self.places.place(address, partial(is_gone, sock)):
@@ -142,11 +142,11 @@ class _Entrance:
 
 
 async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsStream:
-    """Do the handshake; the caller bounds the time. A failure closes the socket. Raises `Refused`.
+    """Do the handshake; the caller bounds the time. A failure closes the socket. Raises `NotLetIn`.
 
     A client is done before the server has checked its certificate: a refusal appears at the client's first read.
     """
-    records = Records(tls)
+    records = TlsRecords(tls)
     try:
         await _exchange(sock, tls, records)
         peer = proven_peer(tls)
@@ -156,16 +156,16 @@ async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsSt
         with suppress(StreamBroken):
             await send_whole(sock, [records.outgoing()])  # our alert
         close_after_last_byte(sock)
-        raise Refused(why_failed(tls, error)) from None
+        raise NotLetIn(why_failed(tls, error)) from None
     except (StreamBroken, OSError) as error:
         sock.close()
-        raise Refused(f"the connection broke during the TLS handshake: {error}") from None
+        raise NotLetIn(f"the connection broke during the TLS handshake: {error}") from None
     except BaseException:
         sock.close()
         raise
 
 
-async def _exchange(sock: SocketType, tls: SSL.Connection, records: Records) -> None:
+async def _exchange(sock: SocketType, tls: SSL.Connection, records: TlsRecords) -> None:
     left = HANDSHAKE_BYTES_MAX
     for reads in count():
         try:
@@ -177,9 +177,9 @@ async def _exchange(sock: SocketType, tls: SSL.Connection, records: Records) -> 
         data = await receive(sock, HANDSHAKE_READ_BYTES)
         left -= len(data)
         if not data:
-            raise Refused("the peer closed the connection during the TLS handshake")
+            raise NotLetIn("the peer closed the connection during the TLS handshake")
         if left < 0:
-            raise Refused(f"the peer sent more than {HANDSHAKE_BYTES_MAX} bytes of TLS handshake")
+            raise NotLetIn(f"the peer sent more than {HANDSHAKE_BYTES_MAX} bytes of TLS handshake")
         tls.bio_write(data)
 
 
@@ -188,7 +188,7 @@ class TlsStream(DuplexStream):
 
     __slots__ = ("_outbox", "_records", "_socket")
 
-    def __init__(self, sock: SocketType, records: Records, peer: PublicKey, where: str, ip: str) -> None:
+    def __init__(self, sock: SocketType, records: TlsRecords, peer: PublicKey, where: str, ip: str) -> None:
         super().__init__(where, peer=peer, place=prefix_of(ip), ip=ip)
         self._socket = sock
         self._records = records

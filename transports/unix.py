@@ -34,12 +34,12 @@ from router.transport.contract import (
     InvalidUrl,
     ListenFailed,
     OnRefused,
-    Started,
+    TaskStatus,
     after,
     unheard,
 )
 from router.transport.limits import CONNECTIONS_MAX
-from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
+from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import DuplexStream
 
 LOCAL = True  # only processes of this machine connect
@@ -172,7 +172,7 @@ async def listen(
     key: SigningKey,
     handler: Handler,
     *,
-    task_status: Started = trio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus = trio.TASK_STATUS_IGNORED,
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
 ) -> None:
@@ -186,7 +186,7 @@ async def listen(
     async def admit(sock: SocketType, where: str) -> UnixStream:
         user = _user_of(sock)
         if not _is_owner(user) and not doors.admits_others:
-            raise Refused(f"user number {user} is not the owner of this node")
+            raise NotLetIn(f"user number {user} is not the owner of this node")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         return UnixStream(sock, where, owner=doors.owner and _is_owner(user))

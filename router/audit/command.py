@@ -19,7 +19,7 @@ from router.cli.signals import removing
 from router.cli.when import NS_MAX, When, instant
 
 if TYPE_CHECKING:
-    from router.audit.engine import Span
+    from router.audit.engine import AuditSpan
 
 _SIZE = {
     "": 1,
@@ -113,12 +113,12 @@ def audit(
         _check_verdict(summary, is_limited=since is not None or until is not None, as_json=as_json)
 
 
-def _span(since: float | None, until: float | None, as_of: float | None) -> Span:
+def _span(since: float | None, until: float | None, as_of: float | None) -> AuditSpan:
     """Return the time span of the audit; what is relative in it counts from the time of this call."""
-    from router.audit.engine import Span
+    from router.audit.engine import AuditSpan
 
     now = instant(as_of, time.time_ns())
-    return Span(now, instant(since, now, 0), instant(until, now, NS_MAX))
+    return AuditSpan(now, instant(since, now, 0), instant(until, now, NS_MAX))
 
 
 def _check_verdict(summary: dict[str, Any], *, is_limited: bool, as_json: bool) -> None:
@@ -134,7 +134,7 @@ def _check_verdict(summary: dict[str, Any], *, is_limited: bool, as_json: bool) 
 
 @removing()
 def _audited(
-    paths: tuple[Path, ...], span: Callable[[], Span], memory: int, out: Path | None, engine: str
+    paths: tuple[Path, ...], span: Callable[[], AuditSpan], memory: int, out: Path | None, engine: str
 ) -> dict[str, Any]:
     """Return the engine's summary, showing progress on the terminal. `span` is called after a running node has given
     its newest events, so that its end is later than all of them."""

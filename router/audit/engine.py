@@ -46,7 +46,7 @@ Report = Callable[[str, float], None]
 """Callback for progress: the current step, and the fraction of it that is done."""
 
 
-class Span(Struct, frozen=True):
+class AuditSpan(Struct, frozen=True):
     """The time span of an audit: the time at which it is made, and the accepted events in [since_ns, until_ns)."""
 
     as_of_ns: int
@@ -56,7 +56,7 @@ class Span(Struct, frozen=True):
 
 def audit(
     listing: Listing,
-    span: Span,
+    span: AuditSpan,
     *,
     memory_bytes: int = MEMORY_BYTES,
     out: Path | None = None,
@@ -114,7 +114,7 @@ def _judged(
 
 
 def _added_up(
-    tables: Database, evidence: Evidence, span: Span, report: Report
+    tables: Database, evidence: Evidence, span: AuditSpan, report: Report
 ) -> tuple[dict[str, Sequence[dict[str, Any]]], Evidence]:
     """Return the findings in the lines that were read, and the evidence including the lines about logs."""
     tables.let(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from router.audit import publish
 from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
 from router.audit.disk_space import NO_ROOM
-from router.audit.engine import Report, Span
+from router.audit.engine import AuditSpan, Report
 from router.audit.file_facts import content, is_regular, read_facts, why_unreadable
 from router.audit.java import ERRORS, end_java, java_home
 from router.audit.listing import Listing
@@ -32,7 +32,7 @@ STEPS = ("starting Spark", "checking signatures and digests", "reading the lines
 
 def audit(
     listing: Listing,
-    span: Span,
+    span: AuditSpan,
     *,
     memory_bytes: int = MEMORY_BYTES,
     out: Path | None = None,
@@ -56,7 +56,7 @@ def audit(
 def audited(
     session: SparkSession,
     listing: Listing,
-    span: Span,
+    span: AuditSpan,
     tables: str | None = None,
     report: Report = lambda what, part: None,
 ) -> dict[str, Any]:
@@ -80,7 +80,9 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
             "'.[spark]'` in its source directory; `--engine local` gives the same numbers without it"
         ) from None
 
-    def run(session: SparkSession, listing: Listing, span: Span, tables: str | None, report: Report) -> dict[str, Any]:
+    def run(
+        session: SparkSession, listing: Listing, span: AuditSpan, tables: str | None, report: Report
+    ) -> dict[str, Any]:
         try:
             given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)), listing.named)
             found: dict[str, Any] = engine.audit(

@@ -25,7 +25,7 @@ from router.client.custody.outbox import Outbox, Submission
 from router.core.link.session import Offer
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.rig.app_link import AppLink, Sent
+from router.rig.app_link import AppLink, SentCounts
 
 DIAL_S = 10.0
 _NUMBER = Struct(">Q")
@@ -51,7 +51,7 @@ async def emptied(link: AppLink) -> None:
     while True:
         link.heard.clear()
         asked = encode_inquiry(Inquiry("status", os.urandom(4).hex()))
-        await link.hand_in([link.unicast(link.router, asked, ttl_s=0)], Sent())
+        await link.hand_in([link.unicast(link.router, asked, ttl_s=0)], SentCounts())
         while not link.heard:
             await link.settle(await link.receive())
         if any(isinstance(said, Answer) and json.loads(said.text)["queue"]["messages"] == 0 for said in link.heard):
@@ -85,7 +85,7 @@ class Order:
 
 async def publish(order: Order) -> dict[str, Any]:
     """Send the messages first..first+count-1, each `repeat` times; with a rate, in chunks at even intervals."""
-    link, sent = await _connected(order, order.seeds[0]), Sent()
+    link, sent = await _connected(order, order.seeds[0]), SentCounts()
     with Path(order.path).open("rb") as file:
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     frames = mapped[order.first * order.frame_bytes :][: order.count * order.frame_bytes]
@@ -113,7 +113,7 @@ async def _connected(order: Order, seed: str) -> AppLink:
     return link
 
 
-async def _send(link: AppLink, order: Order, frames: memoryview, sent: Sent, times: array[float]) -> None:
+async def _send(link: AppLink, order: Order, frames: memoryview, sent: SentCounts, times: array[float]) -> None:
     size = order.frame_bytes
     outbox = link.outbox
     step = order.chunk
@@ -136,7 +136,7 @@ async def _send(link: AppLink, order: Order, frames: memoryview, sent: Sent, tim
     await link.flush()
 
 
-class Tally:
+class ReceivedNumbers:
     """The messages that one subscriber has received, by the number in each body."""
 
     def __init__(self, order: Order) -> None:
@@ -178,7 +178,7 @@ async def subscribe(order: Order) -> dict[str, Any]:
         began = time.monotonic()
     if order.stall:
         await trio.sleep_forever()
-    tallies = [Tally(order) for _ in links]
+    tallies = [ReceivedNumbers(order) for _ in links]
     async with trio.open_nursery() as nursery:
         for link, tally in zip(links, tallies, strict=True):
             nursery.start_soon(_take_all, link, tally, order.count)
@@ -195,7 +195,7 @@ async def subscribe(order: Order) -> dict[str, Any]:
     }
 
 
-async def _take_all(link: AppLink, tally: Tally, count: int) -> None:
+async def _take_all(link: AppLink, tally: ReceivedNumbers, count: int) -> None:
     while tally.got < count:
         reads = await link.receive()
         for read in reads:

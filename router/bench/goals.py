@@ -21,7 +21,7 @@ STALLED_MAX = LOG_MAX = 0.1
 Row = dict[str, Any]
 
 
-class Goal(NamedTuple):
+class RowGoal(NamedTuple):
     """A figure of a row, its goal, and whether more is better."""
 
     title: str
@@ -111,37 +111,39 @@ def _latency(bench: Bench) -> Row:
     return {**row, "p50_unsynced_ms": free["p50_ms"], "commit_ms": commit, "p50_share": share}
 
 
-GOALS: tuple[tuple[Callable[[Bench], Row], tuple[Goal, ...]], ...] = (
+GOALS: tuple[tuple[Callable[[Bench], Row], tuple[RowGoal, ...]], ...] = (
     (_throughput("unix", Shape()), (
-        Goal("Unix socket, 1 publisher, 1 subscriber: share of the two-core yardstick", "ratio_two_core", 0.65),
-        Goal("Verification's share of the node's CPU", "verify_cpu_share", 0.65),
+        RowGoal("Unix socket, 1 publisher, 1 subscriber: share of the two-core yardstick", "ratio_two_core", 0.65),
+        RowGoal("Verification's share of the node's CPU", "verify_cpu_share", 0.65),
     )),
-    (_throughput("tls", Shape()), (Goal("TLS, the same: share of the two-core yardstick", "ratio_two_core", 0.60),)),
-    (_inline, (Goal("One core, no verifiers: share of the one-core yardstick", "ratio_one_core", 0.75),)),
+    (_throughput("tls", Shape()), (RowGoal("TLS, the same: share of the two-core yardstick", "ratio_two_core", 0.60),)),
+    (_inline, (RowGoal("One core, no verifiers: share of the one-core yardstick", "ratio_one_core", 0.75),)),
     (_throughput("unix", Shape(publishers=10)), (
-        Goal("Ten publishers: share of the two-core yardstick", "ratio_two_core", 0.55),
+        RowGoal("Ten publishers: share of the two-core yardstick", "ratio_two_core", 0.55),
     )),
     (_crowd("unix"), (
-        Goal("Each further delivery over Unix, as a share of a verification", "further_delivery_share", 0.015, False),
+        RowGoal(
+            "Each further delivery over Unix, as a share of a verification", "further_delivery_share", 0.015, False
+        ),
     )),
     (_crowd("tls"), (
-        Goal("Each further delivery over TLS, as a share of a verification", "further_delivery_share", 0.04, False),
+        RowGoal("Each further delivery over TLS, as a share of a verification", "further_delivery_share", 0.04, False),
     )),
     (_throughput("unix", Shape(repeat=20, count=5_000), "ratio_one_core"), (
-        Goal("Each message 20 times: multiple of the one-core yardstick", "ratio_one_core", 5.0),
+        RowGoal("Each message 20 times: multiple of the one-core yardstick", "ratio_one_core", 5.0),
     )),
-    (_stalled, (Goal("A stalled subscriber among 100: how much the others slow down", "slower", 0.10, False),)),
-    (_logged, (Goal("The event log: share of the rate that it costs", "slower", LOG_MAX, False),)),
+    (_stalled, (RowGoal("A stalled subscriber among 100: how much the others slow down", "slower", 0.10, False),)),
+    (_logged, (RowGoal("The event log: share of the rate that it costs", "slower", LOG_MAX, False),)),
     (_backlog, (
-        Goal(f"Draining {BACKLOG_MESSAGES:,} messages: multiple of the one-core yardstick", "ratio_one_core", 6.0),
-        Goal("Memory with all of them queued, as a multiple of that with a fifth", "memory_growth", 1.1, False),
-        Goal("Seconds to stop and start with that backlog", "start_s", 3.0, False),
+        RowGoal(f"Draining {BACKLOG_MESSAGES:,} messages: multiple of the one-core yardstick", "ratio_one_core", 6.0),
+        RowGoal("Memory with all of them queued, as a multiple of that with a fifth", "memory_growth", 1.1, False),
+        RowGoal("Seconds to stop and start with that backlog", "start_s", 3.0, False),
     )),
     (_latency, (
-        Goal("Median latency at 200/s, as a multiple of (a commit + the same unsynced)", "p50_share", 2.0, False),
+        RowGoal("Median latency at 200/s, as a multiple of (a commit + the same unsynced)", "p50_share", 2.0, False),
     )),
     (lambda bench: scenarios.idle(bench, "tls", 300), (
-        Goal("KiB of memory for an idle TLS link", "kib_per_link", 48.0, False),
+        RowGoal("KiB of memory for an idle TLS link", "kib_per_link", 48.0, False),
     )),
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ from router.bench.pair import LATENCY_GOAL, RATE_GOAL, Pair, Row
 from router.bench.rig import Clients, in_trio
 from router.bench.scenarios import Bench, keys
 from router.core.wire.crypto import SigningKey
-from router.rig.machines import Bridge, Machine, bridged
+from router.rig.machines import Bridge, NamespaceMachine, bridged
 from router.rig.machines import why_not as why_not
 
 DATAGRAMS = "datagrams"
@@ -41,13 +41,13 @@ Say = Callable[[str], None]
 End = Callable[[], Awaitable[Row]]
 
 
-class Lan:
+class BenchLan:
     """Two nodes that have met, a pair of apps there, and the flooding machine. `nodes`: the publisher's, the
     subscriber's.
 
     The publisher's node always has an app in the group, because only groups that both nodes want are shared."""
 
-    def __init__(self, nodes: list[Clients], machines: list[Machine], pair: Pair) -> None:
+    def __init__(self, nodes: list[Clients], machines: list[NamespaceMachine], pair: Pair) -> None:
         self.nodes = nodes
         self.machines = machines
         self.pair = pair
@@ -93,7 +93,7 @@ class Lan:
         return sum(_counter(table, protocol, name) for table in tables)
 
 
-def _addresses(machine: Machine) -> list[str]:
+def _addresses(machine: NamespaceMachine) -> list[str]:
     """Return the flood's sources on the network: the machine's own address and those after it."""
     first = int.from_bytes(bytes(map(int, machine.ip.split("."))), "big")
     return [".".join(map(str, (first + at).to_bytes(4, "big"))) for at in range(SOURCES)]
@@ -105,7 +105,7 @@ def _counter(table: list[str], protocol: str, name: str) -> int:
 
 
 @asynccontextmanager
-async def on_a_lan(bench: Bench) -> AsyncIterator[Lan]:
+async def on_a_lan(bench: Bench) -> AsyncIterator[BenchLan]:
     """Yield two nodes that have met on a network, with a third machine there."""
     async with AsyncExitStack() as held:
         bridge: Bridge = held.enter_context(bridged(NETWORK))
@@ -116,12 +116,12 @@ async def on_a_lan(bench: Bench) -> AsyncIterator[Lan]:
             rig = await bench.rig_at(machine)
             nodes.append(await held.enter_async_context(rig.running()))
         publisher, subscriber = keys(2)
-        lan = Lan(nodes, machines, Pair(bench, nodes[0], publisher, subscriber, reading=nodes[1], durable=True))
+        lan = BenchLan(nodes, machines, Pair(bench, nodes[0], publisher, subscriber, reading=nodes[1], durable=True))
         await lan.meet()
         yield lan
 
 
-def _give_addresses(machine: Machine) -> None:
+def _give_addresses(machine: NamespaceMachine) -> None:
     """Give a machine all of the flood's addresses."""
     mine = [f"{one}/{NETWORK.prefixlen}" for one in _addresses(machine)[1:]] + [f"{FOREIGN}/32"]
     adding = "; ".join(f"ip address add {one} dev eth0" for one in mine)
@@ -157,7 +157,7 @@ async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: in
     return _row(attack, quiet, under, harms, memory, dials)
 
 
-async def _memory(lan: Lan, phase_s: float) -> list[list[float]]:
+async def _memory(lan: BenchLan, phase_s: float) -> list[list[float]]:
     """Return the nodes' memory before the flood, under it, and at its end, while the pair is silent, because its
     messages take memory too."""
     memory = [lan.memory_mib()]

@@ -20,7 +20,7 @@ from router.actors.process import program
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
-from router.rig.machines import Machine
+from router.rig.machines import NamespaceMachine
 from router.rig.node import NodeProcess
 from router.rig.process import Process, RigFailed
 from router.settings.config import edit_peers
@@ -73,7 +73,7 @@ class Rig(NodeProcess):
         settings: Mapping[str, str] = MappingProxyType({}),
         guests: Sequence[SigningKey] = (),
         module: str = "router",
-        machine: Machine | None = None,
+        machine: NamespaceMachine | None = None,
         residents: Residents = NOBODY,
     ) -> None:
         enter = machine.enter if machine else ()
@@ -164,7 +164,7 @@ class Clients:
         )
         return self.client("router.bench.clients", asdict(order))
 
-    def client(self, module: str, order: Mapping[str, Any], machine: Machine | None = None) -> Client:
+    def client(self, module: str, order: Mapping[str, Any], machine: NamespaceMachine | None = None) -> Client:
         """Return a process of a module, on a machine of its own if one is named, not started yet."""
         enter = machine.enter if machine else ()
         client = Client(f"a process of {module}", (*enter, *program(module, json.dumps(order))), self.rig.stderr)

@@ -17,7 +17,7 @@ from router.bench.rig import Rig, in_trio
 from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
 from router.core.wire.crypto import SigningKey
-from router.rig.machines import Machine
+from router.rig.machines import NamespaceMachine
 from router.settings.config_services import NOBODY, OF_A_CORE
 
 ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
@@ -48,7 +48,7 @@ class Bench:
         await rig.start()
         return rig
 
-    async def rig_at(self, machine: Machine) -> Rig:
+    async def rig_at(self, machine: NamespaceMachine) -> Rig:
         """Return a started edge on that machine, which is on its local network."""
         rig = Rig(self._home(), "unix", self._settings({}), module=self.program, machine=machine)
         await rig.start()

@@ -24,7 +24,7 @@ from router.core.wire.codec import FRAME_BYTES_MAX, frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
-from router.rig.app_link import LinkOver, Sent
+from router.rig.app_link import LinkOver, SentCounts
 from router.transport.contract import ConnectFailed, StreamBroken
 
 HANDSHAKE_BYTES = 4_000  # bytes of a TLS connection with two certificates, and both hellos
@@ -48,7 +48,7 @@ class Siege:
     bytes_per_s: float = 2_500_000.0
 
 
-class Pace:
+class SharedRate:
     """Share a number of bytes a second among all links."""
 
     def __init__(self, bytes_per_s: float) -> None:
@@ -66,14 +66,14 @@ class Pace:
 class Stranger:
     """One link of an unknown key."""
 
-    def __init__(self, siege: Siege, pace: Pace, counts: Counter[str]) -> None:
+    def __init__(self, siege: Siege, pace: SharedRate, counts: Counter[str]) -> None:
         self.router, self.public = (PublicKey(bytes.fromhex(one)) for one in (siege.router, siege.public))
         self._url = siege.url
         self._pace = pace
         self._counts = counts
         self.key = SigningKey(os.urandom(32))
         self.link = link_of(self.key, 64, 1 << 20)
-        self._sent = Sent()
+        self._sent = SentCounts()
 
     async def connect(self) -> None:
         await self._pace.take(HANDSHAKE_BYTES)
@@ -184,7 +184,7 @@ ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
 }  # fmt: skip
 
 
-async def _besiege(siege: Siege, pace: Pace, counts: Counter[str], begun: trio.Event) -> None:
+async def _besiege(siege: Siege, pace: SharedRate, counts: Counter[str], begun: trio.Event) -> None:
     """Keep one of the links: whenever the node closes it, dial with another key. `begun` is set at the first link."""
     while True:
         stranger = Stranger(siege, pace, counts)
@@ -204,7 +204,7 @@ async def _besiege(siege: Siege, pace: Pace, counts: Counter[str], begun: trio.E
 
 async def besiege(siege: Siege) -> dict[str, Any]:
     """Attack from the first line of standard input to the second; print a line when the first link is there."""
-    pace, counts = Pace(siege.bytes_per_s), Counter[str]()
+    pace, counts = SharedRate(siege.bytes_per_s), Counter[str]()
     print(json.dumps({"ready": True}), flush=True)
     sys.stdin.readline()
     began, cpu_s, begun = time.monotonic(), time.process_time(), trio.Event()

@@ -12,54 +12,54 @@ from typing import Any, NamedTuple
 import click
 
 from router.cli import service_commands
-from router.cli.command import ARGUMENTS, Group, Invocation
+from router.cli.command import ARGUMENTS, CommandGroup, Invocation
 from router.cli.encoding import show_what_it_can
 from router.cli.exits import Exit, innermost, is_interrupt, report
 
 _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
 
 
-class Entry(NamedTuple):
+class Subcommand(NamedTuple):
     """A subcommand: its place (`module:object`) and a line of help."""
 
     place: str
     about: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "init": Entry("router.cli.keys:init", "Make a node: its key and a commented configuration."),
-    "serve": Entry("router.node.command:serve", "Run the node."),
-    "id": Entry("router.cli.keys:show_id", "Print this node's address."),
-    "group": Entry("router.cli.groups:group", "Make, share and add groups."),
-    "sub": Entry("router.cli.receive:sub", "Join a group and print its messages."),
-    "pub": Entry("router.cli.publish:pub", "Publish messages to a group."),
-    "send": Entry("router.cli.publish:send", "Send messages to one app or service."),
-    "recv": Entry("router.cli.receive:recv", "Print the messages sent to your address."),
-    "leave": Entry("router.cli.kept_keys:leave", "Leave a group that one of your kept keys has joined."),
-    "keys": Entry("router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined."),
-    "peer": Entry("router.cli.neighbours:peer", "Add, change, list, remove, block and unblock neighbours."),
-    "invite": Entry("router.cli.invite:invite", "Let others in by a link or QR code."),
-    "status": Entry("router.cli.views:status", "Show the running node at a glance."),
-    "peers": Entry("router.cli.views:peers", "Show every neighbour and app, and whether it is connected."),
-    "queue": Entry("router.cli.views:queue", "Show how many messages wait for each recipient; drop them."),
-    "groups": Entry("router.cli.views:groups", "Show the groups of the running node and who has joined them."),
-    "clock": Entry("router.cli.clock:clock", "Show whether the node trusts its clock; confirm the clock."),
-    "doctor": Entry("router.doctor.command:doctor", "Check node, machine and network, and say how to mend them."),
-    "why": Entry("router.why.command:why", "Explain what became of a message."),
-    "config": Entry("router.cli.config:config", "Check and show the configuration."),
-    "audit": Entry("router.audit.command:audit", "Account for every message in event logs, with proof."),
-    "audit-export": Entry(
+COMMANDS: dict[str, Subcommand] = {
+    "init": Subcommand("router.cli.keys:init", "Make a node: its key and a commented configuration."),
+    "serve": Subcommand("router.node.command:serve", "Run the node."),
+    "id": Subcommand("router.cli.keys:show_id", "Print this node's address."),
+    "group": Subcommand("router.cli.groups:group", "Make, share and add groups."),
+    "sub": Subcommand("router.cli.receive:sub", "Join a group and print its messages."),
+    "pub": Subcommand("router.cli.publish:pub", "Publish messages to a group."),
+    "send": Subcommand("router.cli.publish:send", "Send messages to one app or service."),
+    "recv": Subcommand("router.cli.receive:recv", "Print the messages sent to your address."),
+    "leave": Subcommand("router.cli.kept_keys:leave", "Leave a group that one of your kept keys has joined."),
+    "keys": Subcommand("router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined."),
+    "peer": Subcommand("router.cli.neighbours:peer", "Add, change, list, remove, block and unblock neighbours."),
+    "invite": Subcommand("router.cli.invite:invite", "Let others in by a link or QR code."),
+    "status": Subcommand("router.cli.views:status", "Show the running node at a glance."),
+    "peers": Subcommand("router.cli.views:peers", "Show every neighbour and app, and whether it is connected."),
+    "queue": Subcommand("router.cli.views:queue", "Show how many messages wait for each recipient; drop them."),
+    "groups": Subcommand("router.cli.views:groups", "Show the groups of the running node and who has joined them."),
+    "clock": Subcommand("router.cli.clock:clock", "Show whether the node trusts its clock; confirm the clock."),
+    "doctor": Subcommand("router.doctor.command:doctor", "Check node, machine and network, and say how to mend them."),
+    "why": Subcommand("router.why.command:why", "Explain what became of a message."),
+    "config": Subcommand("router.cli.config:config", "Check and show the configuration."),
+    "audit": Subcommand("router.audit.command:audit", "Account for every message in event logs, with proof."),
+    "audit-export": Subcommand(
         "router.audit.export.command:audit_export", "Copy event logs with all keys and ids replaced."
     ),
-    "simulate": Entry(
+    "simulate": Subcommand(
         "router.cli.simulate:simulate", "Run a protocol with many nodes in one process, and print figures."
     ),
-    "bench": Entry("router.bench.command:bench", "Measure the router on this machine."),
-    "demo": Entry("router.demo.command:demo", "Kill and restart a core and two edges, and count messages."),
+    "bench": Subcommand("router.bench.command:bench", "Measure the router on this machine."),
+    "demo": Subcommand("router.demo.command:demo", "Kill and restart a core and two edges, and count messages."),
 }
 
 
-class Root(Group):
+class Root(CommandGroup):
     """Find subcommands in `COMMANDS` and in the folders of services, and exit with the contract's codes."""
 
     _home_option: str | None = None
@@ -84,10 +84,10 @@ class Root(Group):
         return load(cmd_name, entries[cmd_name].place)
 
     @staticmethod
-    def _entries(ctx: click.Context) -> dict[str, Entry]:
+    def _entries(ctx: click.Context) -> dict[str, Subcommand]:
         """Return the commands of the router and those that services declare, without loading any of them."""
         found = service_commands.find(ctx.meta.get(ARGUMENTS, ()))
-        return {**{name: Entry(place, about) for name, (place, about) in found.items()}, **COMMANDS}
+        return {**{name: Subcommand(place, about) for name, (place, about) in found.items()}, **COMMANDS}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in the help without loading them."""

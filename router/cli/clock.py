@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from router.cli.ask import ask
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.output import facts, say, say_json
 from router.core.wire.lifetime import SECOND_NS
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def clock(ctx: click.Context, as_json: bool) -> None:

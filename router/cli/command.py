@@ -128,7 +128,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A subcommand that has subcommands."""
 
     command_class = Command

@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 
 from router.cli.ask import ask
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.guests import guest_problems, guests_beside
 from router.cli.output import columns, note, say, say_json
@@ -25,7 +25,7 @@ from router.settings.config_text import ConfigError, Setting, parse, toml_value
 from router.settings.home import Home
 
 
-@click.group("config", cls=Group)
+@click.group("config", cls=CommandGroup)
 def config() -> None:
     """Check and show the configuration."""
 

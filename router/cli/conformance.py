@@ -11,7 +11,7 @@ from router.core.wire.text import counted
 _OK = {True: "ok", False: "WRONG", None: "left out"}
 
 
-class Outcome(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of a check. `ok` is None if it was left out, for the reason in `got`."""
 
     check: str
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     ok: bool | None
 
 
-async def show_all(outcomes: AsyncIterator[Outcome], *, as_json: bool) -> int:
+async def show_all(outcomes: AsyncIterator[CheckResult], *, as_json: bool) -> int:
     """Print each outcome as it comes, and at the end how many there were; return how many are wrong."""
     found: list[bool | None] = []
     async for outcome in outcomes:

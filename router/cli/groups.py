@@ -7,7 +7,7 @@ import secrets
 import click
 
 from router.cli import qr
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
 from router.cli.node_link import addresses
@@ -21,7 +21,7 @@ from router.settings import config, keyring
 from router.settings.home import Home
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Make, share and add groups. Whoever has a group's link can read it."""
 

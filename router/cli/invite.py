@@ -14,7 +14,7 @@ import click
 
 from router.cli import qr
 from router.cli.ask import ask
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.core.control.guests import WITH_GUESTS
@@ -45,7 +45,7 @@ GRANT = "join,store,relay"
 _UNITS = {"m": 60, "h": 3600, "d": DAY_S, "w": 7 * DAY_S}
 
 
-class Span(click.ParamType[int, Any]):
+class SpanParameter(click.ParamType[int, Any]):
     """A time span: a number and m, h, d or w; its value is in seconds."""
 
     name = "D"
@@ -60,7 +60,7 @@ class Span(click.ParamType[int, Any]):
         return seconds
 
 
-class Rights(click.ParamType[tuple[str, ...], Any]):
+class RightsParameter(click.ParamType[tuple[str, ...], Any]):
     """Rights, comma-separated."""
 
     name = "RIGHTS"
@@ -76,13 +76,18 @@ class Rights(click.ParamType[tuple[str, ...], Any]):
         return found
 
 
-@click.group(cls=Group, invoke_without_command=True)
-@click.option("--grant", type=Rights(), default=GRANT, help=f"The guest's rights here. Default: {GRANT}.")
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@click.option("--grant", type=RightsParameter(), default=GRANT, help=f"The guest's rights here. Default: {GRANT}.")
 @click.option("--uses", type=click.IntRange(1, 1000), default=1, help="How many guests it lets in. Default: 1.")
 @click.option(
-    "--expires", type=Span(), default=EXPIRES, help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}."
+    "--expires",
+    type=SpanParameter(),
+    default=EXPIRES,
+    help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}.",
 )
-@click.option("--until", type=Span(), help="How long, from now, guests keep the rights. Default: without an end.")
+@click.option(
+    "--until", type=SpanParameter(), help="How long, from now, guests keep the rights. Default: without an end."
+)
 @click.option(
     "--name", help="How guests are to call this node; no name for the guest. Default: node.name of this node."
 )

@@ -16,14 +16,14 @@ from router.cli.output import facts, hint, say, say_json
 from router.core.wire.address import AddressSource, parse_address, refusal_of
 from router.core.wire.text import key_text
 from router.settings import config, config_services, keyring
-from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Resident, Residents
+from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, NewHomeService, Residents
 from router.settings.config_text import toml_value
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
 from router.transport import contract as transport
 
 RESIDENTS: Mapping[config.Role, Residents] = {"edge": OF_AN_EDGE, "core": OF_A_CORE}
 """The services of a new node."""
-APART = Resident(is_public=False)
+APART = NewHomeService(is_public=False)
 """A service that is asked for by name: strangers may not send to it."""
 EVERYWHERE = '"tls://0.0.0.0:4100"'
 

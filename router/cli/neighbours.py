@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from router.cli import given_link
 from router.cli.ask import ask, ask_peers
-from router.cli.command import Command, Group, Seconds, invocation, json_option
+from router.cli.command import Command, CommandGroup, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, for_this_home, neighbour_cell, note, offset_text, say, say_json
 from router.cli.preflight import check_neighbour
@@ -37,7 +37,7 @@ WITH_END = (CONFIG, INVITED)
 """
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def peer() -> None:
     """Add, change, list, remove, block and unblock neighbours."""
 

@@ -33,7 +33,7 @@ from router.settings.home import Home
 from router.transport import contract as transport
 
 
-class Linked(NamedTuple):
+class LinkContents(NamedTuple):
     """The contents of a node's link: its key, and the URLs to dial it at."""
 
     key: PublicKey
@@ -82,9 +82,9 @@ def given_peer(given: str) -> Advertisement | Invitation:
     return parse_peer_link(link_from(given, ADVERTISEMENT, INVITATION))
 
 
-def linked(found: Advertisement) -> Linked:
+def linked(found: Advertisement) -> LinkContents:
     """Return the node that a link describes. The link's time does not count, as a person passes it on."""
-    return Linked(found.router, dialled(found.addresses, AddressSource.OPERATOR))
+    return LinkContents(found.router, dialled(found.addresses, AddressSource.OPERATOR))
 
 
 def dialled(addresses: Iterable[TransportAddress], source: AddressSource) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
 from router.cli.kept_keys import check_name
 from router.cli.output import note, one_line
-from router.cli.publish_report import Tally, hear_uplinks
+from router.cli.publish_report import PublishCounts, hear_uplinks
 from router.client.group import Group
 from router.client.node import Node, connect
 from router.client.outcomes import Outcomes
@@ -177,7 +177,7 @@ def send(address: str, **given: Any) -> None:
 
 
 async def _publish(name: str, posting: Posting) -> None:
-    tally = Tally(posting.as_json, posting.names)
+    tally = PublishCounts(posting.as_json, posting.names)
     async with posting.connect() as node, tally.counting():
         group = node.group(name, raw=posting.raw)
         publish = partial(group.publish, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
@@ -192,7 +192,7 @@ async def _publish(name: str, posting: Posting) -> None:
 
 
 async def _send(to: PublicKey, posting: Posting) -> None:
-    tally = Tally(posting.as_json, posting.names)
+    tally = PublishCounts(posting.as_json, posting.names)
     name = posting.names.of_address(to.hex())
     async with posting.connect() as node, tally.counting():
         send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
@@ -217,7 +217,7 @@ async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -
                 break
 
 
-async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
+async def _stream(group: Group, publish: HandIn, posting: Posting, tally: PublishCounts) -> Outcomes | None:
     """Publish many messages at once, and print ids as custody is taken. Return the outcomes of the first message."""
     first: Outcomes | None = None
     publisher = group.publisher(
@@ -240,7 +240,7 @@ async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally)
     return first
 
 
-async def _one_by_one(hand_in: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
+async def _one_by_one(hand_in: HandIn, posting: Posting, tally: PublishCounts) -> Outcomes | None:
     """Hand in messages one after the other. Return the outcomes of the last one, unless they were already waited
     for."""
     last: Outcomes | None = None

@@ -35,7 +35,7 @@ SHOWN_MAX = 5
 PASSES_ON = key_name("pubsub")
 
 
-class Tally:
+class PublishCounts:
     """Counts the fates of the messages. Ids and outcomes go to standard output, refusals to standard error too."""
 
     def __init__(self, as_json: bool, names: Names | None = None) -> None:
@@ -213,7 +213,7 @@ class Tally:
         return f"{count} of {self._messages} messages {'was' if count == 1 else 'were'}"
 
 
-async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: Tally) -> None:
+async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: PublishCounts) -> None:
     """Wait at most `HEARD_S` for the uplinks' outcomes of a message, and report them."""
 
     def of_uplinks() -> list[RecipientOutcome]:

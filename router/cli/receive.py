@@ -19,7 +19,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
 from router.cli.output import hint, note, one_line, say, say_json, short_text
 from router.cli.when import SECOND_NS, When, instant
-from router.client.history import Place, history
+from router.client.history import HistoryPlace, history
 from router.client.loops import Messages
 from router.client.node import Node, connect
 from router.client.received import Received
@@ -35,7 +35,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass
-class Listening:
+class ReceiveOptions:
     """The options of receiving, and the count of messages received."""
 
     count: int | None
@@ -92,9 +92,9 @@ def _options(command: Function) -> Function:
 
 def _listening(
     count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool, queue: bool
-) -> Listening:
+) -> ReceiveOptions:
     check_name(invocation().home, as_name)
-    return Listening(count, timeout, as_name, journal, as_json, queue)
+    return ReceiveOptions(count, timeout, as_name, journal, as_json, queue)
 
 
 @click.command(cls=Command)
@@ -136,7 +136,7 @@ def recv(**given: Any) -> None:
     trio.run(_until_signal, _receive, _listening(**given))
 
 
-async def _subscribe(name: str, raw: bool, since_s: int | None, listening: Listening) -> None:
+async def _subscribe(name: str, raw: bool, since_s: int | None, listening: ReceiveOptions) -> None:
     async with listening.connect() as node, trio.open_nursery() as nursery:
         group = await node.join(name, raw=raw, order="causal" if listening.is_causal else "arrival")
         log.info("joined %s", key_text("group", group.key))
@@ -152,9 +152,9 @@ class Earlier:
     """Prints a group's messages that the node holds from earlier, and those fetched of these since; each message
     once."""
 
-    def __init__(self, node: Node, group: PublicKey, since_s: int, listening: Listening) -> None:
+    def __init__(self, node: Node, group: PublicKey, since_s: int, listening: ReceiveOptions) -> None:
         self._node, self._group, self._since_s, self._listening = node, group, since_s, listening
-        self._place = Place()
+        self._place = HistoryPlace()
         self._printed: dict[MessageId, None] = {}
         self._is_free = trio.Lock()
 
@@ -186,14 +186,14 @@ async def _say_when_caught_up(
                 listening.cancel()
 
 
-async def _receive(listening: Listening) -> None:
+async def _receive(listening: ReceiveOptions) -> None:
     async with listening.connect() as node:
         note(f"listening as {key_text('addr', node.key)}")
         await node.until_up()
         await _print_all(node.unicasts(), listening)
 
 
-async def _print_all(messages: Messages, listening: Listening, earlier: Earlier | None = None) -> None:
+async def _print_all(messages: Messages, listening: ReceiveOptions, earlier: Earlier | None = None) -> None:
     """Print earlier messages, if wanted, then new ones; none of the newest earlier ones twice."""
     with trio.move_on_after(float("inf") if listening.timeout_s is None else listening.timeout_s) as scope:
         if earlier is not None and await earlier.print():
@@ -206,7 +206,7 @@ async def _print_all(messages: Messages, listening: Listening, earlier: Earlier 
         raise Failure(Exit.TIMED_OUT, f"{listening.timeout_s:g} s are over{listening.so_far}")
 
 
-def _is_last(message: Received, listening: Listening) -> bool:
+def _is_last(message: Received, listening: ReceiveOptions) -> bool:
     """Print a message; return whether it was the last one wanted."""
     _print(message, listening)
     listening.came += 1
@@ -215,7 +215,7 @@ def _is_last(message: Received, listening: Listening) -> bool:
 
 async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
     """Listen until Ctrl-C or SIGTERM, which is no failure unless messages of `--count` are missing."""
-    listening: Listening = args[-1]
+    listening: ReceiveOptions = args[-1]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
         await listen(*args)
@@ -234,7 +234,7 @@ async def _cancel_on_signal(scope: trio.CancelScope) -> None:
 # -- a line --------------------------------------------------------------------------------------------------
 
 
-def _print(message: Received, listening: Listening) -> None:
+def _print(message: Received, listening: ReceiveOptions) -> None:
     if listening.as_json:
         order = {"missing": list(message.missing), "late": message.late} if listening.is_causal else {}
         say_json(_record(message) | order)

@@ -32,7 +32,7 @@ from router.settings.config_peers import AddPeer, Peer, PeerChange, UpdatePeer
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.settings.keyring import NAME_PATTERN
-from router.settings.received import Received
+from router.settings.received import ReceivedInvitation
 
 TIMEOUT_S = 60.0
 LOOK_S = 0.1
@@ -216,7 +216,7 @@ async def look(home: Home, id: str, timeout_s: float) -> str:
         return f"the node here does not answer: {error}"
 
 
-def _end(one: Received, peer: Peer, cause: str, rights: tuple[str, ...], as_json: bool) -> None:
+def _end(one: ReceivedInvitation, peer: Peer, cause: str, rights: tuple[str, ...], as_json: bool) -> None:
     """Print the outcome; raise `Failure` if the invitation was not accepted. `rights`: those that we have
     nevertheless."""
     shown = _shown(peer)

@@ -22,20 +22,20 @@ from typing import NamedTuple
 from router.settings.default_home import default_home
 
 
-class Part(NamedTuple):
+class CommandTable(NamedTuple):
     """A file in a service's folder that begins with a table of commands, and the table's name."""
 
     file: str
     table: str
 
 
-COMMANDS = Part("commands.py", "COMMANDS")
-SCENARIOS = Part("scenarios.py", "SCENARIOS")
+COMMANDS = CommandTable("commands.py", "COMMANDS")
+SCENARIOS = CommandTable("scenarios.py", "SCENARIOS")
 _NAMES_SERVICES = re.compile(r"^\s*(services|module)\s*=", re.MULTILINE)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
-def find(arguments: Sequence[str], part: Part = COMMANDS) -> dict[str, tuple[str, str]]:
+def find(arguments: Sequence[str], part: CommandTable = COMMANDS) -> dict[str, tuple[str, str]]:
     """Return place (`module:object`) and help line of each command. Skip a folder whose table cannot be read.
 
     `arguments`: the command line, which may name the home.
@@ -89,7 +89,7 @@ def fault(module: str) -> str:
     return next(filter(None, (_fault(folder, part) for part in (COMMANDS, SCENARIOS))), "")
 
 
-def _fault(folder: Path, part: Part) -> str:
+def _fault(folder: Path, part: CommandTable) -> str:
     file = folder / part.file
     if not file.is_file():
         return ""
@@ -179,7 +179,7 @@ def _home(arguments: Sequence[str]) -> Path:
     return default_home()
 
 
-def _table(folder: Path, part: Part) -> dict[str, str]:
+def _table(folder: Path, part: CommandTable) -> dict[str, str]:
     try:
         text = (folder / part.file).read_text()
         found = re.search(rf"^{part.table}(?:: [^=\n]+)? = (\{{.*?\}})$", text, re.MULTILINE | re.DOTALL)

@@ -143,13 +143,13 @@ def serve_with(
 def _serve_with(module: str, settings: Mapping[str, object], start: Start, *, as_json: bool) -> None:
     from router.service import plugins
     from router.settings.config import load
-    from router.settings.config_services import Resident, instances, service_name
+    from router.settings.config_services import NewHomeService, instances, service_name
     from router.settings.config_text import parse, text_of, toml_value
 
     if not invocation().chosen_home.holds_node:
         for problem in plugins.load(module).judge(settings, service_name(module)):
             raise Failure(Exit.USAGE, f"{problem.text}; nothing was made")
-        resident = Resident(dict(settings), is_public=False)
+        resident = NewHomeService(dict(settings), is_public=False)
         invocation().chosen_home.create("edge", (), {service_name(module): resident})
     home = invocation().home_to_write
     config = load(home.config_path)[0]

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from router.cli import load, service_commands
-from router.cli.command import ARGUMENTS, Group
+from router.cli.command import ARGUMENTS, CommandGroup
 
 
-class Scenarios(Group):
+class Scenarios(CommandGroup):
     """Finds its subcommands in the folders of services, and loads one only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

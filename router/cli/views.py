@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from router.cli.ask import ask, ask_peers
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Failure
 from router.cli.guests import guest_problems
 from router.cli.output import (
@@ -122,7 +122,7 @@ def peers(as_json: bool) -> None:
     problems((row[0], one["problem"]) for row, one in zip(rows, found, strict=True))
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def queue(ctx: click.Context, as_json: bool) -> None:

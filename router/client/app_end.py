@@ -15,7 +15,7 @@ from router.client.custody.outbox import Outbox
 from router.client.errors import NodeUnavailable, Replaced
 from router.client.joins import Joins
 from router.core.link.custody import Outgoing
-from router.core.link.session import Ended, Event, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, Event, MessageRun, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items
 from router.core.wire.admin import SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
@@ -108,7 +108,7 @@ class AppEnd:
 
     def _take(self, event: Event, mono_s: float) -> End | None:
         match event:
-            case Messages():
+            case MessageRun():
                 for wire in self.inbox.take_in(event, self._wall_s()):
                     self._hear_router(wire)
             case SettledUpTo(n):
@@ -120,7 +120,7 @@ class AppEnd:
                 assert self._outgoing is not None
                 self._outgoing.check_refusal(k)
                 self.outbox.refuse(k, reason, text)
-            case Heard(item):
+            case OtherItem(item):
                 self._hear_item(item)
             case Up(peer, hello):
                 self._come_up(peer, hello, mono_s)

@@ -12,7 +12,7 @@ from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.reasons import Reason
 
 
-class Question:
+class PendingQuestion:
     """One question under way, and the sink of its submission."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Asking:
         self._composer = composer
         self._publishing = publishing
         self._turn = trio.Lock()
-        self._open: Question | None = None
+        self._open: PendingQuestion | None = None
         self._late = 0  # answers to questions that were given up
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Asking:
             await self._publishing.until_up()
             router = self._publishing.link.router
             assert router is not None
-            question = self._open = Question()
+            question = self._open = PendingQuestion()
             frame = self._composer.control(router, encode_inquiry(inquiry))
             run = Submission(frame, question, again=False)
             self._publishing.put(run)

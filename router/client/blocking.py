@@ -31,7 +31,7 @@ from router.client.node import ANSWER_S, Address, Node, connect
 from router.client.options import Options
 from router.client.ordering import GAP_S, Order
 from router.client.outcomes import Outcomes
-from router.client.portal import Loop, Portal
+from router.client.portal import BlockingLoop, Portal
 from router.client.received import Message, Received
 from router.client.senders import GroupName
 from router.core.wire.control import Report
@@ -118,8 +118,8 @@ class BlockingFeed(Generic[T]):
     def unread(self) -> list[T]:
         return self._portal.do(self._feed.unread)
 
-    def __iter__(self) -> Loop[T]:
-        return Loop(self._portal, self._feed)
+    def __iter__(self) -> BlockingLoop[T]:
+        return BlockingLoop(self._portal, self._feed)
 
 
 class BlockingOutcomes:
@@ -144,8 +144,8 @@ class BlockingOutcomes:
     def final(self, timeout_s: float | None = None) -> list[RecipientOutcome]:
         return self._portal.run(partial(self._outcomes.final, timeout_s))
 
-    def __iter__(self) -> Loop[RecipientOutcome]:
-        return Loop(self._portal, self._outcomes)
+    def __iter__(self) -> BlockingLoop[RecipientOutcome]:
+        return BlockingLoop(self._portal, self._outcomes)
 
 
 class BlockingPublisher:
@@ -186,12 +186,12 @@ class BlockingGroup:
     def __repr__(self) -> str:
         return repr(self._group)
 
-    def __iter__(self) -> Loop[BlockingReceived]:
+    def __iter__(self) -> BlockingLoop[BlockingReceived]:
         return self.messages()
 
-    def messages(self, *, settle_on_next: bool = True) -> Loop[BlockingReceived]:
+    def messages(self, *, settle_on_next: bool = True) -> BlockingLoop[BlockingReceived]:
         source = self._portal.do(partial(self._group.messages, settle_on_next=settle_on_next))
-        return Loop(self._portal, _Messages(self._portal, source))
+        return BlockingLoop(self._portal, _Messages(self._portal, source))
 
     @overload
     def publish(
@@ -345,16 +345,16 @@ class BlockingNode:
         key = group.key if isinstance(group, BlockingGroup) else group
         self._portal.run(partial(self._node.leave, key, timeout_s=timeout_s))
 
-    def __iter__(self) -> Loop[BlockingReceived]:
+    def __iter__(self) -> BlockingLoop[BlockingReceived]:
         return self.messages()
 
-    def messages(self, *, settle_on_next: bool = True) -> Loop[BlockingReceived]:
+    def messages(self, *, settle_on_next: bool = True) -> BlockingLoop[BlockingReceived]:
         source = self._portal.do(partial(self._node.messages, settle_on_next=settle_on_next))
-        return Loop(self._portal, _Messages(self._portal, source))
+        return BlockingLoop(self._portal, _Messages(self._portal, source))
 
-    def unicasts(self, *, settle_on_next: bool = True) -> Loop[BlockingReceived]:
+    def unicasts(self, *, settle_on_next: bool = True) -> BlockingLoop[BlockingReceived]:
         source = self._portal.do(partial(self._node.unicasts, settle_on_next=settle_on_next))
-        return Loop(self._portal, _Messages(self._portal, source))
+        return BlockingLoop(self._portal, _Messages(self._portal, source))
 
     @overload
     def send(

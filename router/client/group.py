@@ -11,7 +11,7 @@ import trio
 
 from router.client.composer import Composed, Composer, GroupSender, Lifetime, octets
 from router.client.errors import ClientError
-from router.client.loops import Messages, Reader
+from router.client.loops import AddressLoops, Messages
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
 from router.client.received import Received
@@ -52,7 +52,7 @@ class Group:
         name: str | None,
         composer: Composer,
         publishing: Publishing,
-        door: Reader,
+        door: AddressLoops,
         leave: Leave,
         *,
         raw: bool,

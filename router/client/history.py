@@ -26,7 +26,7 @@ NO_HISTORY = (
 )
 
 
-class Asked(Protocol):
+class HistorySource(Protocol):
     """The part of an app's connection that is needed to read history (`router.client.node.Node`)."""
 
     async def ask(self, word: str, argument: str = "") -> bytes: ...
@@ -34,18 +34,20 @@ class Asked(Protocol):
     def opened(self, one: Arrival) -> Received | None: ...
 
 
-class Place(Struct):
+class HistoryPlace(Struct):
     """The arrival number of the last message that was read, after which reading continues."""
 
     after: int = 0
 
 
-async def history(node: Asked, group: PublicKey, since_s: int, place: Place | None = None) -> AsyncIterator[Received]:
+async def history(
+    node: HistorySource, group: PublicKey, since_s: int, place: HistoryPlace | None = None
+) -> AsyncIterator[Received]:
     """Yield the messages of a joined group that the node holds and that arrived at that Unix second or later, in order
     of arrival. Messages that arrive meanwhile may be among them, and come to the group's loops as well.
 
     `place`: the place from which to read, which is updated. Raises `NotAnswered`, `NodeUnavailable`, `ClientError`."""
-    place = Place() if place is None else place
+    place = HistoryPlace() if place is None else place
     after, more = place.after, True
     while more:
         asked = ListHeld(group, after, max(0, since_s))
@@ -63,7 +65,7 @@ async def history(node: Asked, group: PublicKey, since_s: int, place: Place | No
         place.after = after
 
 
-async def _pulled(node: Asked, group: PublicKey, ids: list[MessageId]) -> list[tuple[MessageId, bytes]]:
+async def _pulled(node: HistorySource, group: PublicKey, ids: list[MessageId]) -> list[tuple[MessageId, bytes]]:
     """Return the messages that the router still holds, in this order."""
     found: dict[MessageId, bytes] = {}
 

@@ -31,7 +31,7 @@ LIFE_MIN = 60
 _EXPIRIES = 16  # different expiries, so that up to 16 requests within one minute have distinct ids
 
 
-class Membership(Struct, eq=False):
+class WantedMembership(Struct, eq=False):
     """The wish to be in a group, or out of it (`leave`); also the sink of its request to the link."""
 
     group: PublicKey
@@ -88,7 +88,7 @@ class Joins:
         self._wall_s = wall_s
         self._ask = ask
         self._problem = problem
-        self._memberships: dict[PublicKey, Membership] = {}
+        self._memberships: dict[PublicKey, WantedMembership] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
 
@@ -101,18 +101,18 @@ class Joins:
     async def join(self, group: PublicKey, local: bool, timeout_s: float, hints: tuple[Hint, ...] = ()) -> None:
         """Return when the router has acknowledged. Raise `JoinRefused` or `NotAnswered`. `hints`: routers that serve
         the group, which this router hears after each JOIN (R-C28)."""
-        await self._wait(Membership(group, self._problem, local, hints=hints), timeout_s)
+        await self._wait(WantedMembership(group, self._problem, local, hints=hints), timeout_s)
 
     async def leave(self, group: PublicKey, timeout_s: float) -> None:
         """Return when the router has acknowledged the LEAVE. Leaving a group that was not joined succeeds (R-C15)."""
-        await self._wait(Membership(group, self._problem, leave=True), timeout_s)
+        await self._wait(WantedMembership(group, self._problem, leave=True), timeout_s)
 
-    def want(self, group: PublicKey, *, local: bool = False, leave: bool = False) -> Membership:
+    def want(self, group: PublicKey, *, local: bool = False, leave: bool = False) -> WantedMembership:
         """Ask for the membership now and at every connection; `answered` is set when the router has answered."""
-        membership, _ = self._begin(Membership(group, self._problem, local, leave))
+        membership, _ = self._begin(WantedMembership(group, self._problem, local, leave))
         return membership
 
-    def _begin(self, membership: Membership) -> tuple[Membership, Membership | None]:
+    def _begin(self, membership: WantedMembership) -> tuple[WantedMembership, WantedMembership | None]:
         """Return the membership to wait for (an equal one that is still unanswered, if there is one) and the one before
         it."""
         if membership.group not in self._memberships and len(self._memberships) >= GROUPS_MAX:
@@ -127,7 +127,7 @@ class Joins:
         self._ask()
         return membership, earlier
 
-    async def _wait(self, membership: Membership, timeout_s: float) -> None:
+    async def _wait(self, membership: WantedMembership, timeout_s: float) -> None:
         membership, earlier = self._begin(membership)
         membership.waiting += 1
         try:
@@ -144,7 +144,7 @@ class Joins:
             said = f"the node did not answer within {timeout_s:g} s whether this app may {what} {name}"
             raise NotAnswered(f"{said}; it is busy, or does not know this app's key and answers no strangers")
 
-    def _conclude(self, membership: Membership, earlier: Membership | None) -> None:
+    def _conclude(self, membership: WantedMembership, earlier: WantedMembership | None) -> None:
         """Keep a granted membership, to be repeated at the next connection; otherwise restore the state before it."""
         if self._memberships.get(membership.group) is not membership or (membership.granted and not membership.leave):
             return
@@ -199,7 +199,7 @@ class Joins:
             return
         membership.deny(JoinRefused(answer.group))
 
-    def _submissions(self, membership: Membership, router: PublicKey) -> list[Submission]:
+    def _submissions(self, membership: WantedMembership, router: PublicKey) -> list[Submission]:
         """Return the request, and after a JOIN the hints, if they are short enough to be sent."""
         group, hints = membership.group, membership.hints
         request = Leave(group) if membership.leave else Join(group, membership.local)

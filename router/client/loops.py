@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from router.client.custody.arrivals import Arrival
-from router.client.ordering import Opened
+from router.client.ordering import OpenedMessage
 from router.client.readers import Nothing, Readers
 from router.client.received import Received
 
@@ -37,7 +37,7 @@ class Loop:
         while True:
             found = readers.step(self._address)
             self._in_a_row += 1
-            if isinstance(found, Opened):
+            if isinstance(found, OpenedMessage):
                 self.held = found.arrival if self._settle_on_next else None
                 return found.received
             if found is Nothing.HERE:
@@ -61,7 +61,7 @@ class Loop:
             await trio.lowlevel.checkpoint()
 
 
-class Reader:
+class AddressLoops:
     """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
 
     def __init__(self, readers: Readers, address: bytes | None) -> None:

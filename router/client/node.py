@@ -45,7 +45,7 @@ from router.client.group import Group
 from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink
-from router.client.loops import Messages, Reader
+from router.client.loops import AddressLoops, Messages
 from router.client.opening import Opener
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 from router.client.ordering import GAP_S, Order, Ordering
@@ -129,7 +129,7 @@ class Node:
         """The router's requests to this app, if it is a service of its node."""
         self._stack = AsyncExitStack()
         self._is_used = self._was_up = self._is_away = False
-        self._doors: dict[bytes | None, Reader] = {}
+        self._doors: dict[bytes | None, AddressLoops] = {}
         problem, wall_s = self.problems.tell, settings.wall_s
         self._attempts = sign_on.attempts(problem)
         self._sequences = sign_on.sequences()
@@ -292,8 +292,8 @@ class Node:
         """Return a loop over the unicasts to this app's address."""
         return self._door(UNICASTS).loop(settle_on_next=settle_on_next)
 
-    def _door(self, address: bytes | None) -> Reader:
-        return self._doors.setdefault(address, Reader(self._readers, address))
+    def _door(self, address: bytes | None) -> AddressLoops:
+        return self._doors.setdefault(address, AddressLoops(self._readers, address))
 
     # -- sending -------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ Order = Literal["arrival", "causal"]
 Known = Callable[[Sequence[MessageId]], Collection[MessageId]]
 
 
-class Opened(NamedTuple):
+class OpenedMessage(NamedTuple):
     """A message that has come and has been opened."""
 
     arrival: Arrival
@@ -55,8 +55,8 @@ class Ordering:
         self._me = me
         self._known = known
         self.limits = limits
-        self._orders: dict[bytes, CausalOrder[Opened]] = {}
-        self._busy: dict[bytes, CausalOrder[Opened]] = {}  # those in which something waits
+        self._orders: dict[bytes, CausalOrder[OpenedMessage]] = {}
+        self._busy: dict[bytes, CausalOrder[OpenedMessage]] = {}  # those in which something waits
         self._newest: OrderedDict[tuple[PublicKey, PublicKey], int] = OrderedDict()  # given, by group and sender
         self._here: dict[MessageId, PublicKey] = {}  # causes that the node has, and perhaps does not owe: with groups
         self._doubts: list[tuple[PublicKey, MessageId]] = []  # those of which the node is to be asked that
@@ -103,7 +103,7 @@ class Ordering:
 
     # -- what comes ----------------------------------------------------------------------------------------
 
-    def offer(self, opened: Opened, now_s: float, wall_s: float) -> Opened | None:
+    def offer(self, opened: OpenedMessage, now_s: float, wall_s: float) -> OpenedMessage | None:
         """Return the message if it may be given at once; otherwise let it wait and return None."""
         received = opened.received
         order, sender, group = self._orders[received.group or b""], received.sender, received.group
@@ -204,7 +204,7 @@ class Ordering:
 
     # -- whose turn it is ----------------------------------------------------------------------------------
 
-    def ready(self, address: bytes | None) -> Opened | None:
+    def ready(self, address: bytes | None) -> OpenedMessage | None:
         """Return a message whose causes have all been given, of this group or of any (None)."""
         for group, order in self._busy_at(address):
             turn = order.ready()
@@ -212,7 +212,7 @@ class Ordering:
                 return self._turn(group, order, turn)
         return None
 
-    def overdue(self, address: bytes | None, now_s: float, *, is_full: bool) -> Opened | None:
+    def overdue(self, address: bytes | None, now_s: float, *, is_full: bool) -> OpenedMessage | None:
         """Return a message that has waited too long; see `CausalOrder.overdue`."""
         found = self.ready(address)
         for group, order in self._busy_at(address) if found is None else ():
@@ -226,7 +226,7 @@ class Ordering:
         turns = (order.wake_s(is_full=is_full) for _, order in self._busy_at(address))
         return min(self.asks.wake_s(), *turns, math.inf)
 
-    def _busy_at(self, address: bytes | None) -> Collection[tuple[bytes, CausalOrder[Opened]]]:
+    def _busy_at(self, address: bytes | None) -> Collection[tuple[bytes, CausalOrder[OpenedMessage]]]:
         if not self._busy:
             return ()
         if address is None:
@@ -234,7 +234,7 @@ class Ordering:
         order = self._busy.get(address)
         return () if order is None else ((address, order),)
 
-    def _turn(self, group: bytes, order: CausalOrder[Opened], turn: Turn[Opened]) -> Opened:
+    def _turn(self, group: bytes, order: CausalOrder[OpenedMessage], turn: Turn[OpenedMessage]) -> OpenedMessage:
         if not order:
             del self._busy[group]
         for id in turn.missing:
@@ -242,7 +242,7 @@ class Ordering:
                 self._came(id)
         return self._given(turn.item, turn.missing, late=turn.late)
 
-    def _given(self, opened: Opened, missing: tuple[MessageId, ...], *, late: bool) -> Opened:
+    def _given(self, opened: OpenedMessage, missing: tuple[MessageId, ...], *, late: bool) -> OpenedMessage:
         received = opened.received
         if received.group is not None and received.sender is not None and received.seq is not None:
             which = received.group, received.sender
@@ -254,7 +254,7 @@ class Ordering:
                 newest.popitem(last=False)
         if not missing and not late:
             return opened
-        return Opened(opened.arrival, replace(received, missing=missing, late=late))
+        return OpenedMessage(opened.arrival, replace(received, missing=missing, late=late))
 
     def _came(self, id: MessageId) -> None:
         """Stop asking for the message, and stop waiting for the answer."""
@@ -263,7 +263,7 @@ class Ordering:
         self._here.pop(id, None)
         self._owed.discard(id)
 
-    def _unknown(self, order: CausalOrder[Opened], deps: Sequence[MessageId]) -> list[MessageId]:
+    def _unknown(self, order: CausalOrder[OpenedMessage], deps: Sequence[MessageId]) -> list[MessageId]:
         """Return the causes that have not been given, in this run or, as the journal says, in an earlier one."""
         given = self.given.ids
         unknown = [id for id in deps if id not in given]

@@ -44,7 +44,7 @@ class Portal:
             raise NodeUnavailable(LEFT) from None
 
 
-class Loop(Iterator[T]):
+class BlockingLoop(Iterator[T]):
     """A `for` loop over the items of an `async for` loop."""
 
     def __init__(self, portal: Portal, source: AsyncIterator[T]) -> None:

@@ -35,7 +35,7 @@ class SealedError(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedContent:
     """What was sealed to this app. `sender` has signed it."""
 
     sender: PublicKey
@@ -89,7 +89,7 @@ class Prekeys:
         finally:
             sequences.close(_ignore)
 
-    def open(self, body: bytes) -> Sealed:
+    def open(self, body: bytes) -> SealedContent:
         """Return what was sealed to us. Raise `SealedError` if it is no sealed body, or not for us, or was changed."""
         keys = {one.id: seed for one, seed in self._known()}
         try:
@@ -98,7 +98,7 @@ class Prekeys:
             raise SealedError(f"the body cannot be opened: {error}") from None
         if found.code != application.UNICAST:
             raise SealedError(f"the body cannot be opened: it has the code {found.code}, and is no unicast's")
-        return Sealed(found.sender, found.content)
+        return SealedContent(found.sender, found.content)
 
     def _known(self) -> list[tuple[Prekey, bytes]]:
         return [(make_prekey(self._key, seed), seed) for seed in self._seeds()]

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from router.client.asking import Asking
 from router.client.bell import Bell
-from router.client.custody.asks import Wanted
+from router.client.custody.asks import MissingMessage
 from router.client.errors import ClientError
 from router.client.publishing import Publishing
 from router.client.wires import Wires
@@ -43,7 +43,7 @@ class Pulling:
     def __repr__(self) -> str:
         return f"<{sum(map(len, self._named.values()))} messages are to be named to the node>"
 
-    def pull(self, wanted: Wanted) -> None:
+    def pull(self, wanted: MissingMessage) -> None:
         """Ask for a message; without a connection do nothing, because it will be asked for again."""
         if not self._publishing.link.is_up:
             return

@@ -12,11 +12,11 @@ from enum import Enum
 import trio
 
 from router.client.custody.arrivals import Arrival
-from router.client.custody.asks import Wanted
+from router.client.custody.asks import MissingMessage
 from router.client.custody.inbox import Inbox
 from router.client.errors import NOT_BEGUN, ClientError
 from router.client.opening import Opener
-from router.client.ordering import Opened, Ordering
+from router.client.ordering import OpenedMessage, Ordering
 from router.client.settling import Settling
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import message_id, read_header
@@ -40,7 +40,7 @@ class Readers:
         settling: Settling,
         opener: Opener,
         ordering: Ordering,
-        pull: Callable[[Wanted], None],
+        pull: Callable[[MissingMessage], None],
         judge: Callable[[PublicKey, MessageId], None],
         lot: trio.lowlevel.ParkingLot,
         wall_s: Callable[[], float],
@@ -89,7 +89,7 @@ class Readers:
 
     # -- whose turn it is ----------------------------------------------------------------------------------
 
-    def step(self, address: bytes | None) -> Opened | Nothing:
+    def step(self, address: bytes | None) -> OpenedMessage | Nothing:
         """Return the next message to an address, or any (None), after looking at no more than one new arrival."""
         ordering = self.ordering
         is_at_work = ordering.is_at_work  # else nothing waits, and nothing was found for what waited
@@ -105,7 +105,7 @@ class Readers:
             return self._overdue(address)
         return self._look_at(one)
 
-    def _overdue(self, address: bytes | None) -> Opened | Nothing:
+    def _overdue(self, address: bytes | None) -> OpenedMessage | Nothing:
         now_s = self._mono_s()
         found = self.ordering.overdue(address, now_s, is_full=self._inbox.is_full)
         self._ask(now_s)
@@ -116,7 +116,7 @@ class Readers:
         picked = (self._inbox.pick(group, id) for group, id in self.ordering.sought(address))
         return next((one for one in picked if one is not None), None)
 
-    def _look_at(self, one: Arrival) -> Opened | Nothing:
+    def _look_at(self, one: Arrival) -> OpenedMessage | Nothing:
         received = self._opener.open(one)
         ordering, group = self.ordering, received.group if received is not None else one.address
         if received is None:
@@ -124,12 +124,12 @@ class Readers:
             ordering.unreadable(one.address, one.id)
             return Nothing.YET
         if group is None or not ordering.has(group):
-            return self._give(Opened(one, received))
+            return self._give(OpenedMessage(one, received))
         if ordering.is_busy and ordering.holds(group, one.id):
             self._inbox.refuse(one, Reason.RATE_LIMITED, "the same message waits for its causes already")
             return Nothing.YET
         now_s = self._mono_s()
-        found = ordering.offer(Opened(one, received), now_s, self._wall_s())
+        found = ordering.offer(OpenedMessage(one, received), now_s, self._wall_s())
         if found is not None:
             return self._give(found)
         for dep in received.deps:
@@ -138,7 +138,7 @@ class Readers:
         self._ask(now_s)
         return Nothing.YET
 
-    def _give(self, opened: Opened) -> Opened:
+    def _give(self, opened: OpenedMessage) -> OpenedMessage:
         received = opened.received
         self._opener.count_given(opened.arrival, received)
         if self._lot and self.ordering.has(received.group):

@@ -19,7 +19,7 @@ from router.core.control.membership import Membership
 from router.core.control.part import Part
 from router.core.control.published import PublishedIds
 from router.core.control.pulls import Pulls
-from router.core.control.questions import Questions
+from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.control.redeeming import Redeeming
 from router.core.control.revocation import Revocation
@@ -39,7 +39,6 @@ from router.core.routing.admission import Admission
 from router.core.routing.arrivals import Arrivals
 from router.core.routing.away import Away
 from router.core.routing.delivery import Delivery
-from router.core.routing.door_log import DoorLog
 from router.core.routing.duplicate_index import Index
 from router.core.routing.effects import Close, Decision, Effect, Pending
 from router.core.routing.examination import Examination
@@ -47,14 +46,15 @@ from router.core.routing.groups import Groups
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
 from router.core.routing.kernel import Kernel
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.links import Link, Links
-from router.core.routing.outcomes import Outcomes
+from router.core.routing.outcomes import FollowedOutcomes
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.plans import Plans, Routing
 from router.core.routing.purges import Purges
-from router.core.routing.queues import Queues
+from router.core.routing.queues import RecipientQueues
 from router.core.routing.recovered import Holding, Recovered
+from router.core.routing.rejection_log import RejectionLog
 from router.core.routing.room import Rooms
 from router.core.routing.route_changes import end_route
 from router.core.routing.routes import Routes
@@ -71,16 +71,19 @@ from router.core.wire.reasons import Reason
 class Router:
     """The deciding core; `directory`: standings and rights of keys; `key` signs the router's own messages."""
 
-    def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
+    def __init__(
+        self, key: SigningKey, directory: Directory, limits: CoreLimits, recovered: Recovered, now: Now
+    ) -> None:
         self._kernel = kernel = _kernel(key, directory, limits, recovered)
         self.directory, self.links, self.groups = directory, kernel.links, kernel.groups
         self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
-        self.advertisements, self.door, self._pending = kernel.book.advertisements, kernel.door, kernel.pending
+        self.advertisements, self.rejections = kernel.book.advertisements, kernel.rejections
+        self._pending = kernel.pending
         self._limits = limits
         self.purges = Purges(kernel, recovered.purges)
         self.admission = Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
-        self.outcomes = Outcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
+        self.outcomes = FollowedOutcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
         self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
         self._hints = hints = Hints(kernel)
         wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
@@ -92,7 +95,7 @@ class Router:
         )
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
-        self.questions, self.witness, as_history = Questions(kernel), Witness(kernel), AsHistory(directory)
+        self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
         self.pulls = Pulls(kernel, membership, as_history)
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
@@ -152,7 +155,7 @@ class Router:
         if link is None:
             return None
         self._away.came(key)
-        self.door.link_up(link, now)
+        self.rejections.link_up(link, now)
         self.routes.neighbour_up(key)
         for part in self._parts:
             part.link_up(link, now)
@@ -176,7 +179,7 @@ class Router:
         if link is None:
             return
         self.links.remove(link)
-        self.door.link_down(link, now, because)
+        self.rejections.link_down(link, now, because)
         self._delivery.link_down(link)
         for part in self._parts:
             part.link_down(link, now)
@@ -283,12 +286,13 @@ class Router:
             self.index.add(holder, -count)
 
     def tick(self, now: Now) -> None:
-        """Retry, ask again for joins, write the door log, remove old routes, close silent strangers: once a second."""
+        """Once a second, retry, ask again for joins, write the rejection log, remove old routes, close silent
+        strangers."""
         self.admission.end_silent(now)
         self._delivery.retry(now)
         for part in self._parts:
             part.tick(now)
-        self.door.tick(now)
+        self.rejections.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)
 
@@ -308,7 +312,7 @@ class Router:
 
     def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
         """Write a state event of the node itself."""
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 
     def begin(self, now: Now) -> None:
         """Log the first events of a run: its start and the limits in force."""
@@ -344,7 +348,7 @@ class Router:
         return self._pending.take_effects()
 
 
-def _kernel(key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered) -> Kernel:
+def _kernel(key: SigningKey, directory: Directory, limits: CoreLimits, recovered: Recovered) -> Kernel:
     """Return the state that the parts share, as the store has recovered it."""
     pending = Pending()
     return Kernel(
@@ -353,13 +357,13 @@ def _kernel(key: SigningKey, directory: Directory, limits: Limits, recovered: Re
         book=Book(limits.learned_max),
         links=Links(),
         groups=Groups(directory.with_role(Role.OVERLAY)),
-        queues=Queues(limits.queues, directory.met),
+        queues=RecipientQueues(limits.queues, directory.met),
         routes=Routes(limits.routes, directory.rank),
         seen=Seen(limits.seen_recent_max),
         index=Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met),
         arrivals=Arrivals(recovered.next_arrival),
         pending=pending,
-        door=DoorLog(directory.me, pending, limits.door),
+        rejections=RejectionLog(directory.me, pending, limits.rejections),
         speaker=Speaker(key, pending),
         limits=limits,
     )

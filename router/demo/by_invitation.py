@@ -12,9 +12,9 @@ import trio
 
 from router.cli.exits import Exit
 from router.demo.counts import compare, read_book
-from router.demo.meeting import Meeting
+from router.demo.meeting import SceneCounts
 from router.demo.narrator import Telling
-from router.demo.processes import Node, Stage
+from router.demo.processes import DemoNode, Stage
 
 TITLE = "by invitation"
 GROUP = "friends"
@@ -26,7 +26,7 @@ def why_not() -> str:
     return ""
 
 
-async def play(stage: Stage, telling: Telling) -> Meeting:
+async def play(stage: Stage, telling: Telling) -> SceneCounts:
     """Let three laptops in, one of them through kills of core and laptop, and count what they hear."""
     return await _Play(stage, telling.say).play()
 
@@ -40,7 +40,7 @@ async def first_message(stage: Stage, say: Callable[[str], None]) -> float:
 class _Play:
     def __init__(self, stage: Stage, say: Callable[[str], None], laptops: int = 4) -> None:
         self._say = say
-        self._meeting = Meeting(TITLE)
+        self._meeting = SceneCounts(TITLE)
         self._core_url = ""
         self._base = stage.base
         self.core = stage.node("the core", "core")
@@ -57,7 +57,7 @@ class _Play:
         await self._two_come()
         return self._meeting.first_s
 
-    async def play(self) -> Meeting:
+    async def play(self) -> SceneCounts:
         for step in (self.begin, self._one_comes_through_kills, self._one_too_many, self._all_talk):
             await step()
         return self._meeting
@@ -76,7 +76,7 @@ class _Play:
             for laptop in self.laptops:
                 nursery.start_soon(laptop.start)
 
-    async def _init(self, node: Node, role: str) -> None:
+    async def _init(self, node: DemoNode, role: str) -> None:
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
     async def _invite(self, uses: int, *more: str) -> dict[str, Any]:
@@ -156,13 +156,13 @@ class _Play:
         await self.speaker.tell(f"{first} {last}")
         await self.speaker.until(f"publish {last} messages", lambda: self.speaker.news.get("done") == last)
 
-    async def _let_in(self, laptop: Node) -> None:
+    async def _let_in(self, laptop: DemoNode) -> None:
         def is_in(rows: list[dict[str, Any]]) -> bool:
             return [one["outcome"] for one in rows] == ["joined"]
 
         await laptop.until_answer("the core's yes", "invited", is_in)
 
-    async def _joined(self, laptop: Node) -> None:
+    async def _joined(self, laptop: DemoNode) -> None:
         """Wait until the core knows that the laptop is in the group."""
 
         def is_there(groups: list[dict[str, Any]]) -> bool:
@@ -170,5 +170,5 @@ class _Play:
 
         await self.core.until_answer(f"the joining of {laptop.name}", "groups", is_there)
 
-    def _book(self, node: Node) -> Any:
+    def _book(self, node: DemoNode) -> Any:
         return self._base / f"{node.name.replace(' ', '-')}.book"

@@ -23,8 +23,8 @@ from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.demo import meet as meeting
 from router.demo import overlay as families
-from router.demo.counts import Counts
-from router.demo.meeting import Meeting, outcome, show
+from router.demo.counts import DemoCounts
+from router.demo.meeting import SceneCounts, outcome, show
 from router.demo.narrator import Telling
 from router.demo.scenario import perform
 from router.rig.process import RigFailed
@@ -100,7 +100,7 @@ def _directory(keep: bool) -> Iterator[Path]:
 
 def _play_scenes(base: Path, telling: Telling, *, overlay: bool, as_json: bool) -> None:
     """Play the scenes of `--meet` or `--overlay`, and print their counts; raise `Failure` if one is wrong."""
-    scenes: list[Meeting] = _play(families.perform if overlay else meeting.perform, base, telling)
+    scenes: list[SceneCounts] = _play(families.perform if overlay else meeting.perform, base, telling)
     found = outcome(scenes)
     if as_json:
         say_json(found | {"scenes": [asdict(one) for one in scenes]})
@@ -155,7 +155,7 @@ def _handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers)
             signal.signal(one, was)
 
 
-def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
+def _json(counts: DemoCounts, failures: list[str]) -> dict[str, object]:
     return {
         "ok": not failures,
         "failures": failures,
@@ -178,7 +178,7 @@ def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
     }
 
 
-def _print_asked(counts: Counts) -> None:
+def _print_asked(counts: DemoCounts) -> None:
     began, ended = (time.strftime("%H:%M:%S", time.gmtime(at_s)) for at_s in counts.core_away_s)
     why = {"delayed": f", because the next router, the core, was away from {began} to {ended} UTC"}
     for one in counts.asked:
@@ -186,7 +186,7 @@ def _print_asked(counts: Counts) -> None:
         say(one.text)
 
 
-def _print(counts: Counts) -> None:
+def _print(counts: DemoCounts) -> None:
     rows = [
         (one.where, counts.acknowledged, one.received, one.lost, one.doubled, one.out_of_order) for one in counts.heard
     ]

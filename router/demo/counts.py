@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 
-class Heard(Struct, frozen=True):
+class BookCounts(Struct, frozen=True):
     """The messages in one app's book, compared with those acknowledged.
 
     `lost`: acknowledged, not in the book. `strange`: in the book, never acknowledged. `doubled`: numbers that are in it
@@ -38,11 +38,11 @@ class Heard(Struct, frozen=True):
 
 def compare(
     where: str, acknowledged: Collection[str], ids: Collection[str], numbers: Sequence[int], again: int
-) -> Heard:
+) -> BookCounts:
     """Compare the messages that an app handled (`ids` and `numbers` in its book's order) with those acknowledged."""
     lost, strange = set(acknowledged) - set(ids), set(ids) - set(acknowledged)
     doubled = len(numbers) - len(set(numbers))
-    return Heard(where, len(numbers), len(lost), len(strange), doubled, _falls(numbers), again)
+    return BookCounts(where, len(numbers), len(lost), len(strange), doubled, _falls(numbers), again)
 
 
 def _falls(numbers: Iterable[int]) -> int:
@@ -64,7 +64,7 @@ def read_book(path: Path) -> tuple[list[str], list[int]]:
         database.close()
 
 
-class Disk(Struct, frozen=True):
+class DiskWords(Struct, frozen=True):
     """The number of times that the messages' words are found on a disk, and the group's key, which proves that the
     search works."""
 
@@ -73,13 +73,13 @@ class Disk(Struct, frozen=True):
     keys: int = 0
 
 
-def search(directories: Iterable[Path], words: bytes, key: bytes) -> Disk:
+def search(directories: Iterable[Path], words: bytes, key: bytes) -> DiskWords:
     files = [path for directory in directories for path in directory.rglob("*") if path.is_file()]
     found = [path.read_bytes() for path in files]
-    return Disk(sum(map(len, found)), sum(one.count(words) for one in found), sum(one.count(key) for one in found))
+    return DiskWords(sum(map(len, found)), sum(one.count(words) for one in found), sum(one.count(key) for one in found))
 
 
-class Asked(Struct, frozen=True):
+class WhyAnswer(Struct, frozen=True):
     """One `router why` command at the end of the demo, and what it printed."""
 
     about: str
@@ -87,7 +87,7 @@ class Asked(Struct, frozen=True):
     text: str
 
 
-class Counts(Struct):
+class DemoCounts(Struct):
     """All counts of the demo.
 
     `alone`: acknowledged by A while the core was dead. `waited`: queued at the core for B when the core came back.
@@ -101,10 +101,10 @@ class Counts(Struct):
     acknowledged: int = 0
     alone: int = 0
     waited: int = 0
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[BookCounts] = field(default_factory=list)
     queued: dict[str, int] = field(default_factory=dict)
-    disk: Disk = field(default_factory=Disk)
-    asked: list[Asked] = field(default_factory=list)
+    disk: DiskWords = field(default_factory=DiskWords)
+    asked: list[WhyAnswer] = field(default_factory=list)
     audit: dict[str, Any] = field(default_factory=dict)
     core_away_s: list[float] = field(default_factory=list)
     latency_ms: dict[str, dict[str, float | None]] = field(default_factory=dict)

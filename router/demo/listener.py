@@ -14,7 +14,7 @@ import sys
 import router
 
 
-class Book:
+class HandledBook:
     """The app's record of the messages it handled: one SQLite file."""
 
     def __init__(self, path: str) -> None:
@@ -34,12 +34,12 @@ class Book:
         self.received += 1
 
 
-def tell(book: Book) -> None:
+def tell(book: HandledBook) -> None:
     print(json.dumps({"received": book.received, "again": book.again}), flush=True)
 
 
 def listen(home: str, name: str, path: str) -> None:
-    book = Book(path)
+    book = HandledBook(path)
     with router.connect_blocking(home=home, as_name="listener", when_down="queue") as node:
         group = node.join(name)
         tell(book)

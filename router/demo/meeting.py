@@ -7,12 +7,12 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from router.cli.output import facts, say
-from router.demo.counts import Heard
+from router.demo.counts import BookCounts
 from router.demo.narrator import Telling
 from router.demo.processes import Stage
 
 
-class Meeting(Struct):
+class SceneCounts(Struct):
     """The counts of one scene. `first_s`: seconds from the first command of the meeting until the first message was
     heard; `facts`: further counts by what they count; `wrong`: what should not have happened; `left_out`: why the scene
     was not played, "" if it was."""
@@ -21,7 +21,7 @@ class Meeting(Struct):
     left_out: str = ""
     published: int = 0
     first_s: float = 0.0
-    heard: list[Heard] = field(default_factory=list)
+    heard: list[BookCounts] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
@@ -45,17 +45,17 @@ class Scene(Protocol):
     def why_not(self) -> str:
         """Return why the scene cannot be played on this machine; "" if it can."""
 
-    async def play(self, stage: Stage, telling: Telling) -> Meeting:
+    async def play(self, stage: Stage, telling: Telling) -> SceneCounts:
         """Play the scene, and return its counts."""
 
 
-def outcome(found: list[Meeting]) -> dict[str, Any]:
+def outcome(found: list[SceneCounts]) -> dict[str, Any]:
     """Return all counts, and which of them are failures."""
     failures = [said for one in found for said in one.failures()]
     return {"ok": not failures, "failures": failures, "scenes": found}
 
 
-def show(found: list[Meeting], what: str) -> None:
+def show(found: list[SceneCounts], what: str) -> None:
     """Print the counts of each scene. `what`: the word before its title."""
     for one in found:
         say()
@@ -76,5 +76,5 @@ def show(found: list[Meeting], what: str) -> None:
         )
 
 
-def _heard(one: Heard) -> str:
+def _heard(one: BookCounts) -> str:
     return f"{one.received}, lost {one.lost}, doubled {one.doubled}, out of order {one.out_of_order}"

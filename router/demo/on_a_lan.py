@@ -15,9 +15,9 @@ import trio
 
 from router.actors.process import program
 from router.demo.counts import compare, read_book
-from router.demo.meeting import Meeting
+from router.demo.meeting import SceneCounts
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage
+from router.demo.processes import App, DemoNode, Stage
 from router.rig import machines
 
 TITLE = "on a local network"
@@ -28,7 +28,7 @@ AT_FIRST, APART = 10, 40
 why_not = machines.why_not
 
 
-async def play(stage: Stage, telling: Telling) -> Meeting:
+async def play(stage: Stage, telling: Telling) -> SceneCounts:
     """Let two laptops talk and a third look on, each in a network namespace of its own; count what they hear."""
     with ExitStack() as held:
         return await _Play(stage, telling.say, held.enter_context(machines.bridged(NETWORK))).play()
@@ -47,7 +47,7 @@ async def first_message(stage: Stage, say: Callable[[str], None], deaf: int | No
 class _Play:
     def __init__(self, stage: Stage, say: Callable[[str], None], bridge: machines.Bridge, laptops: int = 3) -> None:
         self._say = say
-        self._meeting = Meeting(TITLE)
+        self._meeting = SceneCounts(TITLE)
         self._base = stage.base
         self.laptops = [stage.node(f"laptop {number}", f"laptop-{number}") for number in range(1, laptops + 1)]
         self.machines = [bridge.machine() for _ in self.laptops]
@@ -65,7 +65,7 @@ class _Play:
         await self._two_talk()
         return self._meeting.first_s
 
-    async def play(self) -> Meeting:
+    async def play(self) -> SceneCounts:
         for step in (self.begin, self._third_looks_on, self._cable_is_pulled):
             await step()
         return self._meeting
@@ -84,7 +84,7 @@ class _Play:
             for app in (*self.speakers, *self.listeners):
                 nursery.start_soon(app.start)
 
-    async def _begin(self, node: Node) -> None:
+    async def _begin(self, node: DemoNode) -> None:
         node.address = json.loads(await node.router("init", "--json"))["address"]
         await node.start()
 
@@ -136,7 +136,7 @@ class _Play:
             self._meeting.heard += self._heard(node, app)
         self._say("Each has heard what itself and the other said, every message once and in order.")
 
-    def _heard(self, node: Node, app: App) -> list[Any]:
+    def _heard(self, node: DemoNode, app: App) -> list[Any]:
         """Compare an app's book with the acknowledged messages, speaker by speaker, because order holds for each."""
         ids, numbers = read_book(self._book(node))
         by_id = dict(zip(ids, numbers, strict=True))
@@ -163,10 +163,10 @@ class _Play:
         first, second, *_ = self.laptops
         for one, other in ((first, second), (second, first)):
 
-            def is_there(groups: list[dict[str, Any]], other: Node = other) -> bool:
+            def is_there(groups: list[dict[str, Any]], other: DemoNode = other) -> bool:
                 return other.address in (row["subscriber"] for row in groups)
 
             await one.until_answer(f"the joining of {other.name}", "groups", is_there)
 
-    def _book(self, node: Node) -> Any:
+    def _book(self, node: DemoNode) -> Any:
         return self._base / f"{node.name.replace(' ', '-')}.book"

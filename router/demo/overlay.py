@@ -10,10 +10,10 @@ from typing import Any
 
 import trio
 
-from router.demo.counts import Heard
-from router.demo.meeting import Meeting
+from router.demo.counts import BookCounts
+from router.demo.meeting import SceneCounts
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage, on_stage
+from router.demo.processes import App, DemoNode, Stage, on_stage
 from router.demo.said import too_early
 from router.demo.talker import TalkerBook
 
@@ -26,7 +26,7 @@ SHORT_MIN = 1
 ENDING = "Each app has what the others published, once and after what it follows, but for what nobody has any more."
 
 
-async def perform(base: Path, telling: Telling) -> list[Meeting]:
+async def perform(base: Path, telling: Telling) -> list[SceneCounts]:
     """Play the three scenes with the same five nodes, and end every process."""
     return await on_stage(base, lambda stage: _Story(stage, telling).play())
 
@@ -50,7 +50,7 @@ class _Story:
     def __repr__(self) -> str:
         return f"<story of two families, {self._said}>"
 
-    async def play(self) -> list[Meeting]:
+    async def play(self) -> list[SceneCounts]:
         await self._set_up()
         found = [await scene() for scene in (self._families, self._kills, self._absence)]
         await self._count(found[-1])
@@ -72,23 +72,23 @@ class _Story:
             for edge, core in zip(self.edges, (self.cores[0], *self.cores), strict=True):
                 nursery.start_soon(self._start_edge, edge, core)
 
-    async def _init(self, node: Node, role: str) -> None:
+    async def _init(self, node: DemoNode, role: str) -> None:
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
-    async def _start_core(self, core: Node) -> None:
+    async def _start_core(self, core: DemoNode) -> None:
         await self._init(core, "core")
         await core.start("--listen", "tls://127.0.0.1:0")
         self._urls[core.name] = next(url for url in core.news["listeners"] if url.startswith("tls:"))
 
-    async def _start_edge(self, edge: Node, core: Node) -> None:
+    async def _start_edge(self, edge: DemoNode, core: DemoNode) -> None:
         await core.router("peer", "add", edge.address, "--name", edge.home.path.name, "--grant", "join,store,relay,why")
         await edge.router("peer", "add", core.address, self._urls[core.name], "--name", "core", "--uplink")
         await edge.start()
 
     # -- the scenes ----------------------------------------------------------------------------------------------
 
-    async def _families(self) -> Meeting:
-        found = Meeting("two families")
+    async def _families(self) -> SceneCounts:
+        found = SceneCounts("two families")
         a, b, c = self.apps
         await self.edges[0].router("group", "new", GROUP)
         link = json.loads(await self.edges[0].router("group", "share", GROUP, "--json"))["link"]
@@ -117,8 +117,8 @@ class _Story:
         self._end(found)
         return found
 
-    async def _kills(self) -> Meeting:
-        found = Meeting("kills")
+    async def _kills(self) -> SceneCounts:
+        found = SceneCounts("kills")
         a, b, c = self.apps
         await self._begin({a: IN_KILLS, b: IN_KILLS, c: IN_KILLS})
         await self.cores[1].kill()
@@ -138,8 +138,8 @@ class _Story:
         self._end(found)
         return found
 
-    async def _absence(self) -> Meeting:
-        found = Meeting("a long absence")
+    async def _absence(self) -> SceneCounts:
+        found = SceneCounts("a long absence")
         a, b, c = self.apps
         core, away = self.cores[0], self.edges[1]
         missed = WHILE_AWAY + SHORT
@@ -170,7 +170,7 @@ class _Story:
 
     # -- counting ------------------------------------------------------------------------------------------------
 
-    def _end(self, found: Meeting, lacks: dict[App, int] | None = None) -> None:
+    def _end(self, found: SceneCounts, lacks: dict[App, int] | None = None) -> None:
         """Compare each app's book with what the others have published so far."""
         found.published = sum(self._said.values())
         found.check("acknowledged", sum(len(app.taken) for app in self.apps), found.published)
@@ -184,10 +184,10 @@ class _Story:
             early = too_early((said for _, said in rows), edge.name)
             strange = len(ids - others)
             found.heard.append(
-                Heard(edge.name, len(rows), lost, strange, len(rows) - len(ids), len(early), app.news["again"])
+                BookCounts(edge.name, len(rows), lost, strange, len(rows) - len(ids), len(early), app.news["again"])
             )
 
-    async def _count(self, found: Meeting) -> None:
+    async def _count(self, found: SceneCounts) -> None:
         """Stop everything, and audit the logs of all five nodes."""
         for app in self.apps:
             await app.kill()
@@ -228,15 +228,15 @@ class _Story:
             if app is not but:
                 await app.until_received(total - self._said[edge.name] - (lacks or {}).get(app, 0))
 
-    async def _start_again(self, node: Node) -> None:
+    async def _start_again(self, node: DemoNode) -> None:
         url = self._urls.get(node.name)
         await node.start(*(("--listen", url) if url else ()))
 
-    async def _until_joined(self, core: Node, edge: Node) -> None:
+    async def _until_joined(self, core: DemoNode, edge: DemoNode) -> None:
         def has_joined(rows: list[dict[str, Any]]) -> bool:
             return edge.address in (row["subscriber"] for row in rows)
 
         await core.until_answer(f"the joining of {edge.name}", "groups", has_joined)
 
-    def _book(self, edge: Node) -> Path:
+    def _book(self, edge: DemoNode) -> Path:
         return self._stage.base / f"{edge.home.path.name}.book"

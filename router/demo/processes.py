@@ -77,7 +77,7 @@ class Child(Process):
         return code
 
 
-class Node(Child, NodeProcess):
+class DemoNode(Child, NodeProcess):
     """A node in its home."""
 
     def __init__(self, name: str, path: Path, stage: Stage) -> None:
@@ -114,7 +114,7 @@ class App(Child):
     """An app, by its module in this package. `taken`: ids of the messages that it published and its node took custody
     of."""
 
-    def __init__(self, name: str, module: str, node: Node, stage: Stage, *arguments: str) -> None:
+    def __init__(self, name: str, module: str, node: DemoNode, stage: Stage, *arguments: str) -> None:
         self._stage = stage
         self.taken: list[str] = []
         command = program(f"router.demo.{module}", str(node.home.path), *arguments)
@@ -145,10 +145,10 @@ class Stage:
         self.tie, self._our_end = os.pipe()
         self._children: list[Child] = []
 
-    def node(self, name: str, directory: str) -> Node:
-        return self._put_on(Node(name, self.base / directory, self))
+    def node(self, name: str, directory: str) -> DemoNode:
+        return self._put_on(DemoNode(name, self.base / directory, self))
 
-    def app(self, name: str, module: str, node: Node, *arguments: str) -> App:
+    def app(self, name: str, module: str, node: DemoNode, *arguments: str) -> App:
         return self._put_on(App(name, module, node, self, *arguments))
 
     def _put_on(self, child: Who) -> Who:
@@ -168,7 +168,7 @@ class Stage:
         with trio.CancelScope(shield=True):
             for child in self._children:
                 await child.kill()
-                if isinstance(child, Node):
+                if isinstance(child, DemoNode):
                     child.clear()
         os.close(self.tie)
         os.close(self._our_end)

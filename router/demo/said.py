@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class Said(NamedTuple):
+class TalkMessage(NamedTuple):
     """A message: its author, its number there (from 1), and how many messages of each other talker the author had
     read."""
 
@@ -20,11 +20,11 @@ class Said(NamedTuple):
         return json.dumps(self._asdict()).encode()
 
 
-def read_body(body: bytes) -> Said:
-    return Said(**json.loads(body))
+def read_body(body: bytes) -> TalkMessage:
+    return TalkMessage(**json.loads(body))
 
 
-def too_early(read: Iterable[Said], own: str) -> list[str]:
+def too_early(read: Iterable[TalkMessage], own: str) -> list[str]:
     """Return a sentence for each message that came before one that its author had read or said before. `own`: the
     reader, whose own messages do not come to it."""
     seen: Counter[str] = Counter()

@@ -14,9 +14,9 @@ import trio
 from router.cli.exits import Exit
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
-from router.demo.counts import Asked, Counts, Heard, compare, read_book, search
+from router.demo.counts import BookCounts, DemoCounts, WhyAnswer, compare, read_book, search
 from router.demo.narrator import Telling
-from router.demo.processes import App, Node, Stage, on_stage
+from router.demo.processes import App, DemoNode, Stage, on_stage
 from router.rig.process import RigFailed
 from router.settings.config import Role
 
@@ -24,7 +24,7 @@ GROUP = "friends"
 FIRST = 100
 
 
-async def perform(base: Path, messages: int, telling: Telling) -> Counts:
+async def perform(base: Path, messages: int, telling: Telling) -> DemoCounts:
     """Play the story in that directory, and end every process. Raise `RigFailed` if it cannot go on."""
     return await on_stage(base, lambda stage: Story(stage, messages, telling).play())
 
@@ -37,7 +37,7 @@ class Story:
         self._telling = telling
         self._say = telling.say
         self._messages = messages
-        self._counts = Counts(FIRST + messages)
+        self._counts = DemoCounts(FIRST + messages)
         self._words = f"words-that-only-members-may-read-{secrets.token_hex(8)}"
         self._group = ""
         self._all_up_until = ""
@@ -55,7 +55,7 @@ class Story:
     def __repr__(self) -> str:
         return f"<story of {self._counts.published} messages, {len(self.speaker.taken)} of them acknowledged>"
 
-    async def play(self) -> Counts:
+    async def play(self) -> DemoCounts:
         began_s = time.monotonic()
         for step in (
             self._set_up,
@@ -93,7 +93,7 @@ class Story:
             nursery.start_soon(self._let_edges_in)
             nursery.start_soon(self._share_group)
 
-    async def _init(self, node: Node, role: Role) -> None:
+    async def _init(self, node: DemoNode, role: Role) -> None:
         node.home.create(role)  # without services, which are recipients as well: what is counted are the apps' messages
         node.address = json.loads(await node.router("init", "--role", role, "--json"))["address"]
 
@@ -116,7 +116,7 @@ class Story:
             for edge in (self.a, self.b):
                 nursery.start_soon(self._start_edge, edge)
 
-    async def _start_edge(self, edge: Node) -> None:
+    async def _start_edge(self, edge: DemoNode) -> None:
         uplink = ("--name", "core", "--uplink", "--grant", "why")
         await edge.router("peer", "add", self.core.address, self._core_url, *uplink)
         await edge.start()
@@ -226,7 +226,7 @@ class Story:
         await self.a.until_answer("the refusal of a message to nobody", "queue", lambda queues: not queues)
         for about, identity in (("delayed", self._delayed), ("refused", refused)):
             words = ("why", identity[:12], "--follow")
-            self._counts.asked.append(Asked(about, f"router {' '.join(words)}", await self.a.router(*words)))
+            self._counts.asked.append(WhyAnswer(about, f"router {' '.join(words)}", await self.a.router(*words)))
         self._say(
             "The queues of all three are empty. A is asked why one message took so long and another went nowhere. "
             "The nodes stop, everything is counted, and the logs of all three are audited."
@@ -252,6 +252,6 @@ class Story:
             counts.latency_ms[part] = told["latency_ms"]
         counts.tracebacks = self._stage.tracebacks()
 
-    def _compare(self, where: str, app: App, book: str) -> Heard:
+    def _compare(self, where: str, app: App, book: str) -> BookCounts:
         ids, numbers = read_book(self._stage.base / book)
         return compare(where, self.speaker.taken, ids, numbers, app.news["again"])

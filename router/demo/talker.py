@@ -20,7 +20,7 @@ import trio
 
 import router
 from router.core.wire.lifetime import EXPIRY_MIN
-from router.demo.said import Said, read_body
+from router.demo.said import TalkMessage, read_body
 from router.demo.speaker import tell
 
 
@@ -42,7 +42,7 @@ class TalkerBook:
         else:
             self.again += 1
 
-    def rows(self) -> list[tuple[str, Said]]:
+    def rows(self) -> list[tuple[str, TalkMessage]]:
         """Return the text and id of each message, in the order in which they were read."""
         found = self._database.execute("SELECT id, body FROM book ORDER BY place")
         return [(id.hex(), read_body(body)) for id, body in found]
@@ -66,7 +66,7 @@ async def talk(home: str, name: str, own: str, path: Path) -> None:
             first, last, *minutes = map(int, order.split())
             life_min = minutes[0] if minutes else EXPIRY_MIN
             for number in range(first, last + 1):
-                said = Said(own, number, dict(book.read_of))
+                said = TalkMessage(own, number, dict(book.read_of))
                 tell(taken=(await group.publish(said.body(), expiry_min=life_min)).hex())
             tell(done=last)
         nursery.cancel_scope.cancel()

@@ -25,7 +25,16 @@ from router.core.wire.errors import RouterError
 from router.core.wire.text import clean, short
 from router.doctor import home_checks, network_checks
 from router.doctor import network_probe as network
-from router.doctor.finding import Advertised, Dial, DialledBack, Disk, Finding, Interface, Lan, Running
+from router.doctor.finding import (
+    AdvertisedAddress,
+    DialBackAnswer,
+    DialResult,
+    DiskFacts,
+    Finding,
+    InterfaceCheck,
+    LanFacts,
+    Running,
+)
 from router.doctor.home_probe import probe_descriptors, probe_disk
 from router.settings import config as configuration
 from router.settings import keyring
@@ -51,16 +60,16 @@ class Facts:
     names_listen: bool = False
     running: Running | None = None
     why_not_running: str = ""
-    disk: Disk = field(default_factory=lambda: Disk(""))
+    disk: DiskFacts = field(default_factory=lambda: DiskFacts(""))
     taken: dict[str, str] = field(default_factory=dict)
-    dials: dict[str, Dial] = field(default_factory=dict)
-    addresses: list[Advertised] = field(default_factory=list)
-    interfaces: tuple[Interface, ...] = ()
+    dials: dict[str, DialResult] = field(default_factory=dict)
+    addresses: list[AdvertisedAddress] = field(default_factory=list)
+    interfaces: tuple[InterfaceCheck, ...] = ()
     why_not_asked: str = ""
     lan_rows: tuple[Mapping[str, Any], ...] | None = None
     why_no_lan: str = ""
     lan_problem: str = ""
-    dialled_back: list[DialledBack] = field(default_factory=list)
+    dialled_back: list[DialBackAnswer] = field(default_factory=list)
     why_not_reached: str = ""
 
 
@@ -181,7 +190,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     if not isinstance(answers, list):
         facts.why_not_reached = str(answers)
         return
-    facts.dialled_back = [DialledBack(names.get(one["router"], ""), one["at"], one["why"]) for one in answers]
+    facts.dialled_back = [DialBackAnswer(names.get(one["router"], ""), one["at"], one["why"]) for one in answers]
 
 
 async def _ask_service(home: Home, name: str, question: str, timeout_s: float) -> Any:
@@ -217,7 +226,7 @@ def _judged(
     )
     yield network_checks.judge_reachability(facts.dialled_back, facts.why_not_asked or facts.why_not_reached)
     why = facts.why_not_asked or facts.why_no_lan
-    yield network_checks.judge_lan(Lan(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem))
+    yield network_checks.judge_lan(LanFacts(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem))
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
     descriptors = probe_descriptors(None if running is None else running.status["pid"])

@@ -20,7 +20,7 @@ class Finding(Struct, frozen=True):
     remedy: str = ""
 
 
-class Disk(Struct, frozen=True):
+class DiskFacts(Struct, frozen=True):
     """The disk of the home. `fault`: why nothing can be written there; `syncs_s`: how long each sync took; `timed_out`:
     the disk did not answer in time; `filesystem`: its kind, "" if that is unknown."""
 
@@ -42,7 +42,7 @@ class Descriptors(Struct, frozen=True):
     open: int | None = None
 
 
-class Dial(Struct, frozen=True):
+class DialResult(Struct, frozen=True):
     """The result of dialling a URL: the key that answered in hex, or why none did; `took_s`: the time until TLS was
     established."""
 
@@ -52,16 +52,16 @@ class Dial(Struct, frozen=True):
     took_s: float = 0.0
 
 
-class Advertised(Struct, frozen=True):
+class AdvertisedAddress(Struct, frozen=True):
     """An address at which others are to reach this node, what its name resolves to, and whether it answered here."""
 
     address: TransportAddress
     ips: tuple[IPv4Address | IPv6Address, ...] = ()
     unresolved: str = ""
-    dial: Dial | None = None
+    dial: DialResult | None = None
 
 
-class Interface(Struct, frozen=True):
+class InterfaceCheck(Struct, frozen=True):
     """A network interface that carries multicast. `came_back`: whether a datagram to the LAN's group, sent there, was
     received on this machine; `why`: why it was not."""
 
@@ -70,19 +70,19 @@ class Interface(Struct, frozen=True):
     why: str = ""
 
 
-class Lan(Struct, frozen=True):
+class LanFacts(Struct, frozen=True):
     """The LAN as this machine sees it. `tunnel`: the interface without multicast that has the default route, if one
     has; `rows`: what the discovery service says of each network, None where it was not asked; `why`: why not;
     `problem`: what it says is wrong."""
 
-    interfaces: tuple[Interface, ...] = ()
+    interfaces: tuple[InterfaceCheck, ...] = ()
     tunnel: str = ""
     rows: tuple[Mapping[str, Any], ...] | None = None
     why: str = ""
     problem: str = ""
 
 
-class DialledBack(Struct, frozen=True):
+class DialBackAnswer(Struct, frozen=True):
     """A neighbour's answer to DIAL_ME: the URL that it dialled, and why it did not find this node there ("" if it
     did)."""
 

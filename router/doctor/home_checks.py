@@ -7,7 +7,7 @@ from statistics import median
 
 from router.cli.output import size_text
 from router.core.wire.text import key_text
-from router.doctor.finding import Descriptors, Disk, Finding, Running, split_remedy
+from router.doctor.finding import Descriptors, DiskFacts, Finding, Running, split_remedy
 from router.node.descriptors import room
 from router.settings.config import Config
 
@@ -47,7 +47,7 @@ def judge_key(key: bytes, path: str, fault: str, running: Running | None) -> Fin
     return Finding("key", True, f"{key_text('addr', key)}, readable by its owner only")
 
 
-def judge_disk(disk: Disk, config: Config) -> Finding:
+def judge_disk(disk: DiskFacts, config: Config) -> Finding:
     """Judge the disk of the home: its place, whether it can be written, and its free space."""
     store, found = config.store, f"{size_text(disk.free_bytes)} free in {disk.path}"
     if disk.timed_out:
@@ -68,13 +68,13 @@ def judge_disk(disk: Disk, config: Config) -> Finding:
     return Finding("disk", True, found, _growth(disk, config))
 
 
-def _unwritable(disk: Disk) -> str:
+def _unwritable(disk: DiskFacts) -> str:
     if disk.free_bytes == 0:
         return "free some space, or move the home to a larger disk"
     return "make it writable for this user, or see in the system's log (`dmesg`) why the disk became read-only"
 
 
-def _growth(disk: Disk, config: Config) -> str:
+def _growth(disk: DiskFacts, config: Config) -> str:
     """Return the remedy where database and log may grow beyond the disk; "" if they may not."""
     spare = disk.free_bytes - config.store.disk_free_bytes_min
     log = config.log.keep_bytes - disk.log_bytes
@@ -85,7 +85,7 @@ def _growth(disk: Disk, config: Config) -> str:
     return f"{said}, and {size_text(spare)} may be used: lower log.keep_bytes or store.map_bytes_max"
 
 
-def judge_sync(disk: Disk, config: Config) -> Finding:
+def judge_sync(disk: DiskFacts, config: Config) -> Finding:
     """Judge how long a sync of the disk takes, for which every commit waits."""
     if disk.timed_out or not disk.syncs_s:
         return Finding("sync", None, "not measured, as nothing could be written")

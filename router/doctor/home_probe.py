@@ -12,7 +12,7 @@ from time import monotonic
 
 import trio
 
-from router.doctor.finding import Descriptors, Disk
+from router.doctor.finding import Descriptors, DiskFacts
 from router.settings.home import Home
 
 DISK_S = 5.0
@@ -23,15 +23,15 @@ UNLIMITED = 1 << 30
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
-async def probe_disk(home: Home) -> Disk:
+async def probe_disk(home: Home) -> DiskFacts:
     """Return the facts about the disk of a home; give up a disk that hangs after `DISK_S`."""
     place = home.store_path if home.store_path.is_dir() else home.path
     with trio.move_on_after(DISK_S):
         return await trio.to_thread.run_sync(_disk, home, place, abandon_on_cancel=True)
-    return Disk(str(home.path), timed_out=True)
+    return DiskFacts(str(home.path), timed_out=True)
 
 
-def _disk(home: Home, place: Path) -> Disk:
+def _disk(home: Home, place: Path) -> DiskFacts:
     fault, syncs = "", list[float]()
     try:
         with tempfile.TemporaryFile(dir=place, buffering=0) as file:  # without a name, where the system can
@@ -44,7 +44,7 @@ def _disk(home: Home, place: Path) -> Disk:
     except OSError as error:
         fault = error.strerror or str(error)
     sizes = {path: size for path, size, _ in (*_files(home.store_path), *_files(home.log_path))}
-    return Disk(
+    return DiskFacts(
         str(place),
         _filesystem(place),
         shutil.disk_usage(place).free,

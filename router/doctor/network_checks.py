@@ -12,7 +12,15 @@ from router.cli.output import address_text
 from router.core.wire.address import AddressSource, Reach, reach_of, refusal_of
 from router.core.wire.lifetime import SECOND_NS, apart_words
 from router.core.wire.text import counted, key_text, short, span_text
-from router.doctor.finding import Advertised, Dial, DialledBack, Finding, Lan, Running, split_remedy
+from router.doctor.finding import (
+    AdvertisedAddress,
+    DialBackAnswer,
+    DialResult,
+    Finding,
+    LanFacts,
+    Running,
+    split_remedy,
+)
 from router.settings.config import Config
 
 CLOCK_BACK_S = 120.0
@@ -56,7 +64,7 @@ def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: 
     return Finding("clock", True, f"within {abs(most_ms):.0f} ms of its neighbours' ({len(offsets)} compared)")
 
 
-def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Finding:
+def judge_port(url: str, problem: str, dial: DialResult | None, started: bool) -> Finding:
     """Judge a URL to listen on. `problem`: why nobody could listen there, found without a node; `started`: whether the
     running node listens there; `dial`: the result of dialling it, if a node runs."""
     if problem:
@@ -73,7 +81,7 @@ def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Find
     return Finding("port", True, f"{url} answers")
 
 
-def judge_tls(url: str, dial: Dial, key: bytes) -> Finding | None:
+def judge_tls(url: str, dial: DialResult, key: bytes) -> Finding | None:
     """Judge the key that answered at this node's own port; None if nothing answered, which `judge_port` reports."""
     if not dial.key:
         return None
@@ -92,7 +100,7 @@ def judge_nothing_listens(config: Config) -> Finding:
 
 
 def judge_addresses(
-    found: Sequence[Advertised], config: Config, key: bytes, ports: frozenset[int], *, on_loopback: bool = False
+    found: Sequence[AdvertisedAddress], config: Config, key: bytes, ports: frozenset[int], *, on_loopback: bool = False
 ) -> Iterator[Finding]:
     """Judge all addresses at which others are to reach this node: those of node.advertise, else of node.listen.
     `on_loopback`: it listens on loopback alone."""
@@ -108,7 +116,7 @@ def judge_addresses(
         yield Finding("address", None, f"{where}, so it has no link and nobody is told where it is", remedy)
 
 
-def _judge_loopback(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
+def _judge_loopback(one: AdvertisedAddress, key: bytes, ports: frozenset[int]) -> Finding:
     """Judge a loopback address of a node that listens on loopback alone: its owner's choice, if this node answers."""
     found = _answered(f"{one.address.url}, which only nodes on this machine reach,", one, key, ports)
     if found.ok is not True:
@@ -117,7 +125,7 @@ def _judge_loopback(one: Advertised, key: bytes, ports: frozenset[int]) -> Findi
     return replace(found, remedy=remedy)
 
 
-def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
+def judge_address(one: AdvertisedAddress, key: bytes, ports: frozenset[int]) -> Finding:
     """Judge one address at which others are to reach this node. `ports`: the ports on which it listens."""
     url = one.address.url
     if refused := refusal_of(one.address, AddressSource.OPERATOR):
@@ -136,7 +144,7 @@ def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding
     return _answered(where, one, key, ports)
 
 
-def _answered(where: str, one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
+def _answered(where: str, one: AdvertisedAddress, key: bytes, ports: frozenset[int]) -> Finding:
     if one.dial is None:
         return Finding("address", None, f"{where} was not dialled, as no node runs")
     if one.dial.key == key.hex():
@@ -155,7 +163,7 @@ def _ports(ports: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(ports))) or "no port"
 
 
-def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
+def judge_reachability(found: Sequence[DialBackAnswer], why: str) -> Finding:
     """Judge whether neighbours that dialled back reached this node; a neighbour that names no address has not dialled.
     `why`: why none was asked."""
     if not found:
@@ -175,7 +183,7 @@ def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
     return Finding("reachability", False, said, remedy)
 
 
-def judge_lan(lan: Lan) -> Finding:
+def judge_lan(lan: LanFacts) -> Finding:
     """Judge the LAN by the nodes that the discovery service has heard, and by what this machine alone can find out."""
     machine = _machine(lan)
     if lan.rows is None:
@@ -198,7 +206,7 @@ def judge_lan(lan: Lan) -> Finding:
     return Finding("lan", False if lost else None, f"nobody was heard; {machine}", NOBODY_HEARD)
 
 
-def _machine(lan: Lan) -> str:
+def _machine(lan: LanFacts) -> str:
     back = [one.name for one in lan.interfaces if one.came_back]
     lost = [f"{one.name} ({one.why})" for one in lan.interfaces if not one.came_back]
     said = f"multicast works within this machine on {', '.join(back)}" if back else "no interface carries multicast"

@@ -14,7 +14,7 @@ import trio
 
 from router.core.wire.address import TransportAddress
 from router.core.wire.crypto import SigningKey
-from router.doctor.finding import Advertised, Dial, Interface
+from router.doctor.finding import AdvertisedAddress, DialResult, InterfaceCheck
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, ListenFailed, Stream
 from router.transport.sockets import words
@@ -45,18 +45,18 @@ async def _hang_up(stream: Stream) -> None:
     await stream.aclose()
 
 
-async def dial(url: str) -> Dial:
+async def dial(url: str) -> DialResult:
     """Dial with a throwaway key, and return which key answered, or why none did."""
     began = trio.current_time()
     try:
         stream = await transport.dial(_reachable(url), SigningKey(os.urandom(32)), None, timeout_s=DIAL_S)
     except ConnectFailed as error:
-        return Dial(url, why=error.text)
+        return DialResult(url, why=error.text)
     took_s = trio.current_time() - began
     key = stream.peer.hex() if stream.peer is not None else ""
     with trio.move_on_after(ECHO_S):
         await stream.aclose()
-    return Dial(url, key, "" if key else "it proves no key", took_s)
+    return DialResult(url, key, "" if key else "it proves no key", took_s)
 
 
 def _reachable(url: str) -> str:
@@ -67,14 +67,14 @@ def _reachable(url: str) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-async def probe_address(address: TransportAddress, *, dials: bool) -> Advertised:
+async def probe_address(address: TransportAddress, *, dials: bool) -> AdvertisedAddress:
     """Return the IP addresses of an advertised address, and the key that answers when it is dialled."""
     ips: tuple[IPv4Address | IPv6Address, ...] = ()
     unresolved = "its name was not resolved in time"
     with trio.move_on_after(RESOLVE_S):
         ips, unresolved = await _resolved(str(address.host))
     found = await dial(address.url) if dials and ips else None
-    return Advertised(address, ips, unresolved, found)
+    return AdvertisedAddress(address, ips, unresolved, found)
 
 
 async def _resolved(host: str) -> tuple[tuple[IPv4Address | IPv6Address, ...], str]:
@@ -105,9 +105,9 @@ def _flags(name: str) -> int:
         return 0
 
 
-async def probe_interfaces() -> tuple[Interface, ...]:
+async def probe_interfaces() -> tuple[InterfaceCheck, ...]:
     """Return the interfaces that carry multicast, and whether a datagram sent to the LAN's group comes back on each."""
-    found = list[Interface]()
+    found = list[InterfaceCheck]()
     async with trio.open_nursery() as nursery:
         for number, name in _lan_interfaces():
             nursery.start_soon(_echo, number, name, found)
@@ -121,7 +121,7 @@ def _lan_interfaces() -> Iterator[tuple[int, str]]:
             yield number, name
 
 
-async def _echo(number: int, name: str, found: list[Interface]) -> None:
+async def _echo(number: int, name: str, found: list[InterfaceCheck]) -> None:
     """Send a datagram to the LAN's group on one interface, at a port of our own, and wait for it there."""
     why = "no datagram came back: a firewall on this machine may drop them"
     try:
@@ -138,7 +138,7 @@ async def _echo(number: int, name: str, found: list[Interface]) -> None:
             why = ""
     except OSError as error:
         why = words(error)
-    found.append(Interface(name, not why, why))
+    found.append(InterfaceCheck(name, not why, why))
 
 
 def is_on_loopback(urls: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from router.core.wire.admin import Inquiry
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 ANSWER_BYTES_MAX = 900_000
 
@@ -26,7 +26,7 @@ class Inquiries:
     def __repr__(self) -> str:
         return f"<inquiries: {', '.join(sorted(self._words)) or 'none'}>"
 
-    def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
+    def answer(self, asked: CycleView, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
         respond = self._words.get(inquiry.ask)
         if respond is None:

@@ -15,7 +15,7 @@ from router.cli.config import overrides
 from router.cli.output import NAME_MAX, facts, say_json, size_text
 from router.cli.preflight import rules
 from router.core.wire.text import clean, counted, key_text
-from router.node.node import Node, Ready
+from router.node.node import Ready, RunningNode
 from router.settings import config as configuration
 from router.settings import last_start
 from router.settings.config import Config
@@ -80,7 +80,7 @@ def serve(
         return configuration.with_service(config, *LAN) if lan else config
 
     load()  # a fault on the command line makes no home
-    node = Node(invocation().home_to_write, load(), load, needed)
+    node = RunningNode(invocation().home_to_write, load(), load, needed)
     try:
         trio.run(_serve, node, home, as_json, start or _start())
     except* KeyboardInterrupt:
@@ -91,7 +91,7 @@ def _start() -> Start:
     return Start(click.get_current_context().find_root().meta.get(ARGUMENTS, ()))
 
 
-async def _serve(node: Node, home: Home, as_json: bool, start: Start) -> None:
+async def _serve(node: RunningNode, home: Home, as_json: bool, start: Start) -> None:
     def on_ready(ready: Ready) -> None:
         if start.arguments:
             last_start.keep(home.path, start)
@@ -104,7 +104,7 @@ async def _serve(node: Node, home: Home, as_json: bool, start: Start) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def _stop_on_signal(node: Node, at_once: trio.CancelScope) -> None:
+async def _stop_on_signal(node: RunningNode, at_once: trio.CancelScope) -> None:
     """Drain and stop the node at the first signal; cancel the draining at the second."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:

@@ -15,9 +15,9 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import (
     Ended,
     Event,
-    Heard,
-    Messages,
+    MessageRun,
     Offer,
+    OtherItem,
     RefusedAt,
     Session,
     SettledUpTo,
@@ -31,9 +31,18 @@ from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
-from router.node.dialler import Verdict
+from router.node.dialler import LastWords
 from router.node.in_flight import InFlight
-from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
+from router.node.link_events import (
+    Clock,
+    LinkClosed,
+    LinkEvent,
+    LinkOpened,
+    Measured,
+    MissedSome,
+    NeighbourSettled,
+    RefusedOne,
+)
 from router.node.link_writer import LinkWriter
 from router.settings.received import ASK_AGAIN
 from router.transport.contract import Stream, StreamBroken
@@ -150,7 +159,7 @@ class Connection:
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read was of less than TRICKLE_BYTES
-        self.verdict = Verdict()
+        self.last_words = LastWords()
         self.link_writer = StreamWriter(number, self._session, stream.where, stream.place, stream.ip)
 
     async def run(self) -> str:
@@ -168,7 +177,7 @@ class Connection:
             text = f"the connection broke: {group.exceptions[0]}"
         finally:
             if self.is_up:
-                self._node.tell(Closed(self.link_writer.number, text))
+                self._node.tell(LinkClosed(self.link_writer.number, text))
         return text
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -227,7 +236,7 @@ class Connection:
             patience.deadline = trio.current_time() + machine.timeout_s
         for event in events:
             match event:
-                case Messages():
+                case MessageRun():
                     if not await self._take_messages(event, mono_ns):
                         fault = fault or RemoteProtocolError(Reason.RATE_LIMITED, MALFORMED_MANY)
                 case SettledUpTo(n):
@@ -236,13 +245,13 @@ class Connection:
                     self._node.tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
                     self._come_up(peer, hello, mono_ns)
-                case Heard(item):
+                case OtherItem(item):
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
-                    self.verdict = self._judge(reason, text)
+                    self.last_words = self._judge(reason, text)
         if settled:
-            self._node.tell(Settled(number, settled))
+            self._node.tell(NeighbourSettled(number, settled))
         self.link_writer.flush_session()
         if ended is not None or fault is not None:
             await self.link_writer.all_settled()
@@ -258,7 +267,7 @@ class Connection:
         if self._pace is not None:
             await self._pace.take_bytes(max(size, self._received_bytes - received_bytes))
 
-    async def _take_messages(self, messages: Messages, mono_ns: int) -> bool:
+    async def _take_messages(self, messages: MessageRun, mono_ns: int) -> bool:
         """Pass messages on when there is room for them; return whether as many malformed ones are still allowed."""
         self.link_writer.is_idle = False
         if self._pace is not None:
@@ -274,7 +283,7 @@ class Connection:
         self.is_up, self._trickles = True, False
         if self._node.paces is not None and self._session.is_stranger:
             self._pace = self._node.paces.one()
-        self._node.tell(Opened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
+        self._node.tell(LinkOpened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
         if hello.role == "router":  # measures at once how far apart both clocks are
             self.link_writer.ping(mono_ns)
 
@@ -285,17 +294,17 @@ class Connection:
         except RemoteProtocolError as error:
             return error.before, error
 
-    def _judge(self, reason: Reason, text: str) -> Verdict:
+    def _judge(self, reason: Reason, text: str) -> LastWords:
         """Return what the other end's goodbye says about this node."""
         both_dialled = self.link_writer.closing is not None  # then this end closes one of the two connections as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
-            return Verdict(DISPLACED, is_displaced=True)
+            return LastWords(DISPLACED, is_displaced=True)
         if reason is Reason.RATE_LIMITED:
-            return Verdict(NOT_NOW + (text or reason.sentence))
+            return LastWords(NOT_NOW + (text or reason.sentence))
         if reason is Reason.NOT_AUTHORISED:
             said = text if "; " in text else f"{text}; {ASK_AGAIN}"
-            return Verdict(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)
-        return Verdict()
+            return LastWords(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)
+        return LastWords()
 
     def _hear(self, item: link_items.Item, mono_ns: int) -> None:
         wall_ns = self._node.clock.wall_ns()

@@ -30,10 +30,10 @@ from router.core.routing.effects import (
     Effect,
     Fetch,
     Inquire,
+    LookUpPulled,
+    LookUpPulls,
     NeighbourAnswered,
     Outside,
-    Pulled,
-    PullFrom,
     ServiceAnswered,
     Settle,
 )
@@ -45,9 +45,18 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.disk.store.terms import Applied, MapFull
 from router.node.admin import Inquiries
-from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStore, Log, Tidy
+from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStore, SegmentedLog, Tidy
 from router.node.in_flight import InFlight
-from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
+from router.node.link_events import (
+    Clock,
+    LinkClosed,
+    LinkEvent,
+    LinkOpened,
+    Measured,
+    MissedSome,
+    NeighbourSettled,
+    RefusedOne,
+)
 from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed, Order, Reconfigured, ServiceNews
 from router.node.questions.question import AskedStore
@@ -73,20 +82,20 @@ class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
     def keep_history_for(self, service: bytes | None) -> None: ...
 
 
-class CycleLog(Log, Protocol):
+class CycleLog(SegmentedLog, Protocol):
     """The part of the event log that a cycle uses (`router.disk.log.logbook.Logbook`)."""
 
     def committed(self, logged: ev.Logged, now: Now) -> None: ...
 
 
-class Verify(Struct, frozen=True):
+class VerifyJob(Struct, frozen=True):
     """Have the signatures of a read checked, and give the job to `Cycle.verified`."""
 
     job: Job
 
 
 Heard = LinkEvent | Order | FileLooked | FileWritten | News
-Deed = Verify | Outside | Tidy | Find | Remind
+Deed = VerifyJob | Outside | Tidy | Find | Remind
 
 
 class CycleLimits(Struct, frozen=True):
@@ -121,7 +130,7 @@ class Cycle:
         self.store = store
         self.wall = wall
         self.open_links = OpenLinks()
-        self.counts = ev.Counts()
+        self.counts = ev.EventCounts()
         self.commits = 0
         self.wakes = self.is_urgent = self.is_draining = False
         self._logbook = logbook
@@ -132,7 +141,7 @@ class Cycle:
         self._fates = fates
         self._service_questions = ServiceQuestions()
         self._inbox: list[Heard] = []
-        self._opening: set[int] = set()  # links whose `Opened` is not yet fed: their reads must not overtake it
+        self._opening: set[int] = set()  # links whose `LinkOpened` is not yet fed: their reads must not overtake it
         self._jobs: list[Job] = []
         self._deeds: list[Deed] = []
         self._decision = Decision()
@@ -162,10 +171,10 @@ class Cycle:
                 return self._examine(heard)
             case Measured():  # usually commits with the next events
                 self.wakes |= self._housekeeping.is_news(heard)
-            case Settled():
+            case NeighbourSettled():
                 self.wakes = True
             case _:
-                if isinstance(heard, Opened):
+                if isinstance(heard, LinkOpened):
                     self._opening.add(heard.link_writer.number)
                 self.wakes = self.is_urgent = True
         self._inbox.append(heard)
@@ -188,7 +197,7 @@ class Cycle:
 
     def stop(self) -> None:
         """Log in the next cycle that the node stops."""
-        self.router.door.write_all(self.now())
+        self.router.rejections.write_all(self.now())
         self.router.note("stop", (), self.now())
         self.wakes = True
 
@@ -267,17 +276,17 @@ class Cycle:
 
     def _feed(self, heard: Heard, now: Now) -> None:
         match heard:
-            case Opened(writer, key, owner, dialled, hello):
+            case LinkOpened(writer, key, owner, dialled, hello):
                 self.open_links.writers[writer.number] = writer
                 if self.is_draining:
                     writer.close(Reason.SHUTDOWN, "the node stops")
                 self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
-            case Closed(number, _):
+            case LinkClosed(number, _):
                 self.open_links.note_end(self.router, number, now)
                 self.router.link_down(number, now)
                 self._service_questions.look(self.router, now)
                 self.open_links.remove(number)
-            case Settled(number, n):
+            case NeighbourSettled(number, n):
                 self.router.settled(number, n, now)
             case RefusedOne(number, k, reason, text):
                 self.router.refused(number, k, reason, text)
@@ -291,7 +300,7 @@ class Cycle:
                 self._housekeeping.heard_clock(heard, now)
             case Arrived():
                 if (job := self._examine(heard)) is not None:
-                    self._deeds.append(Verify(job))
+                    self._deeds.append(VerifyJob(job))
             case _:
                 self._feed_order(heard, now)
 
@@ -369,9 +378,9 @@ class Cycle:
                 self.router.fetched(effect.recipient, owed, more, now)
             case ServiceAnswered():
                 self._service_questions.answered(self.router, effect, now)
-            case Pulled():
+            case LookUpPulled():
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
-            case PullFrom():
+            case LookUpPulls():
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, now, self.store)
             case NeighbourAnswered():

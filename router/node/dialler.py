@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import trio
 
-from router.core.neighbours.dial_budget import DialBudget, Found
+from router.core.neighbours.dial_budget import DialBudget, WhoAnswered
 from router.core.neighbours.directory import CONFIG, HINT, INVITED, Neighbour
 from router.core.routing.admission import TOGETHER_S
 from router.core.wire.address import (
@@ -39,7 +39,7 @@ OnFailed = Callable[[Neighbour, str, bool], None]
 """Callback that gets why a neighbour was not connected to, and whether the cause was other than its refusal."""
 
 
-class Verdict(NamedTuple):
+class LastWords(NamedTuple):
     """The other end's last words about this node when the connection ended.
 
     `text`: a sentence for the operator, "" if nothing is wrong; `lets_in`: False if this node is refused there;
@@ -65,7 +65,7 @@ class Dialler:
         neighbours: Iterable[Neighbour],
         link: Link,
         nursery: trio.Nursery,
-        run: Callable[[Stream, PublicKey], Awaitable[Verdict]],
+        run: Callable[[Stream, PublicKey], Awaitable[LastWords]],
         waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
         on_loopback: Callable[[], bool],
@@ -178,25 +178,25 @@ class Dialler:
                 self._on_failed(neighbour, self.problems.get(neighbour.key, ""), True)
         if stream is not None:
             began = trio.current_time()
-            verdict = await self._run(stream, PublicKey(neighbour.key))
-            if verdict.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
-                verdict = Verdict()
-            if verdict.text:
-                self._on_failed(neighbour, verdict.text, verdict.lets_in)
-            self._note(neighbour, verdict.text, is_logged=verdict.is_logged)
-            if trio.current_time() - began > self._link.dial_backoff_s_max or self._is_let_in_now(neighbour, verdict):
+            words = await self._run(stream, PublicKey(neighbour.key))
+            if words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
+                words = LastWords()
+            if words.text:
+                self._on_failed(neighbour, words.text, words.lets_in)
+            self._note(neighbour, words.text, is_logged=words.is_logged)
+            if trio.current_time() - began > self._link.dial_backoff_s_max or self._is_let_in_now(neighbour, words):
                 failures = 0
         return min(failures + 1, 32)
 
-    def _is_let_in_now(self, neighbour: Neighbour, verdict: Verdict) -> bool:
+    def _is_let_in_now(self, neighbour: Neighbour, last_words: LastWords) -> bool:
         """Whether a neighbour that refused this node the last time lets it in now; then it ends only a stranger's
         connection."""
         was_refused = neighbour.key in self._refused_by
-        if verdict.lets_in:
+        if last_words.lets_in:
             self._refused_by.discard(neighbour.key)
         else:
             self._refused_by.add(neighbour.key)
-        return was_refused and verdict.lets_in
+        return was_refused and last_words.lets_in
 
     def _may_have_crossed(self, neighbour: Neighbour, lasted_s: float) -> bool:
         """Whether the other end may have dialled as well, in which case the connection dialled by the lower key
@@ -247,10 +247,10 @@ class Dialler:
                 stream = await self._dial_at(at.url, neighbour)
             except ConnectFailed as error:
                 problem = error.reason, error.text
-                found = Found.OTHER if error.has_answered else Found.NOBODY
+                found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
                 self._budget.end(neighbour.key, at, trio.current_time(), found)
             else:
-                self._budget.end(neighbour.key, at, trio.current_time(), Found.EXPECTED)
+                self._budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
                 return stream
         raise ConnectFailed(*problem)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import trio
 from msgspec import Struct, field
 
-from router.core.control.redeeming import Offer, Redeeming
+from router.core.control.redeeming import Redeeming, UnansweredInvitation
 from router.core.routing.effects import InvitationAnswered, TermsHeard
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason, reason_from
@@ -23,7 +23,7 @@ from router.node.connection import NOT_LET_IN, TURNED_AWAY
 from router.settings import received
 from router.settings.home import Home
 from router.settings.keyring import KeyringError
-from router.settings.received import Answer, Received, Told
+from router.settings.received import InvitationAnswer, ReceivedInvitation, Told
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,12 @@ UNHEARD = (
 Kept = TypeVar("Kept")
 
 
-class Guest(Struct):
+class InvitationFiles(Struct):
     """Owns the files of invitations while the node runs; `name` is its name for itself at its inviters."""
 
     home: Home
     name: str = ""
-    _known: dict[str, Received] = field(default_factory=dict)
+    _known: dict[str, ReceivedInvitation] = field(default_factory=dict)
     _damaged: frozenset[str] = frozenset()
     _terms: dict[bytes, TermsHeard] = field(default_factory=dict)  # to be written, the newest of each inviter
     _blocked: set[bytes] = field(default_factory=set)  # inviters that have told of a block since this node started
@@ -50,14 +50,14 @@ class Guest(Struct):
     def __repr__(self) -> str:
         return f"<guest by {len(self._known)} invitations>"
 
-    def offers(self) -> tuple[Offer, ...]:
+    def offers(self) -> tuple[UnansweredInvitation, ...]:
         """Read the home's invitations again and delete those answered long ago; return those without an answer."""
         received.tidy(self.home, int(time.time()))
         self._read()
         waiting = [(one, one.invitation()) for one in self._known.values() if one.outcome == "waiting"]
         self._damaged = frozenset(one.id for one, invitation in waiting if invitation is None)
         return tuple(
-            Offer(invitation.id, invitation.inviter, invitation.secret, one.until_s, self.name or None)
+            UnansweredInvitation(invitation.id, invitation.inviter, invitation.secret, one.until_s, self.name or None)
             for one, invitation in waiting
             if invitation is not None
         )
@@ -136,7 +136,7 @@ class Guest(Struct):
             for one in self._known.values()
         ]
 
-    def _cause(self, one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
+    def _cause(self, one: ReceivedInvitation, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
         if one.id in self._damaged:
             return "the link that is kept for it is damaged; take the invitation again"
         found = redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")
@@ -169,9 +169,9 @@ def _told(terms: TermsHeard) -> Told:
     )
 
 
-def _answer(answer: InvitationAnswered) -> Answer:
+def _answer(answer: InvitationAnswered) -> InvitationAnswer:
     if answer.reason is not None:
         reason = reason_from(answer.reason)
-        return Answer(reason=reason.word, sentence=reason.sentence)
+        return InvitationAnswer(reason=reason.word, sentence=reason.sentence)
     until_s = expiry_s(answer.expiry_min) if answer.expiry_min else 0
-    return Answer(rights=answer.rights, grant_until_s=until_s, had=answer.had)
+    return InvitationAnswer(rights=answer.rights, grant_until_s=until_s, had=answer.had)

@@ -24,7 +24,7 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.open_links import OpenLinks
-from router.node.wall_clock import State, Vote, WallClock
+from router.node.wall_clock import ClockState, Vote, WallClock
 from router.settings.config import Config
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class HouseStore(Protocol):
     def has_dead_rows(self, wall_s: int) -> bool: ...
 
 
-class Log(Protocol):
+class SegmentedLog(Protocol):
     """The part of the event log that housekeeping needs (`router.disk.log.logbook.Logbook`)."""
 
     def sealed(self, now: Now) -> int: ...
@@ -100,7 +100,7 @@ class Housekeeping:
         self,
         router: Router,
         store: HouseStore,
-        logbook: Log,
+        logbook: SegmentedLog,
         open_links: OpenLinks,
         limits: HousekeepingLimits,
         now: Now,
@@ -116,7 +116,7 @@ class Housekeeping:
         self._deeds = deeds
         self._free_bytes = free_bytes
         self._wall = wall
-        self._told = State.CONFIRMED if wall.state is State.CONFIRMED else State.BELIEVED
+        self._told = ClockState.CONFIRMED if wall.state is ClockState.CONFIRMED else ClockState.BELIEVED
         if not wall.is_doubted and (said := wall.problem(now)):
             log.warning("%s", said)
         self.is_due = True

@@ -8,16 +8,16 @@ from router.core.link.table import LinkLimits
 from router.core.routing.limits import (
     AcceptanceLimits,
     AdmissionLimits,
+    CoreLimits,
     DeliveryLimits,
-    DoorLimits,
     IndexLimits,
     MembershipLimits,
     OutcomeLimits,
     PullLimits,
     QueueLimits,
+    RejectionLimits,
     RouteLimits,
 )
-from router.core.routing.limits import Limits as CoreLimits
 from router.disk.limits import LogLimits, StoreLimits
 from router.node.cycle import CycleLimits
 from router.node.housekeeping import HousekeepingLimits
@@ -103,7 +103,7 @@ def core_limits(config: Config) -> CoreLimits:
             retry_s_min=link.retry_backoff_s_min,
             retry_s_max=link.retry_backoff_s_max,
         ),
-        door=DoorLimits.shares(
+        rejections=RejectionLimits.shares(
             ids_max=log.refused_ids_per_s,
             keep_bytes=log.keep_bytes,
             keep_s=log.keep_s,

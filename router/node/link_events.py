@@ -21,7 +21,7 @@ class Clock(Protocol):
     def mono_ns(self) -> int: ...
 
 
-class Opened(Struct, frozen=True):
+class LinkOpened(Struct, frozen=True):
     """A neighbour has proven its key."""
 
     link_writer: LinkWriter
@@ -31,14 +31,14 @@ class Opened(Struct, frozen=True):
     hello: Hello
 
 
-class Closed(Struct, frozen=True):
+class LinkClosed(Struct, frozen=True):
     """The link has ended; `text` says why."""
 
     link: int
     text: str
 
 
-class Settled(Struct, frozen=True):
+class NeighbourSettled(Struct, frozen=True):
     """The neighbour has settled the first `n` messages that were sent to it."""
 
     link: int
@@ -70,4 +70,4 @@ class MissedSome(Struct, frozen=True):
     missed: Missed
 
 
-LinkEvent = Opened | Closed | Settled | RefusedOne | Measured | MissedSome | Arrived
+LinkEvent = LinkOpened | LinkClosed | NeighbourSettled | RefusedOne | Measured | MissedSome | Arrived

@@ -16,7 +16,7 @@ from router.actors.actor import TrioActor
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import (
-    Dial,
+    DialNeighbour,
     InvitationAnswered,
     ListenFor,
     LookAtFile,
@@ -29,7 +29,7 @@ from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
 from router.disk.store.terms import MapFull
-from router.node.cycle import Cycle, Heard, Verify
+from router.node.cycle import Cycle, Heard, VerifyJob
 from router.node.housekeeping import Tidy
 from router.node.verifiers import Verifiers
 from router.why.steps import Find, Remind
@@ -51,8 +51,8 @@ class Listeners(Protocol):
     def want(self, service: bytes, url: str) -> None: ...
 
 
-class Guests(Protocol):
-    """The part of the node as a guest that deeds need (`router.node.guest.Guest`)."""
+class InvitationAnswers(Protocol):
+    """The part of the node as a guest that deeds need (`router.node.guest.InvitationFiles`)."""
 
     async def answered(self, answer: InvitationAnswered) -> None: ...
     def heard(self, terms: TermsHeard) -> None: ...
@@ -84,7 +84,7 @@ class MessageRouter(TrioActor):
         logbook: Logbook,
         verifiers: int,
         dialler: Dials,
-        guest: Guests,
+        guest: InvitationAnswers,
         file: File,
         listeners: Listeners,
         drain_s: float,
@@ -192,9 +192,9 @@ class MessageRouter(TrioActor):
     def _do_deeds(self) -> None:
         for deed in self.cycle.take_deeds():
             match deed:
-                case Verify(job):
+                case VerifyJob(job):
                     self._verifiers.submit(job)
-                case Dial(key):
+                case DialNeighbour(key):
                     self._dialler.want(key)
                 case ListenFor(service, url):
                     self._listeners.want(service, url)

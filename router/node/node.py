@@ -33,8 +33,8 @@ from router.node.admin import Inquiries
 from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
-from router.node.dialler import Dialler, Verdict
-from router.node.guest import Guest
+from router.node.dialler import Dialler, LastWords
+from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
 from router.node.limits import (
     clock_limits,
@@ -131,7 +131,7 @@ def directory(config: Config, me: PublicKey) -> Directory:
     return found
 
 
-class Node:
+class RunningNode:
     """One running node on one home. `run` returns when it is stopped or fails. `needed`: the name of the service
     without which it does not start, "" if there is none."""
 
@@ -167,7 +167,7 @@ class Node:
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
-            self._guest = Guest(self._home, config.node.name)
+            self._guest = InvitationFiles(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
             self._offer = self._offer_to_all(config, disk.recovered.epoch)
@@ -203,7 +203,7 @@ class Node:
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
-            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.door.dials))
+            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.rejections.dials))
             cycle = self._cycle_on(router, store, dialler)
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)
@@ -367,7 +367,7 @@ class Node:
     def _is_known(self, key: PublicKey, owner: bool = False) -> bool:
         return self._directory.standing(bytes(key), owner) not in (None, Standing.STRANGER)
 
-    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> Verdict:
+    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> LastWords:
         try:
             return await self._serve(stream, expect)
         finally:
@@ -375,7 +375,7 @@ class Node:
                 scope.shield = True
                 await stream.aclose()
 
-    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> Verdict:
+    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> LastWords:
         """Serve a connection to its end; return the other end's last words about this node."""
         config = self._config
         judge = partial(welcome, self._directory, config, stream.owner)
@@ -399,8 +399,8 @@ class Node:
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
         if expect is not None and self._guest.has_heard_block(expect):
-            return connection.verdict._replace(is_logged=True)
-        return connection.verdict
+            return connection.last_words._replace(is_logged=True)
+        return connection.last_words
 
     def _is_busy(self) -> bool:
         """Whether readers must wait, because too many events are not yet fed."""

@@ -45,7 +45,7 @@ class OpenedDisk(Struct, frozen=True):
     def clock(self) -> Belief | None:
         """Return the last judgement of the clock, or that by the newest event; None if there is neither."""
         newest_ns = self.logbook.newest_ns()
-        first = Belief(newest_ns, newest_ns, wall_clock.State.BELIEVED.value) if newest_ns else None
+        first = Belief(newest_ns, newest_ns, wall_clock.ClockState.BELIEVED.value) if newest_ns else None
         return self.recovered.clock or first
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.core.control.redeeming import Offer
+from router.core.control.redeeming import UnansweredInvitation
 from router.core.neighbours.directory import Neighbour
 from router.service.verbs.verb import News
 
@@ -20,7 +20,7 @@ class Reconfigured(Struct, frozen=True):
     of the home; all were read again."""
 
     neighbours: tuple[Neighbour, ...]
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[UnansweredInvitation, ...] = ()
     inviters: frozenset[bytes] = frozenset()
 
 

@@ -18,7 +18,7 @@ from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import WriteGuests
 from router.core.wire.crypto import PublicKey
 from router.settings import config_guests
-from router.settings.config_guests import Guest
+from router.settings.config_guests import GuestGrant
 from router.settings.config_text import ConfigError
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class PeersFile:
 
     async def write(self, deed: WriteGuests) -> FileWritten:
         """Write the grants in a thread; then read the neighbours without waiting, so that no later change is lost."""
-        guests = [Guest(PublicKey(one.key), one.name, one.rights, one.until_s) for one in deed.grants]
+        guests = [GuestGrant(PublicKey(one.key), one.name, one.rights, one.until_s) for one in deed.grants]
         write = partial(config_guests.write_guests, self._path, guests, deed.file, int(time.time()))
         try:
             done = await trio.to_thread.run_sync(write)

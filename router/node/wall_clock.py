@@ -48,7 +48,7 @@ def check(now: Now) -> None:
         raise StoreError(f"{said}, and no time after 2105 can be kept; set it and start again: nothing was changed")
 
 
-class State(Enum):
+class ClockState(Enum):
     """The states of the clock, as in the tables above."""
 
     BELIEVED = "believed"
@@ -57,7 +57,7 @@ class State(Enum):
     CONFIRMED = "confirmed"
 
 
-BELIEVED = (State.BELIEVED, State.CONFIRMED)
+BELIEVED = (ClockState.BELIEVED, ClockState.CONFIRMED)
 
 
 class Vote(NamedTuple):
@@ -90,20 +90,20 @@ class WallClock:
         self._ahead_ns_max = int(limits.ahead_s_max * SECOND_NS)
         self._last = self._judged = shown
         self._tolerance_ns = self._ahead_ns_max  # how far ahead of the believed time a clock that is set back may be
-        self.state = State.BELIEVED
+        self.state = ClockState.BELIEVED
         self.began_ahead_ns = 0  # how far the start was ahead of the last known time
         if known is not None:
             self._begin(shown, known)
 
     def _begin(self, shown: Now, known: Belief) -> None:
         self.began_ahead_ns = ahead_ns = shown.wall_ns - known.judged_ns
-        was_doubted = known.state not in (State.BELIEVED.value, State.CONFIRMED.value)
+        was_doubted = known.state not in (ClockState.BELIEVED.value, ClockState.CONFIRMED.value)
         is_set_back = shown.wall_ns < known.shown_ns - self._step_ns_max and ahead_ns >= -self._step_ns_max
         if ahead_ns > self._ahead_ns_max or (was_doubted and not is_set_back):
-            self.state = State.DOUBTED
+            self.state = ClockState.DOUBTED
             self._judged = Now(known.judged_ns, shown.mono_ns)
-        elif known.state == State.CONFIRMED.value:
-            self.state = State.CONFIRMED
+        elif known.state == ClockState.CONFIRMED.value:
+            self.state = ClockState.CONFIRMED
 
     def __repr__(self) -> str:
         return f"<wall clock: {self.state.value}>"
@@ -134,7 +134,7 @@ class WallClock:
         has_moved = abs(stepped_ns) > min(self._step_ns_max, self.near_ns)
         if abs(stepped_ns) > self._step_ns_max:
             self._step(shown, stepped_ns)
-        elif not has_moved and self.state is not State.CONFIRMED:
+        elif not has_moved and self.state is not ClockState.CONFIRMED:
             self._weigh(shown, votes)
         if not self.is_doubted:
             self._judged = shown
@@ -145,7 +145,7 @@ class WallClock:
         tolerance_ns = self._step_ns_max if stepped_ns > 0 or not self.is_doubted else self._tolerance_ns
         if not self.is_doubted:
             self._tolerance_ns = self._step_ns_max
-        self.state = State.DOUBTED if ahead_ns > tolerance_ns else State.BELIEVED
+        self.state = ClockState.DOUBTED if ahead_ns > tolerance_ns else ClockState.BELIEVED
 
         self.began_ahead_ns = 0
 
@@ -154,19 +154,19 @@ class WallClock:
             case None:
                 pass
             case 0:
-                self.state, self.began_ahead_ns = State.BELIEVED, 0
+                self.state, self.began_ahead_ns = ClockState.BELIEVED, 0
             case offset_ns:
-                self.state, self._tolerance_ns = State.DISPUTED, self._step_ns_max
+                self.state, self._tolerance_ns = ClockState.DISPUTED, self._step_ns_max
                 self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
 
     def confirm(self, now: Now) -> None:
         """Trust the clock, which the operator says is right."""
         self._last = self._judged = Now(now.shown_ns, now.mono_ns)
-        self.state = State.CONFIRMED
+        self.state = ClockState.CONFIRMED
 
     def problem(self, now: Now) -> str:
         """Return a sentence for the operator with the fault, its consequence and the remedy; "" if nothing is wrong."""
-        if self.state is State.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
+        if self.state is ClockState.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
             return (
                 f"the clock of this machine began {apart_words(self.began_ahead_ns)} "
                 f"the last time that this node knew: if it is wrong, the next router refuses what is sent by it; "
@@ -175,7 +175,7 @@ class WallClock:
         if not self.is_doubted:
             return ""
         apart = apart_words(now.ahead_ns)
-        if self.state is State.DISPUTED:
+        if self.state is ClockState.DISPUTED:
             return (
                 f"the clock of this machine is {apart} its neighbours' clocks: nothing expires, and messages that only "
                 f"one of both times allows are refused clock-doubted, until it is mended; {OR_CONFIRM}"

@@ -16,7 +16,7 @@ from router.client.custody.arrivals import Read
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox, Sink, Submission
 from router.client.errors import ClientError
-from router.client.joins import Joins, Membership
+from router.client.joins import Joins, WantedMembership
 from router.core.link.session import Offer, Session
 from router.core.wire.codec import frame
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -38,7 +38,7 @@ class LinkOver(Exception):
         self.end = end
 
 
-class Sent:
+class SentCounts:
     """Counts messages handed in: how many are settled, and why some were refused."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class AppLink:
     def unicast(self, to: PublicKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
         return seal_unicast(self.key, to, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + expiry_s))
 
-    async def want(self, group: PublicKey) -> Membership:
+    async def want(self, group: PublicKey) -> WantedMembership:
         """Send JOIN. The membership is `answered` once the node's answer has been read."""
         wanted = self.joins.want(group)
         self.end.ask(time.monotonic())

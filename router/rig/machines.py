@@ -28,7 +28,7 @@ _HOLD = ("sh", "-c", "echo held && exec cat")
 
 
 @dataclass(frozen=True)
-class Machine:
+class NamespaceMachine:
     """A namespace with the interfaces `lo` and `eth0`. `enter`: the beginning of each command that runs there; `pid`:
     the process that holds it; `port`: the name of its cable at the bridge."""
 
@@ -72,26 +72,26 @@ class Bridge:
         """Run a command to its end at the switch; return what it prints."""
         return _run(self._enter, *command)
 
-    def machine(self) -> Machine:
+    def machine(self) -> NamespaceMachine:
         """Join a further machine."""
         self._count += 1
         port, ip = f"port{self._count}", str(self._network[self._count * 256 + 1])
         pid = self._hold((*self._enter, "unshare", "--net"))
         self.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         self.run("ip", "link", "set", port, "master", _SWITCH, "up")
-        one = Machine(ip, _enter(pid, *(("--user",) if _user_namespace() else ())), pid, port, self)
+        one = NamespaceMachine(ip, _enter(pid, *(("--user",) if _user_namespace() else ())), pid, port, self)
         one.run("ip", "address", "add", f"{ip}/{self._network.prefixlen}", "broadcast", "+", "dev", "eth0")
         for interface in ("lo", "eth0"):
             one.run("ip", "link", "set", interface, "up")
         return one
 
-    def split(self, apart: Iterable[Machine]) -> None:
+    def split(self, apart: Iterable[NamespaceMachine]) -> None:
         """Split the network in two: from now on the given machines reach each other, and the others each other. No
         machine sees that a cable is gone."""
         for one in apart:
             self.run("ip", "link", "set", one.port, "master", _APART)
 
-    def heal(self, apart: Iterable[Machine]) -> None:
+    def heal(self, apart: Iterable[NamespaceMachine]) -> None:
         """Join these machines to the others again."""
         for one in apart:
             self.run("ip", "link", "set", one.port, "master", _SWITCH)

@@ -12,7 +12,7 @@ import trio
 import router
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey
-from router.rig.process import HANG_S, Finished, Process, RigFailed, pause, run_command, waiting_for
+from router.rig.process import HANG_S, EndedCommand, Process, RigFailed, pause, run_command, waiting_for
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -49,7 +49,7 @@ class NodeProcess(Process):
         self.told = json.loads(line)
         return line
 
-    async def run(self, *args: str, stdin: bytes = b"") -> Finished:
+    async def run(self, *args: str, stdin: bytes = b"") -> EndedCommand:
         """Run a command on this home in a process."""
         return await run_command(program("router", "--home", str(self.home.path), *args), stdin)
 

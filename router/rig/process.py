@@ -29,7 +29,7 @@ class RigFailed(Exception):
     """Something awaited did not come; the text says what, and what the process printed."""
 
 
-class Finished(NamedTuple):
+class EndedCommand(NamedTuple):
     """A command that has ended."""
 
     code: int
@@ -57,13 +57,13 @@ def waiting_for(what: Callable[[], str]) -> Iterator[None]:
         raise
 
 
-async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
+async def run_command(command: Sequence[str], stdin: bytes = b"") -> EndedCommand:
     """Run the command to its end. A Ctrl-C on the terminal does not reach it."""
     with waiting_for(lambda: f"the end of `{' '.join(command)}`"), trio.fail_after(HANG_S):
         done = await trio.run_process(
             list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False, start_new_session=True
         )
-    return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    return EndedCommand(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 async def pause(since: float) -> None:

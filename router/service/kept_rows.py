@@ -17,7 +17,7 @@ class BadState(RouterError):
     """A state that this version of a service did not write; the text says what to do."""
 
 
-class Form(NamedTuple):
+class RowForm(NamedTuple):
     """The rows whose keys begin alike: how many bytes follow in the key, and how many a value may have."""
 
     name: str
@@ -25,7 +25,7 @@ class Form(NamedTuple):
     value_bytes: range
 
 
-def judge(kept: Mapping[bytes, bytes], service: str, version: int, forms: Mapping[bytes, Form]) -> list[c.Deed]:
+def judge(kept: Mapping[bytes, bytes], service: str, version: int, forms: Mapping[bytes, RowForm]) -> list[c.Deed]:
     """Return the deeds that record the version, none if it is there. A state without one is that of the first version,
     which recorded none. Raise `BadState` if it is another, or if a row cannot be of this version."""
     found = kept.get(STATE)

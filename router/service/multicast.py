@@ -44,7 +44,7 @@ Heard = Callable[[Came], Awaitable[None]]
 Admits = Callable[[Came, float], bool]
 
 
-class Groups:
+class DoorGroups:
     """The groups of a door, and their port."""
 
     def __init__(self, url: str) -> None:
@@ -60,7 +60,7 @@ class Groups:
 class _Place:
     """The door at one interface in one family. It is left when `scope` is cancelled."""
 
-    def __init__(self, groups: Groups, index: int, family: socket.AddressFamily) -> None:
+    def __init__(self, groups: DoorGroups, index: int, family: socket.AddressFamily) -> None:
         self.index = index
         self.scope = trio.CancelScope()
         self._groups = groups
@@ -137,7 +137,7 @@ class MulticastDoor:
         changed: Callable[[Interfaces], None],
     ) -> None:
         self._name = name
-        self._groups = Groups(url)
+        self._groups = DoorGroups(url)
         self._heard = heard
         self._admits = admits
         self._changed = changed

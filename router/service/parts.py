@@ -15,7 +15,7 @@ _ROUNDED_S = 1e-4
 """Seconds that a time may lose by being converted to a Unix second and back."""
 
 
-class Part(Protocol):
+class RulesPart(Protocol):
     """A part of a service, with a duty of its own."""
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
@@ -24,7 +24,7 @@ class Part(Protocol):
         A part gets `Tick` when the time of its own last `Wake` has come."""
 
 
-class Reader(Part, Protocol):
+class Reader(RulesPart, Protocol):
     """A part that gets messages from services of the same role on other nodes."""
 
     def read(self, message: c.Message, said: Any, now: c.Now) -> list[c.Deed]:
@@ -40,7 +40,7 @@ class Parts:
     __slots__ = ("_decode", "_name", "_parts", "_readers", "_told_s", "_wakes")
 
     def __init__(
-        self, name: str, parts: Sequence[Part], readers: Mapping[type, Reader], decode: Callable[[bytes], object]
+        self, name: str, parts: Sequence[RulesPart], readers: Mapping[type, Reader], decode: Callable[[bytes], object]
     ) -> None:
         self._name = name
         self._parts = tuple(parts)
@@ -68,7 +68,7 @@ class Parts:
             deeds = [c.Answer(heard.number, {"error": f"{said}; `router status` lists the services"})]
         return [*deeds, *self._next_wake(now)]
 
-    def go_on(self, part: Part, now: c.Now) -> list[c.Deed]:
+    def go_on(self, part: RulesPart, now: c.Now) -> list[c.Deed]:
         """Give a part its `Tick` before the time of its last `Wake`, because another part has found work for it."""
         at = self._parts.index(part)
         self._wakes.pop(at, None)

@@ -99,7 +99,7 @@ class Kept(Mapping[bytes, bytes]):
         return [self[key] for key in keys]
 
 
-class Cycle(Struct):
+class CycleChanges(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out."""
 
     batch: Batch = field(default_factory=Batch)
@@ -108,7 +108,7 @@ class Cycle(Struct):
     refused: list[tuple[Received, c.Refuse]] = field(default_factory=list)
     awaited: list[Done] = field(default_factory=list)
 
-    def take(self, other: Cycle) -> None:
+    def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""
         self.batch.kept.update(other.batch.kept)
         self.batch.events += other.batch.events
@@ -219,7 +219,7 @@ class RulesHost(Service):
     # -- a cycle -------------------------------------------------------------------------------------------
 
     async def _cycle(self) -> None:
-        cycle, failed, now = Cycle(), None, clock.now()
+        cycle, failed, now = CycleChanges(), None, clock.now()
         events = min(len(self._heard), CYCLE_HEARD_MAX)
         for _ in range(CYCLE_HEARD_MAX):
             if not self._heard:
@@ -248,14 +248,14 @@ class RulesHost(Service):
         if failed is not None:
             await self._fail(*failed)
 
-    def _settle(self, cycle: Cycle) -> None:
+    def _settle(self, cycle: CycleChanges) -> None:
         """Let the rules decide what follows from all that they have heard in this cycle."""
         if self._settled is not None and (deeds := self._settled(clock.now())):
             self._take(cycle, deeds, None)
 
-    def _take(self, cycle: Cycle, deeds: list[c.Deed], received: Received | None) -> None:
+    def _take(self, cycle: CycleChanges, deeds: list[c.Deed], received: Received | None) -> None:
         """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong."""
-        follows = Cycle()
+        follows = CycleChanges()
         kept = follows.batch.kept
         for deed in deeds:
             if type(deed) is c.Put:  # as most are
@@ -273,7 +273,7 @@ class RulesHost(Service):
         if received is None or not await self.failed_on(received, error):
             raise error
 
-    def _lay_down(self, cycle: Cycle, deed: c.Deed, received: Received | None) -> None:
+    def _lay_down(self, cycle: CycleChanges, deed: c.Deed, received: Received | None) -> None:
         """Sort a deed: notes and messages belong to the transaction, as kept values do, the rest comes after it."""
         match deed:
             case c.LogEvent():
@@ -301,7 +301,7 @@ class RulesHost(Service):
             case c.Forward(wire, via):
                 return with_via(wire, via)
 
-    async def _commit_and_carry_out(self, cycle: Cycle) -> None:
+    async def _commit_and_carry_out(self, cycle: CycleChanges) -> None:
         batch, later = cycle.batch, {one.id for one, deed in cycle.refused if deed.reason.later}
         batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
         batch.sent = self._sending.take_sent()

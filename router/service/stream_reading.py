@@ -17,7 +17,7 @@ Came = Callable[[bytes, Callable[[], None]], None]
 """Is called with a chunk, and with what to call when what follows from it was carried out."""
 
 
-class Readers:
+class StreamReaders:
     """Calls `read` of each watched stream while it has something to read, or has ended; with whether the other end is
     gone, so that nothing comes behind what can be read now."""
 
@@ -56,7 +56,7 @@ class Reading:
     """The reading of one stream, a chunk at a time; it pauses while `AHEAD_MAX` of them are not carried out. `ended` is
     called once, at the end of the stream or of its reading."""
 
-    def __init__(self, readers: Readers, fd: int, came: Came, ended: Callable[[], None]) -> None:
+    def __init__(self, readers: StreamReaders, fd: int, came: Came, ended: Callable[[], None]) -> None:
         self._readers = readers
         self._fd = fd
         self._came = came

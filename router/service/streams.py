@@ -18,7 +18,7 @@ from pathlib import Path
 import trio
 
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
-from router.service.stream_reading import READ_BYTES_MAX, Readers, Reading
+from router.service.stream_reading import READ_BYTES_MAX, Reading, StreamReaders
 from router.transport.contract import Stream, StreamBroken
 from router.transport.sockets import words
 
@@ -91,7 +91,7 @@ class Streams:
         self._peers: dict[_Key, _Peer] = {}
         self._handed: set[_Key] = set()
         self._doors: list[tuple[socket.socket, Path | None]] = []
-        self._readers = Readers()
+        self._readers = StreamReaders()
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:

@@ -182,7 +182,7 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     refused_ids_per_s: Annotated[int, span(0, 100_000,
         "The most ids of refused messages logged in a second for one neighbour; all strangers together have an eighth "
         "of that.",
-        )] = CORE.door.ids_max
+        )] = CORE.rejections.ids_max
     outcomes: Annotated[Outcomes, about(
         "Whether a local publisher that asks for outcomes gets the recipients' names or only counts.",
         )] = "names" if CORE.outcomes.named else "counts"

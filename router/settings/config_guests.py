@@ -26,7 +26,7 @@ NAME_MAX = 60
 _OWNER_WRITES = 0o200
 
 
-class Guest(Struct, frozen=True):
+class GuestGrant(Struct, frozen=True):
     """A grant to a key: its name, its rights, and the Unix second at which they end (0: never)."""
 
     key: PublicKey
@@ -60,7 +60,7 @@ def check_writable(path: Path) -> None:
         raise ConfigError((f"{path} cannot be replaced; see that its directory may be written",))
 
 
-def write_guests(path: Path, guests: Sequence[Guest], expected: bytes, now_s: int) -> Written | None:
+def write_guests(path: Path, guests: Sequence[GuestGrant], expected: bytes, now_s: int) -> Written | None:
     """Write the guests into the file; return None and change nothing if its digest is not the expected one.
 
     Raises `ConfigError`.
@@ -77,7 +77,7 @@ def write_guests(path: Path, guests: Sequence[Guest], expected: bytes, now_s: in
     return found[0]
 
 
-def with_guests(text: str, config: Config, guests: Sequence[Guest], now_s: int) -> tuple[str, Written]:
+def with_guests(text: str, config: Config, guests: Sequence[GuestGrant], now_s: int) -> tuple[str, Written]:
     """Return the text with the guests' blocks, and which guests it holds."""
     peers = {one.address: one for one in config.peers}
     names = {*(one.name for one in config.peers), *(one.name for one in config.local)}
@@ -110,14 +110,14 @@ def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
     return next(one for one in (plain, *(f"{plain}-{n}" for n in range(2, 1 << 20))) if not is_taken(one))
 
 
-def _by_key(guests: Iterable[Guest]) -> dict[PublicKey, list[Guest]]:
-    found: dict[PublicKey, list[Guest]] = {}
+def _by_key(guests: Iterable[GuestGrant]) -> dict[PublicKey, list[GuestGrant]]:
+    found: dict[PublicKey, list[GuestGrant]] = {}
     for one in guests:
         found.setdefault(one.key, []).append(one)
     return found
 
 
-def _with_grant(known: Peer, more: Guest, now_s: int, *, is_new: bool) -> Peer | None:
+def _with_grant(known: Peer, more: GuestGrant, now_s: int, *, is_new: bool) -> Peer | None:
     """Return the block with the rights added; None if some rights in it would have to end at another time."""
     has, gets, ends_s, until_s = frozenset(known.grant), more.rights, known.until_s, more.until_s
     if is_new or 0 < ends_s <= now_s:

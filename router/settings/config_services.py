@@ -50,21 +50,21 @@ class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 ServiceEntry = ServiceSpec | Instance
 
 
-class Resident(NamedTuple):
+class NewHomeService(NamedTuple):
     """A service that a new home names: its settings, and whether strangers may send to it."""
 
     settings: Mapping[str, object] = MappingProxyType({})
     is_public: bool = True
 
 
-Residents = Mapping[str, Resident]
+Residents = Mapping[str, NewHomeService]
 """The residents by their names in the `services` package."""
 NOBODY: Residents = MappingProxyType({})
 OF_AN_EDGE: Residents = MappingProxyType(
-    {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)}
+    {"discovery": NewHomeService(), "pubsub": NewHomeService({"mode": "leaf"}, is_public=False)}
 )
 OF_A_CORE: Residents = MappingProxyType(
-    {"discovery": Resident({"sampling": True}), "pubsub": Resident({"mode": "overlay"})}
+    {"discovery": NewHomeService({"sampling": True}), "pubsub": NewHomeService({"mode": "overlay"})}
 )
 """The services of a new node, by its role."""
 

@@ -44,7 +44,7 @@ State = Literal["waiting", "joined", "refused"]
 Home = os.PathLike[str] | str
 
 
-class Received(Struct, frozen=True, kw_only=True):
+class ReceivedInvitation(Struct, frozen=True, kw_only=True):
     """An invitation and its outcome; keys and ids are in hex, `link` is "" once it is answered.
 
     `rights` are those offered, later those granted. `reason` and `sentence` say why it was refused, or why its group
@@ -116,7 +116,7 @@ class Received(Struct, frozen=True, kw_only=True):
         return found if isinstance(found, Invitation) else None
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class InvitationAnswer(Struct, frozen=True, kw_only=True):
     """The answer to an invitation: the rights granted, or in `reason` and `sentence` why it was refused (`reason` "" if
     it was not)."""
 
@@ -136,12 +136,12 @@ class Told(Struct, frozen=True, kw_only=True):
     ended: str = ""
 
 
-def keep(home: Home, invitation: Invitation) -> Received:
+def keep(home: Home, invitation: Invitation) -> ReceivedInvitation:
     """Keep an invitation until it is answered; return its file's content.
 
     One that was answered before is asked again, because the answer may differ now. One that waits stays as it is,
     unless its link is damaged. At most `RECEIVED_MAX` are kept."""
-    wanted = Received(
+    wanted = ReceivedInvitation(
         id=invitation.id.hex(),
         inviter=invitation.inviter.hex(),
         until_s=expiry_s(invitation.expiry_min),
@@ -155,11 +155,11 @@ def keep(home: Home, invitation: Invitation) -> Received:
         raise KeyringError(f"{said}; see that there is room and writing is allowed") from None
 
 
-def _kept_as(wanted: Received, directory: Path) -> Received:
+def _kept_as(wanted: ReceivedInvitation, directory: Path) -> ReceivedInvitation:
     private_file.make_directory(directory)
     with private_file.alone(directory):
         before = _read(directory / wanted.id)
-        if isinstance(before, Received) and before.invitation() is not None:
+        if isinstance(before, ReceivedInvitation) and before.invitation() is not None:
             return before
         if before is None and len(_files(directory)) >= RECEIVED_MAX:
             said = f"{directory} holds {RECEIVED_MAX} invitations, which is the most"
@@ -168,7 +168,7 @@ def _kept_as(wanted: Received, directory: Path) -> Received:
     return wanted
 
 
-def received(home: Home) -> list[Received]:
+def received(home: Home) -> list[ReceivedInvitation]:
     """Return all invitations that can be read; log the faults of the others."""
     directory = Path(home) / DIRECTORY
     found = []
@@ -181,13 +181,13 @@ def received(home: Home) -> list[Received]:
     return found
 
 
-def find(home: Home, id: bytes) -> Received | None:
+def find(home: Home, id: bytes) -> ReceivedInvitation | None:
     """Return the invitation with that id, None if it is not kept or cannot be read."""
     found = _read(Path(home) / DIRECTORY / id.hex())
-    return found if isinstance(found, Received) else None
+    return found if isinstance(found, ReceivedInvitation) else None
 
 
-def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | None:
+def answered(home: Home, id: bytes, answer: InvitationAnswer, now_s: int) -> ReceivedInvitation | None:
     """Record the answer: keep the group if the invitation was accepted, then delete the link. Return the new content of
     the file; None if no answer was awaited."""
     directory = Path(home) / DIRECTORY
@@ -195,7 +195,7 @@ def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | No
         return None
     with private_file.alone(directory):
         one = _read(directory / id.hex())
-        if not isinstance(one, Received) or one.outcome != "waiting":
+        if not isinstance(one, ReceivedInvitation) or one.outcome != "waiting":
             return None
         invitation = one.invitation()
         group, fault = "", ""
@@ -234,11 +234,11 @@ def told(home: Home, inviter: bytes, said: Told, now_s: int) -> bool:
 
 
 def problems(
-    found: Iterable[Received], now_s: float, cause: Callable[[Received], str] = lambda one: ""
+    found: Iterable[ReceivedInvitation], now_s: float, cause: Callable[[ReceivedInvitation], str] = lambda one: ""
 ) -> dict[bytes, str]:
     """Return by router what is wrong with our rights there, by the latest news; a later refusal does not hide rights
     that we have. `cause(one)`: why an invitation is not answered yet."""
-    by_key: dict[bytes, list[Received]] = {}
+    by_key: dict[bytes, list[ReceivedInvitation]] = {}
     for one in found:
         by_key.setdefault(one.key, []).append(one)
     return {key: said for key, ones in by_key.items() if (said := _problem(ones, now_s, cause))}
@@ -250,12 +250,12 @@ def rights_at(home: Home, inviter: bytes, now_s: float) -> tuple[str, ...]:
     return told.rights if told is not None and told.gives(now_s) else ()
 
 
-def _newest(found: Iterable[Received]) -> Received | None:
+def _newest(found: Iterable[ReceivedInvitation]) -> ReceivedInvitation | None:
     """Return the invitation with its router's latest statement of our rights."""
     return max((one for one in found if one.tells_rights), key=lambda one: one.known_s, default=None)
 
 
-def _problem(ones: list[Received], now_s: float, cause: Callable[[Received], str]) -> str:
+def _problem(ones: list[ReceivedInvitation], now_s: float, cause: Callable[[ReceivedInvitation], str]) -> str:
     waiting = [one for one in ones if one.outcome == "waiting"]
     if waiting:
         return waiting[-1].problem(now_s, cause(waiting[-1]))
@@ -303,15 +303,15 @@ def _files(directory: Path) -> list[Path]:
         return []
 
 
-def _write(directory: Path, one: Received) -> None:
+def _write(directory: Path, one: ReceivedInvitation) -> None:
     path = directory / one.id
     private_file.replace(path, msgspec.json.encode(one) + b"\n")
 
 
-def _read(path: Path) -> Received | str | None:
+def _read(path: Path) -> ReceivedInvitation | str | None:
     """Return the file's content, None if there is none, or its fault as a sentence that does not contain the secret."""
     try:
-        return msgspec.json.decode(private_file.read(path, FILE_BYTES_MAX), type=Received)
+        return msgspec.json.decode(private_file.read(path, FILE_BYTES_MAX), type=ReceivedInvitation)
     except FileNotFoundError:
         return None
     except private_file.Exposed as exposed:

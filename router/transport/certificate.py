@@ -17,7 +17,7 @@ from OpenSSL import SSL, crypto
 
 from router.core.wire.crypto import InvalidKey, PublicKey, SigningKey
 from router.core.wire.text import key_text, short
-from router.transport.sockets import Refused, words
+from router.transport.sockets import NotLetIn, words
 
 ALPN = b"upsycle/1"  # R-A10, R-A13
 CONTEXTS_MAX = 64  # signing keys whose TLS context is kept ready
@@ -39,13 +39,13 @@ def connection(key: SigningKey, expect: PublicKey | None, *, server: bool) -> SS
 
 
 def proven_peer(connection: SSL.Connection) -> PublicKey:
-    """Return the peer's key that the finished handshake has proved. Raises `Refused`."""
+    """Return the peer's key that the finished handshake has proved. Raises `NotLetIn`."""
     judge: _Judge = connection.get_app_data()
     certificate = connection.get_peer_certificate()
     if certificate is None or not judge.admits(certificate) or judge.peer is None:
-        raise Refused(judge.refusal or "the peer showed no certificate")
+        raise NotLetIn(judge.refusal or "the peer showed no certificate")
     if connection.get_alpn_proto_negotiated() != ALPN:
-        raise Refused(f"the peer speaks TLS but not the protocol {ALPN.decode()}; is it a node of this network?")
+        raise NotLetIn(f"the peer speaks TLS but not the protocol {ALPN.decode()}; is it a node of this network?")
     return judge.peer
 
 

@@ -107,7 +107,7 @@ class Stream(Protocol):
         """
 
 
-class Started(Protocol):
+class TaskStatus(Protocol):
     """The `task_status` that `nursery.start` passes."""
 
     def started(self, value: str) -> None: ...
@@ -139,7 +139,7 @@ class Transport(Protocol):
         key: SigningKey,
         handler: Handler,
         *,
-        task_status: Started = trio.TASK_STATUS_IGNORED,
+        task_status: TaskStatus = trio.TASK_STATUS_IGNORED,
         on_refused: OnRefused = unheard,
         connections_max: int = CONNECTIONS_MAX,
     ) -> None:

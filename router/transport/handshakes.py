@@ -23,7 +23,7 @@ from trio.socket import SocketType
 
 from router.transport.limits import HandshakeLimits
 from router.transport.pace import Pace
-from router.transport.sockets import Refused, close_after_last_byte
+from router.transport.sockets import NotLetIn, close_after_last_byte
 
 PREFIX_BITS = {4: 24, 6: 56}  # by IP version: addresses with the same leading bits count as one neighbour
 SITE_BITS = {4: 24, 6: 48}  # an IPv6 site may have 256 prefixes, so it has a separate rate
@@ -158,7 +158,7 @@ class Places:
 
     @asynccontextmanager
     async def place(self, address: str, is_gone: Callable[[], bool] = lambda: False) -> AsyncIterator[None]:
-        """Wait for a place for one handshake, and hold it inside. Raises `Refused`."""
+        """Wait for a place for one handshake, and hold it inside. Raises `NotLetIn`."""
         prefix, limits = self._prefix(address), self._limits
         await self._turn(prefix, is_gone)
         began_s = trio.current_time()
@@ -172,18 +172,18 @@ class Places:
                 prefix.under_way -= 1
                 self._list(prefix)
         if scope.cancelled_caught and scope.deadline < began_s + limits.timeout_s:
-            raise Refused(
+            raise NotLetIn(
                 f"the handshake was not done after {limits.spared_s:g} s, and others from {prefix.name} waited"
             )
         if scope.cancelled_caught:
-            raise Refused(f"the TLS handshake was not done after {limits.timeout_s:g} s")
+            raise NotLetIn(f"the TLS handshake was not done after {limits.timeout_s:g} s")
 
     async def _turn(self, prefix: _Prefix, is_gone: Callable[[], bool]) -> None:
         if is_gone():
-            raise Refused(LEFT)
+            raise NotLetIn(LEFT)
         if prefix.count >= self._limits.max_per_prefix * (1 + self.WAITING):
             self._tell_of_crowd()
-            raise Refused(f"{prefix.count} handshakes from {prefix.name} are already under way or waiting")
+            raise NotLetIn(f"{prefix.count} handshakes from {prefix.name} are already under way or waiting")
         one = _Waiting(is_gone, trio.current_time())
         prefix.waiting[one] = None
         self._hurry(prefix)
@@ -195,11 +195,11 @@ class Places:
             self._give_up(prefix, one)
             raise
         if one.has_left:
-            raise Refused(LEFT)
+            raise NotLetIn(LEFT)
         if not one.may_go_on.is_set():
             self._give_up(prefix, one)
             self._tell_of_crowd()
-            raise Refused(f"its handshake did not begin within {self._limits.timeout_s:g} s, because others waited")
+            raise NotLetIn(f"its handshake did not begin within {self._limits.timeout_s:g} s, because others waited")
 
     def _give_up(self, prefix: _Prefix, one: _Waiting) -> None:
         """Remove a connection from the queue, and give back a turn that it was given at the same moment."""

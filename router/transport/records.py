@@ -25,7 +25,7 @@ EMPTY = (
 SMALL_BYTES = 1 << 12  # up to this many bytes at once, the buffers hardly grow
 
 
-class Records:
+class TlsRecords:
     """OpenSSL between two memory buffers: bytes in, bytes out, no socket. Raises `StreamBroken`."""
 
     __slots__ = (

@@ -79,11 +79,11 @@ def close_after_last_byte(sock: SocketType) -> None:
     sock.close()
 
 
-class Refused(Exception):
+class NotLetIn(Exception):
     """A connection is not let in; the text is for the log."""
 
 
-Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raises Refused or StreamBroken
+Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raises NotLetIn or StreamBroken
 
 
 class Acceptor:
@@ -171,7 +171,7 @@ class Acceptor:
                 await self._handler(stream)
             finally:
                 await stream.aclose()
-        except* Refused as group:
+        except* NotLetIn as group:
             self._on_refused(where, "; ".join(str(error) for error in group.exceptions))
         except* (StreamBroken, ConnectFailed):
             pass  # the link has reported it
@@ -186,4 +186,4 @@ class Acceptor:
                 return await self._admit(sock, where)
             finally:
                 self._forget(neighbourhood, scope)
-        raise Refused("it had not proven a key when another connection needed its place")
+        raise NotLetIn("it had not proven a key when another connection needed its place")

@@ -7,9 +7,9 @@ from typing import Any
 
 from router.core.why.fate import SPOILT_TOLD, Fate, Hole, Recipient, Spoilt, Trace, later, time_text
 from router.core.why.id_prefix import TEXT, spelling
-from router.core.why.report import Report, fate_json, followed, noted_json, turned_json
+from router.core.why.report import NeighbourReport, fate_json, followed, noted_json, turned_json
 from router.core.wire.text import key_text
-from router.disk.log.search import CANDIDATES_MAX, Found
+from router.disk.log.search import CANDIDATES_MAX, FoundEvents
 
 WHERE_ELSE = "if the id is right, ask `router why` at the router that took it from its sender"
 SPANS_MAX = 5
@@ -17,7 +17,7 @@ BY_STORE = "this is what the store holds of it, and what is left in the log; wha
 CUT = "the log has more lines about it than are read: only the oldest are shown"
 
 
-def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Report]) -> dict[str, Any]:
+def one(found: FoundEvents, trace: Trace, whole: Fate | None, reports: Mapping[str, NeighbourReport]) -> dict[str, Any]:
     """Return the answer about one message; `reports`: those of the routers that took custody, by key in hex."""
     if whole is None:
         answer: dict[str, Any] = {
@@ -52,12 +52,12 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
     }
 
 
-def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
+def _with(row: Recipient, reports: Mapping[str, NeighbourReport]) -> Recipient:
     told = reports.get(row.recipient)
     return row if told is None else followed(row, told)
 
 
-def not_one(typed: str, found: Found) -> dict[str, Any]:
+def not_one(typed: str, found: FoundEvents) -> dict[str, Any]:
     """Return the error answer for an id that fits no message, or more than one. `typed`: the beginning of an id as the
     user typed it."""
     typed = spelling(typed)
@@ -73,7 +73,7 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
     return {"error": f"{error}{_reach(found)}; {WHERE_ELSE}"}
 
 
-def _reach(found: Found) -> str:
+def _reach(found: FoundEvents) -> str:
     """Describe how far back the log reaches, and what is missing from it."""
     said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
     lacks = _lacks(found, found.missing)
@@ -82,7 +82,7 @@ def _reach(found: Found) -> str:
     return "; ".join([said, *lacks, *_counted(found), *_not_searched(found), *not_believed(found.spoilt)])
 
 
-def _counted(found: Found) -> list[str]:
+def _counted(found: FoundEvents) -> list[str]:
     """State that the message may be among those turned away and counted without an id; empty if there are none."""
     count, first_ns, last_ns = found.unnamed
     if not count:
@@ -93,7 +93,7 @@ def _counted(found: Found) -> list[str]:
     return [f"{said} their ids (log.refused_percent, log.refused_ids_per_s): it may be one of these"]
 
 
-def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
+def _lacks(found: FoundEvents, missing: Sequence[Hole]) -> list[str]:
     """Describe which events are not in the log; missing ones come last."""
     said = []
     if found.pruned_seq:
@@ -121,7 +121,7 @@ def _listed(paths: Sequence[str]) -> str:
     return f"{', '.join(paths[:SPOILT_TOLD])}{more}"
 
 
-def _not_searched(found: Found) -> list[str]:
+def _not_searched(found: FoundEvents) -> list[str]:
     """Describe which parts of the log were not searched, and why."""
     said = []
     if found.unsearched:

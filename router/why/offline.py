@@ -27,7 +27,7 @@ from router.disk.limits import LogLimits, StoreLimits
 from router.disk.log.eventlog import ForeignLog, Segments
 from router.disk.log.file import LogNotWritten
 from router.disk.log.logbook import Logbook
-from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
+from router.disk.log.search import CANDIDATES_MAX, FoundEvents, LogSnapshot, Search, offered, unaccepted
 from router.disk.room import DATA
 from router.disk.store.file import owner
 from router.disk.store.records import Records
@@ -103,7 +103,7 @@ def _by_log(home: Home, typed: str, now: Now, ttl_s_max: int, problem: str) -> d
         if not segments.last_sealed():
             raise Failure(Exit.FAILED, _nothing(home, problem, segments.spoilt()))
         end_ns = segments.newest_ns()
-        log = Log(segments.kept(), [], segments.pruned_seq, spoilt=segments.spoilt())
+        log = LogSnapshot(segments.kept(), [], segments.pruned_seq, spoilt=segments.spoilt())
         answer = _answer(home, log, typed, lambda *_: Prospect(is_owed=None, log_end_ns=end_ns), now, ttl_s_max)
     said = f"{problem}; the log was read without it, and ends {time_text(end_ns)}"
     if "error" in answer:
@@ -140,7 +140,13 @@ def _nothing(home: Home, problem: str, spoilt: list[Path]) -> str:
 
 
 def _answer(
-    home: Home, log: Log, typed: str, prospect_of: ProspectOf, now: Now, ttl_s_max: int, records: Records | None = None
+    home: Home,
+    log: LogSnapshot,
+    typed: str,
+    prospect_of: ProspectOf,
+    now: Now,
+    ttl_s_max: int,
+    records: Records | None = None,
 ) -> dict[str, Any]:
     """Answer from the log. Closed segments are read in place, where missing indexes are made. `records`: the store's,
     if it can be read."""
@@ -156,7 +162,7 @@ def _answer(
         return {"error": f"{DAMAGED}: {error}"}
 
 
-def _find(home: Home, log: Log, prefix: IdPrefix, records: Records | None) -> Found:
+def _find(home: Home, log: LogSnapshot, prefix: IdPrefix, records: Records | None) -> FoundEvents:
     found = Search(log).find(prefix)
     wanted = unaccepted(found, prefix)
     if records is None or wanted is None:

@@ -22,11 +22,11 @@ from router.core.router import Router
 from router.core.routing.not_owed import lan_not_owed
 from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
-from router.core.why.report import Report, decode_report, encode_report, may_hear, report
+from router.core.why.report import NeighbourReport, decode_report, encode_report, may_hear, report
 from router.core.wire.admin import Inquiry
 from router.core.wire.now import Now
 from router.core.wire.text import BadText
-from router.disk.log.search import CANDIDATES_MAX, Found, Log, offered, unaccepted
+from router.disk.log.search import CANDIDATES_MAX, FoundEvents, LogSnapshot, offered, unaccepted
 from router.disk.store.history import Page
 from router.disk.store.records import Record
 from router.disk.store.terms import StoreError
@@ -55,10 +55,10 @@ CHANGING = "changing now: it is no longer queued, and its end was written while 
 class Logs(Protocol):
     """Access to the event log (`router.disk.log.logbook.Logbook`)."""
 
-    def log(self) -> Log: ...
+    def log(self) -> LogSnapshot: ...
 
 
-class Records(Protocol):
+class MessageRecords(Protocol):
     """The store's records of a message, by the beginning of its id (`router.disk.store.records.Records`)."""
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]: ...
@@ -71,7 +71,7 @@ class FateStore(Protocol):
     """The part of a store that a question needs (`router.disk.store.store.Store`)."""
 
     @property
-    def records(self) -> Records: ...
+    def records(self) -> MessageRecords: ...
     def owes(self, recipient: bytes, first: int, index: int) -> bool: ...
 
 
@@ -121,7 +121,7 @@ class Fates:
         """Begin a question of a neighbour's router, which consists of a whole id and the number of further routers to
         ask."""
         text, _, depth = argument.partition(" ")
-        said = Report(text[:64])
+        said = NeighbourReport(text[:64])
         if WHY not in view.router.directory.grants(neighbour):
             return self._answer(view, link, encode_report(replace(said, problem=NOT_PERMITTED)), now)
         try:
@@ -167,7 +167,7 @@ class Fates:
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
-        if view.router.door.write_naming(question.prefix.fits, question.asker, now):
+        if view.router.rejections.write_naming(question.prefix.fits, question.asker, now):
             view.hear(Begin(question, 1))
             return []
         return [Find(question, self._logbook.log(), Look())]
@@ -184,7 +184,7 @@ class Fates:
 
     # -- concluding ------------------------------------------------------------------------------------------
 
-    def _conclude(self, view: View, question: Question, found: Found, look: Look, now: Now) -> Deeds:
+    def _conclude(self, view: View, question: Question, found: FoundEvents, look: Look, now: Now) -> Deeds:
         if look.held is None and (prefix := unaccepted(found, question.prefix)) is not None:
             try:
                 records = view.store.records.accepted(prefix, view.router.directory.me, CANDIDATES_MAX + 1)
@@ -259,8 +259,8 @@ class Fates:
                 round_.missing.add(key)
                 self._awaited.setdefault((key, whole.message), set()).add(round_)
             else:
-                round_.reports[key] = Report(whole.message, problem=NOT_CONNECTED)
-        round_.reports |= dict.fromkeys(keys[ASKED_MAX:], Report(whole.message, problem=NOT_ASKED))
+                round_.reports[key] = NeighbourReport(whole.message, problem=NOT_CONNECTED)
+        round_.reports |= dict.fromkeys(keys[ASKED_MAX:], NeighbourReport(whole.message, problem=NOT_ASKED))
 
     def _give_up(self, view: View, round_: Round, now: Now) -> None:
         """Answer without the routers that have not reported yet."""
@@ -272,7 +272,7 @@ class Fates:
             waiting.discard(round_)
             if not waiting:
                 del self._awaited[key, message]
-            round_.reports[key] = Report(message, problem=NO_ANSWER)
+            round_.reports[key] = NeighbourReport(message, problem=NO_ANSWER)
         self._tell(view, round_, now)
 
     def _tell(self, view: View, round_: Round, now: Now) -> None:
@@ -311,7 +311,7 @@ def changing(whole: Fate, keys: set[str]) -> Fate:
 def _error(question: Question, text: str) -> bytes:
     if question.neighbour is None:
         return _json({"error": text})
-    return encode_report(Report(question.prefix.head.hex(), problem=text))
+    return encode_report(NeighbourReport(question.prefix.head.hex(), problem=text))
 
 
 def _damaged(question: Question, what: str, error: Exception | None) -> bytes:

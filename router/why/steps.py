@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from router.core.why.fate import Fate, Trace
 from router.core.why.id_prefix import IdPrefix
-from router.core.why.report import Report
-from router.disk.log.search import Found, Log, Search
+from router.core.why.report import NeighbourReport
+from router.disk.log.search import FoundEvents, LogSnapshot, Search
 from router.disk.store.records import Record
 
 INDEXING_S = 5.0
@@ -49,7 +49,7 @@ class Find(Struct, frozen=True):
     """A deed: search the log in a thread by `find`, and pass the result to the cycle."""
 
     question: Question
-    log: Log
+    log: LogSnapshot
     look: Look
 
     def find(self) -> Searched:
@@ -64,7 +64,7 @@ class Searched(Struct, frozen=True):
 
     question: Question
     look: Look
-    found: Found | None
+    found: FoundEvents | None
     error: Exception | None = None
 
 
@@ -95,20 +95,20 @@ Deeds = list[Find | Remind]
 class Round:
     """The state of one question: what is known about it so far, and the routers that have not answered yet."""
 
-    def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
+    def __init__(self, question: Question, found: FoundEvents, trace: Trace, whole: Fate | None) -> None:
         self.question = question
         self.found = found
         self.trace = trace
         self.whole = whole
         self.missing: set[str] = set()
-        self.reports: dict[str, Report] = {}
+        self.reports: dict[str, NeighbourReport] = {}
         self.is_told = False
 
     def __repr__(self) -> str:
         return f"<question about {self.trace.identity.hex()[:8]}: {len(self.missing)} routers have not answered>"
 
 
-def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
+def search(log: LogSnapshot, prefix: IdPrefix, held: Record | None) -> FoundEvents:
     """Search the log, in a thread; create missing indexes until `INDEXING_S` is over."""
     give_up_s = time.monotonic() + INDEXING_S
     one = Search(log, lambda: time.monotonic() < give_up_s)

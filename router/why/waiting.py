@@ -18,7 +18,7 @@ from router.core.log.events import ID_BYTES, reason_word
 from router.core.log.line import VERSION, Line
 from router.core.why.fate import Trace
 from router.core.why.id_prefix import IdPrefix
-from router.disk.log.search import Found
+from router.disk.log.search import FoundEvents
 from router.disk.room import DATA
 from router.service.host import STATES
 from router.service.state import State, StateError
@@ -29,7 +29,7 @@ from router.settings.home import Home
 EVENTS_BYTES_MAX = 64 << 20
 
 
-def with_waiting(found: Found, home: Home, prefix: IdPrefix) -> Found:
+def with_waiting(found: FoundEvents, home: Home, prefix: IdPrefix) -> FoundEvents:
     """Add to the search result the events about that message that wait for the log, if they name only one message."""
     waiting = [(identity, line) for identity, line in _waiting(home) if prefix.fits(identity)]
     trace = found.trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from router.cli.command import Group
+from router.cli.command import CommandGroup
 from services.capd.bench_command import bench
 from services.capd.conform_command import conform
 from services.capd.decode_command import decode
@@ -19,7 +19,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def capd() -> None:
     """Post and find messages that are paid for by work (Counterparty and Protocol Discovery, CAPD)."""
 

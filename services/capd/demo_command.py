@@ -20,7 +20,7 @@ from services.capd.demo.wallet import AGREED, DONE
 from services.capd.nexa_client import NexaClientError
 
 
-class Check(NamedTuple):
+class Condition(NamedTuple):
     """A condition that must hold, the number that was counted, and whether it held."""
 
     text: str
@@ -60,11 +60,11 @@ async def _play(base: Path, as_json: bool) -> Played:
         return await stage.play()
 
 
-def checked(played: Played) -> Iterator[Check]:
+def checked(played: Played) -> Iterator[Condition]:
     """Yield the conditions that a played demo must meet."""
 
-    def check(text: str, counted: int, wanted: int) -> Check:
-        return Check(text, counted, counted == wanted)
+    def check(text: str, counted: int, wanted: int) -> Condition:
+        return Condition(text, counted, counted == wanted)
 
     offer, bob, alice = played.offer["id"], played.bob, played.alice
     all_of_them, on_wire = len(NAMES), played.wire

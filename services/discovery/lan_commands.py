@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from router.cli.command import Command, Group, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.output import columns, note, say, say_json
 from router.cli.services import ask_service, name_with_role
 from router.core.service.roles import Role
@@ -18,7 +18,7 @@ _MODES = {
 }
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def lan() -> None:
     """Find other nodes on local networks, and be found there.
 

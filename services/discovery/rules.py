@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from router.core.wire.meeting import Meet, Met
 from router.service import contract as c
-from router.service.parts import Part, Parts, Reader
+from router.service.parts import Parts, Reader, RulesPart
 from services.discovery.core import kept
 from services.discovery.core.dial_back import DialBacks
 from services.discovery.core.exchanges import Exchanges
@@ -40,7 +40,7 @@ class Discovery:
             InCommon(setup, self.known),
             DialBacks(setup, self.known),
         )
-        self.parts: tuple[Part, ...] = self.lan, common, dial_backs
+        self.parts: tuple[RulesPart, ...] = self.lan, common, dial_backs
         self.readers: dict[type[Message], Reader] = {
             Meet: common,
             Met: common,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from router.cli.command import Group
+from router.cli.command import CommandGroup
 from services.dmq.bench_command import bench
 from services.dmq.client_commands import submit, watch
 from services.dmq.conform_command import conform
@@ -20,7 +20,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def dmq() -> None:
     """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 

@@ -17,7 +17,7 @@ from router.cli.output import say, say_json
 from router.core.wire.text import counted
 from router.rig.process import HANG_S, RigFailed
 from services.dmq.core.chain_time import NETWORKS
-from services.dmq.demo.counts import Check, Counts
+from services.dmq.demo.counts import Condition, Counts
 from services.dmq.demo.script import SIGNERS, Script, written
 from services.dmq.demo.stage import NETWORK, Played, staged
 
@@ -64,7 +64,7 @@ async def play(base: Path, script: Script, kills: int, as_json: bool, *, tied: b
     return replace(counts, audit=audit)
 
 
-def _show(played: Played, checks: list[Check], as_json: bool) -> None:
+def _show(played: Played, checks: list[Condition], as_json: bool) -> None:
     if as_json:
         say_json(
             {

@@ -25,7 +25,7 @@ ENDING_PERIODS = 4
 PREFIX = "dmq_node_"
 
 
-class Facts(Struct, frozen=True):
+class PageFacts(Struct, frozen=True):
     """What is asked of the node for one page: the answer to `status`, and its holdings."""
 
     status: dict[str, Any]
@@ -40,13 +40,13 @@ class Metrics:
         self._prefix = prefix
         self._suffix = "_counter" if has_suffix else ""
 
-    def page(self, facts: Facts) -> tuple[str, bytes]:
+    def page(self, facts: PageFacts) -> tuple[str, bytes]:
         """Return media type and text."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(self._families(facts)))
         return CONTENT_TYPE_LATEST, generate_latest(registry)
 
-    def _families(self, facts: Facts) -> Iterator[Metric]:
+    def _families(self, facts: PageFacts) -> Iterator[Metric]:
         status, name = facts.status, self._prefix
         rejected = status["rejected"]
         accepted, total = status["accepted"], sum(rejected.values())
@@ -100,7 +100,7 @@ class Metrics:
         has_problem = float(bool(stake["problem"]))
         yield GaugeMetricFamily(f"{name}_has_problem", "Whether the last could not be read.", value=has_problem)
 
-    def _of_pools(self, facts: Facts) -> Iterator[Metric]:
+    def _of_pools(self, facts: PageFacts) -> Iterator[Metric]:
         shares = sorted(facts.holdings.mempool.live_by_pool(), key=lambda one: (-one[1], one[0]))[:POOLS_MAX]
         live = GaugeMetricFamily(f"{self._prefix}pool_messages", "Live messages of a pool.", labels=["pool"])
         for pool, count in shares:
@@ -131,4 +131,4 @@ class _Collected(Collector):
 
 def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c.Now) -> tuple[str, bytes]:
     """Return the page of this moment."""
-    return metrics.page(Facts(status, holdings, now.wall_s))
+    return metrics.page(PageFacts(status, holdings, now.wall_s))

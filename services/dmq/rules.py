@@ -1,10 +1,10 @@
 """A DMQ node (CIP-137): signers hand messages in, consumers ask for them; a message answered `[1]` is on disk.
 
-Talks          connections at the doors: their number and their duration
-Admission      the admission of a message: checks, signatures in batches elsewhere, the mempool
-Consumers      the messages that each gets, and has acknowledged
-StakeSource    the pools that may send
-Holdings       the kept state of all this
+ClientSessions   connections at the doors: their number and their duration
+Admission        the admission of a message: checks, signatures in batches elsewhere, the mempool
+Consumers        the messages that each gets, and has acknowledged
+StakeSource      the pools that may send
+Holdings         the kept state of all this
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from router.service import contract as c
 from router.service.pages import Pages
 from services.dmq.core import handshake, notes, submission
 from services.dmq.core import notification as n
-from services.dmq.core.admission import TAG, Admission, Verdict
+from services.dmq.core.admission import TAG, Admission, AdmissionVerdict
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import MAINNET
+from services.dmq.core.client_session import ClientSession
+from services.dmq.core.client_sessions import LOCAL, ClientSessions, Places, door_of
 from services.dmq.core.consumers import Consumers
 from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.holdings import Holdings
@@ -28,8 +30,6 @@ from services.dmq.core.revision import REVISIONS
 from services.dmq.core.session import Heard
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake_source import Sources, StakeSource, moment_of
-from services.dmq.core.talk import Talk
-from services.dmq.core.talks import LOCAL, Places, Talks, door_of
 from services.dmq.core.turned_away import TurnedAway
 from services.dmq.metrics import Metrics, page_of
 from services.dmq.settings import Settings
@@ -60,7 +60,7 @@ class DmqNode:
         self._urls = {LOCAL: settings.local_socket}
         self._named = consumers_of(settings.consumers)
         self._holdings = Holdings(setup.kept, revision.encoding, terms.magic, topic, limits)
-        self._talks = Talks(revision, Places(settings.clients_max, settings.consumer_clients_max))
+        self._clients = ClientSessions(revision, Places(settings.clients_max, settings.consumer_clients_max))
         self._admission = Admission(self._holdings)
         self._consumers = Consumers(self._holdings)
         self._turned_away = TurnedAway()
@@ -74,7 +74,7 @@ class DmqNode:
         sources = Sources(settings.stake_file, settings.stake_command, settings.genesis)
         self._stake = StakeSource(sources, self._holdings)
         shown = {"socket": settings.local_socket, "genesis": settings.genesis}
-        self._questions = Questions(self._holdings, self._talks, self._consumers, self._stake, self._admission, shown)
+        self._questions = Questions(self._holdings, self._clients, self._consumers, self._stake, self._admission, shown)
 
     def doors(self) -> dict[str, str]:
         return {**self._urls, **{door_of(name): url for name, url in self._named.items()}}
@@ -93,8 +93,8 @@ class DmqNode:
     def _settled(self, now: c.Now) -> Iterator[c.Deed]:
         for verdict in self._admission.at_once(moment_of(now)):
             yield from self._decided(verdict, now)
-        for talk in self._consumers.wake(now.mono_s):
-            yield from self._go_on(talk, now)
+        for client in self._consumers.wake(now.mono_s):
+            yield from self._go_on(client, now)
         yield from self._admission.batches()
         yield from self._woken_early(now)
         taken, self._taken = self._taken, []
@@ -115,7 +115,7 @@ class DmqNode:
             case c.Came(_, peer, data):
                 yield from self._pages.came(peer, data, now)
             case c.Opened(door, peer):
-                yield from self._talks.opened(door, peer, now.mono_s)
+                yield from self._clients.opened(door, peer, now.mono_s)
             case c.Computed(tag) if tag.startswith(TAG):
                 for verdict in self._admission.verified(heard, moment_of(now)):
                     yield from self._decided(verdict, now)
@@ -149,14 +149,14 @@ class DmqNode:
             yield from deeds
         yield from notes.expired(gone)
         yield from self._holdings.forget(now.wall_s)
-        for talk in self._talks.overdue(now.mono_s):
-            yield from talk.written(now.mono_s)
+        for client in self._clients.overdue(now.mono_s):
+            yield from client.written(now.mono_s)
         yield from self._stake.due(now)
-        for cause in self._talks.causes():
+        for cause in self._clients.causes():
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
         yield from self._consumers.warnings.due(now.mono_s)
-        for text in self._talks.warnings(self._name, now.mono_s):
+        for text in self._clients.warnings(self._name, now.mono_s):
             yield c.Warn(text)
         yield from self._holdings.counted()
         self._is_full = self._is_full and not self._holdings.has_room
@@ -168,68 +168,70 @@ class DmqNode:
     # -- connections ---------------------------------------------------------------------------------------
 
     def _came(self, door: str, peer: str, data: bytes, now: c.Now) -> Iterator[c.Deed]:
-        talk = self._talks.get(door, peer)
-        if talk is None:
+        client = self._clients.get(door, peer)
+        if client is None:
             return
         if not data:
-            self._talks.closed(talk)
-            yield from self._consumers.closed(talk)
-        elif not talk.fault:
-            talk.feed(data, now.mono_s)
-            yield from self._go_on(talk, now)
+            self._clients.closed(client)
+            yield from self._consumers.closed(client)
+        elif not client.fault:
+            client.feed(data, now.mono_s)
+            yield from self._go_on(client, now)
 
-    def _go_on(self, talk: Talk, now: c.Now) -> Iterator[c.Deed]:
+    def _go_on(self, client: ClientSession, now: c.Now) -> Iterator[c.Deed]:
         """Handle a client's messages, including those that waited for an answer."""
-        while talk.heard:
-            yield from self._said(talk, talk.heard.popleft(), now)
-        yield from talk.written(now.mono_s)
+        while client.heard:
+            yield from self._said(client, client.heard.popleft(), now)
+        yield from client.written(now.mono_s)
 
-    def _said(self, talk: Talk, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
+    def _said(self, client: ClientSession, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard.message:
             case handshake.MsgProposeVersions():
                 answer = handshake.answer(heard.message, self._magic)
-                if isinstance(answer, handshake.MsgAcceptVersion) and (cause := self._talks.fullness(talk)):
+                if isinstance(answer, handshake.MsgAcceptVersion) and (cause := self._clients.fullness(client)):
                     answer = handshake.no_place(cause)
-                talk.say(handshake.NUMBER, answer)
-                if talk.is_open:
-                    self._talks.greeted(talk)
+                client.say(handshake.NUMBER, answer)
+                if client.is_open:
+                    self._clients.greeted(client)
             case SignedMessage() as message:
-                yield from self._submitted(talk, message, now)
+                yield from self._submitted(client, message, now)
             case n.MsgClientDone() | n.MsgDone():
-                self._consumers.ended(talk)
+                self._consumers.ended(client)
             case _ if heard.number == n.NUMBER:
-                yield from self._consumers.requested(talk, heard.message, now.mono_s)
+                yield from self._consumers.requested(client, heard.message, now.mono_s)
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def _submitted(self, talk: Talk, message: SignedMessage, now: c.Now) -> Iterator[c.Deed]:
+    def _submitted(self, client: ClientSession, message: SignedMessage, now: c.Now) -> Iterator[c.Deed]:
         if not self._stake.is_ready:
-            self._admission.hold(talk, message)
-        elif (rejected := self._admission.judge(talk, message, moment_of(now))) is not None:
-            yield from self._rejected(talk, message, rejected, now)
+            self._admission.hold(client, message)
+        elif (rejected := self._admission.judge(client, message, moment_of(now))) is not None:
+            yield from self._rejected(client, message, rejected, now)
 
     def _judge_held(self, now: c.Now) -> Iterator[c.Deed]:
         if self._stake.is_ready:
-            for talk, message in self._admission.held():
-                yield from self._submitted(talk, message, now)
-                yield from self._go_on(talk, now)
+            for client, message in self._admission.held():
+                yield from self._submitted(client, message, now)
+                yield from self._go_on(client, now)
 
-    def _decided(self, verdict: Verdict, now: c.Now) -> Iterator[c.Deed]:
+    def _decided(self, verdict: AdmissionVerdict, now: c.Now) -> Iterator[c.Deed]:
         """Answer a message whose signatures were verified."""
-        talk, message = verdict.talk, verdict.message
+        client, message = verdict.client, verdict.message
         if verdict.rejected is not None:
-            yield from self._rejected(talk, message, verdict.rejected, now)
+            yield from self._rejected(client, message, verdict.rejected, now)
         elif verdict.row is not None:
             yield from verdict.deeds
             self._taken.append(verdict.row)
-            talk.say(submission.NUMBER, submission.MsgAcceptMessage())
-        yield from self._go_on(talk, now)
+            client.say(submission.NUMBER, submission.MsgAcceptMessage())
+        yield from self._go_on(client, now)
 
-    def _rejected(self, talk: Talk, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:
+    def _rejected(
+        self, client: ClientSession, message: SignedMessage, rejected: Rejected, now: c.Now
+    ) -> Iterator[c.Deed]:
         self._holdings.counts[rejected.fault.reason.word] += 1
         if noted := self._turned_away.rejected(message, rejected, now):
             yield from (*noted, *self._holdings.counted())
         if rejected.fault is Fault.DISK_FULL and not self._is_full:
             self._is_full = True
             yield c.Warn(DISK_FULL)
-        talk.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))
+        client.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))

@@ -18,7 +18,7 @@ from router.core.wire.pubsub import is_wanted
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.kept_rows import judge
-from router.service.parts import Part, Parts, Reader
+from router.service.parts import Parts, Reader, RulesPart
 from router.service.roles import overlay as o
 from services.pubsub.core.comparing import Comparing
 from services.pubsub.core.dissemination import Dissemination
@@ -60,7 +60,7 @@ class PubSub:
         copies = ForwardingLimits(settings.fanout, settings.failover_s, settings.large_bytes)
         dissemination = self._dissemination = Dissemination(setup, self.known, self.others, copies, is_leaf=is_leaf)
         shown = Shown(self.known, self.others)
-        self.parts: tuple[Part, ...] = (partners, dissemination, shown)
+        self.parts: tuple[RulesPart, ...] = (partners, dissemination, shown)
         self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
         comparing = self._comparing = Comparing(setup, self.known)
         self.parts = (*self.parts, comparing)

@@ -10,8 +10,8 @@ from rigs.patience import HANG_S
 
 from router import connect
 from router.actors.process import program
-from router.rig.machines import Machine
-from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, Resident
+from router.rig.machines import NamespaceMachine
+from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, NewHomeService
 from router.settings.home import Home
 
 PORT = 4100
@@ -19,24 +19,24 @@ CALM = {**QUICK, "link.dial_backoff_s_min": 0.2, "link.dial_backoff_s_max": 1.0}
 """Settings with longer pauses between dials, for several nodes on one machine that dial one which is away."""
 
 
-def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[str, ...] = ()) -> NodeProcess:
+def core(found: Rig, name: str, machine: NamespaceMachine | None = None, *, seeds: tuple[str, ...] = ()) -> NodeProcess:
     """Return a core that is not started yet, on a machine of its own or on this one. `seeds`: links of the nodes that
     it knows."""
     url = f"tls://127.0.0.1:{free_port()}" if machine is None else f"tls://{machine.ip}:{PORT}"
-    residents = {**OF_A_CORE, "discovery": Resident({"sampling": True, "seeds": seeds})}
+    residents = {**OF_A_CORE, "discovery": NewHomeService({"sampling": True, "seeds": seeds})}
     Home(found.base / name).create("core", (url,), residents)
     node = found.node(name, "core", CALM, listens=False)
     node.url = url
     return _placed(node, machine)
 
 
-def edge(found: Rig, name: str, machine: Machine | None = None) -> NodeProcess:
+def edge(found: Rig, name: str, machine: NamespaceMachine | None = None) -> NodeProcess:
     """Return an edge that is not started yet."""
     Home(found.base / name).create("edge", (), OF_AN_EDGE)
     return _placed(found.node(name, "edge", CALM), machine)
 
 
-def _placed(node: NodeProcess, machine: Machine | None) -> NodeProcess:
+def _placed(node: NodeProcess, machine: NamespaceMachine | None) -> NodeProcess:
     if machine is not None:
         node.served_by = (*machine.enter, *program("router"))
     return node

@@ -15,7 +15,7 @@ from rigs.patience import HANG_S
 from router import Group, connect
 from router.client.received import Received
 from router.core.wire.grouplink import GroupLink
-from router.demo.said import Said, read_body, too_early
+from router.demo.said import TalkMessage, read_body, too_early
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Talk:
     group: Group
     published: list[bytes] = field(default_factory=list)
     read: list[bytes] = field(default_factory=list)
-    order: list[Said] = field(default_factory=list)
+    order: list[TalkMessage] = field(default_factory=list)
     read_of: Counter[str] = field(default_factory=Counter)
     gaps: list[str] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Talker:
             talk.take(message)
 
     async def publish(self, talk: Talk) -> None:
-        said = Said(self.name, len(talk.published) + 1, dict(talk.read_of))
+        said = TalkMessage(self.name, len(talk.published) + 1, dict(talk.read_of))
         talk.published.append(bytes(await talk.group.publish(said.body())))
 
 

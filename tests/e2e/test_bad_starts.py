@@ -16,19 +16,19 @@ from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
 
 from router.cli import main
-from router.rig.process import Finished, run_command
-from router.settings.config_services import Resident
+from router.rig.process import EndedCommand, run_command
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
 
 PAGE_BYTES = 4096
 
 
-async def serve(home: Path, *args: str) -> Finished:
+async def serve(home: Path, *args: str) -> EndedCommand:
     return await run_command((*ROUTER, "--home", str(home), "serve", *args))
 
 
-def said_plainly(done: Finished, code: int, *words: str) -> None:
+def said_plainly(done: EndedCommand, code: int, *words: str) -> None:
     """Check for one or two lines on standard error, without a traceback, and nothing on standard output."""
     assert (done.code, done.stdout) == (code, ""), done.stderr
     assert 1 <= len(done.stderr.splitlines()) <= 2, done.stderr
@@ -50,7 +50,7 @@ async def test_a_port_in_use(tmp_path: Path) -> None:
         await found.pair.goes_on()
 
 
-async def dmq_serve(home: Path, *args: object) -> Finished:
+async def dmq_serve(home: Path, *args: object) -> EndedCommand:
     return await run_command((*ROUTER, "--home", str(home), "dmq", "serve", *map(str, args)))
 
 
@@ -105,7 +105,7 @@ async def test_a_dmq_node_of_a_home_that_cannot_start_ends_too_and_the_home_stay
     )
     for number, (settings, arguments, code, sentence) in enumerate(cases):
         home = Home(tmp_path / str(number))
-        home.create("edge", (), {"dmq": Resident(settings, is_public=False)})
+        home.create("edge", (), {"dmq": NewHomeService(settings, is_public=False)})
         load_or_create(home, NODE)
         said_plainly(await dmq_serve(home.path, *arguments), code, sentence)
         assert home.holds_node
@@ -179,7 +179,7 @@ async def test_a_home_that_is_not_writable(tmp_path: Path, subtests: pytest.Subt
             place.chmod(0o700)
 
 
-async def serve_as_anybody(home: Path) -> Finished:
+async def serve_as_anybody(home: Path) -> EndedCommand:
     """Run `serve` as a user who is bound by file modes, unlike root."""
     bound = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
     if bound and not shutil.which(bound[0]):
@@ -208,9 +208,9 @@ async def test_a_typo_in_the_configuration_ends_the_process(tmp_path: Path) -> N
 def test_a_configuration_with_a_typo(lines: str, said: tuple[str, ...], tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
 
-    def run(*args: str) -> Finished:
+    def run(*args: str) -> EndedCommand:
         ran = CliRunner().invoke(main, ["--home", str(home.path), *args])
-        return Finished(ran.exit_code, ran.stdout, ran.stderr)
+        return EndedCommand(ran.exit_code, ran.stdout, ran.stderr)
 
     assert run("init").code == 0
     home.config_path.write_text(lines)

@@ -27,7 +27,16 @@ from services.capd.bench.beside import Node
 from services.capd.client import pool_of
 from services.capd.core import messages as m
 from services.capd.core.message import read_message
-from services.capd.core.nexa.commands import IDS, MESSAGES, REPLY_IDS_MAX, IdsReply, Inv, MessagesReply, Msg, Query
+from services.capd.core.nexa.commands import (
+    IDS,
+    MESSAGES,
+    REPLY_IDS_MAX,
+    IdsReply,
+    Inv,
+    MessagesReply,
+    Msg,
+    PrefixQuery,
+)
 from services.capd.core.nexa.own_commands import MaskedQuery
 from services.capd.core.pattern import Pattern
 
@@ -52,7 +61,7 @@ class Honest:
                 await client.say(Msg((offer,)))
                 while offer.own_id() not in (await client.next(Inv, within_s=HANG_S)).ids:
                     pass
-                await client.say(Query(number, MESSAGES, 0, 10, offer.data[:16]))
+                await client.say(PrefixQuery(number, MESSAGES, 0, 10, offer.data[:16]))
                 found: MessagesReply = await client.next(MessagesReply, within_s=HANG_S)
                 assert found.cookie == number and found.messages == (offer,)
                 self.waits_ms.append(1000 * (time.monotonic() - began_s))

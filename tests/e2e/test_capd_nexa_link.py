@@ -27,14 +27,14 @@ from services.capd.core.nexa.commands import (
     GetInfo,
     GetMsg,
     IdsReply,
-    Info,
     Inv,
     MessagesReply,
     Msg,
-    Query,
+    PoolLines,
+    PrefixQuery,
     Remove,
 )
-from services.capd.core.nexa.own_commands import MaskedQuery, Rescind
+from services.capd.core.nexa.own_commands import MaskedQuery, RescindSecrets
 from services.capd.core.pattern import Pattern
 from services.capd.nexa_client import NexaClient, nexa_client
 
@@ -81,10 +81,10 @@ async def test_offers_cross_between_two_pools_and_to_a_client_of_the_wire_alone(
         [before] = await run(one.home, "post", "TKD\x0cbefore they met", "--relay-s", 500)
         async with nexa_client(places[0], "regtest") as first, nexa_client(places[1], "regtest") as second:
             await first.say(GetInfo(), 0x5_0000)
-            info, cookie = await first.next_heard(Info)
-            assert isinstance(info, Info) and (info.local, info.relay, cookie) == (1.0, 2.0, 0x5_FFFF)
+            info, cookie = await first.next_heard(PoolLines)
+            assert isinstance(info, PoolLines) and (info.local, info.relay, cookie) == (1.0, 2.0, 0x5_FFFF)
             # What is brought is announced to all, with the same id, and crosses to the other pool.
-            await second.say(Query(7, 1 | SUBSCRIBE, 0, 200, b"TKD\x0c"))
+            await second.say(PrefixQuery(7, 1 | SUBSCRIBE, 0, 200, b"TKD\x0c"))
             await second.next(MessagesReply)
             offer = posted(b"TKD\x0can offer of the wire", 30.0, int(time.time()) - 5)
             await first.say(Msg((offer,)))
@@ -97,10 +97,10 @@ async def test_offers_cross_between_two_pools_and_to_a_client_of_the_wire_alone(
             assert [one[::-1].hex() for one in (await second.next(IdsReply)).ids] == [before["id"]]
             # Queries: hits by 2, 4 and 16 bytes, misses, and lengths that cannot be looked for.
             for content, count in ((b"TK", 2), (b"TKD\x0c", 2), (offer.data[:16], 1), (b"nowhere ", 0)):
-                await second.say(Query(9, 1, 0, 200, content))
+                await second.say(PrefixQuery(9, 1, 0, 200, content))
                 found: MessagesReply = await second.next(MessagesReply)
                 assert (found.total, len(found.messages)) == (count, count), content
-            await second.say(Query(9, 1, 0, 200, b"TKD"))
+            await second.say(PrefixQuery(9, 1, 0, 200, b"TKD"))
             assert await second.next(BadLengthReply, MessagesReply) == BadLengthReply(9, 3)
             # No more matches after the removal; a local post crosses, too, and is told of by its inventory alone.
             await second.say(Remove(7))
@@ -109,8 +109,8 @@ async def test_offers_cross_between_two_pools_and_to_a_client_of_the_wire_alone(
             while own_id not in (said := await second.next(Inv, MessagesReply)).ids:
                 assert isinstance(said, Inv)
             # A rescinded message is announced, served and matched no more, at the other pool neither.
-            await first.say(Rescind((bytes.fromhex(local["secret"]),)))
-            await second.next(Rescind)
+            await first.say(RescindSecrets((bytes.fromhex(local["secret"]),)))
+            await second.next(RescindSecrets)
             await second.say(GetMsg(0.0, (own_id, offer.own_id())))
             assert (await second.next(Msg)).messages == (offer,)
         [seen] = await run(two.home, "peers")

@@ -15,7 +15,7 @@ from rigs.patience import HANG_S
 from router.client.node import connect
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.rig.process import pause
-from router.settings.config_services import Resident
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
 NEWS, ODD = (SigningKey(bytes((n,)) * 32) for n in (81, 82))
@@ -28,7 +28,9 @@ class Core:
         url = f"tls://127.0.0.1:{free_port()}"
         discovery: Mapping[str, object] = {"sampling": True, "period_s": 1.0, "seeds": seeds}
         Home(found.base / name).create(
-            "core", (url,), {"discovery": Resident(discovery), "pubsub": Resident({"mode": "overlay", "period_s": 1.0})}
+            "core",
+            (url,),
+            {"discovery": NewHomeService(discovery), "pubsub": NewHomeService({"mode": "overlay", "period_s": 1.0})},
         )
         self.home = Home(found.base / name)
         self.node: NodeProcess = found.node(name, "core", QUICK, listens=False)

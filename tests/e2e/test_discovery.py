@@ -12,8 +12,8 @@ from rigs.machines import bridged
 
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey
-from router.rig.machines import Machine
-from router.settings.config_services import Resident
+from router.rig.machines import NamespaceMachine
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
 PERIOD_S = 1.0
@@ -23,11 +23,13 @@ PERIODS = 30
 class Core:
     """A core that runs discovery, on a machine of its own or on this one."""
 
-    def __init__(self, found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, found: Rig, name: str, machine: NamespaceMachine | None = None, *, seeds: tuple[str, ...] = ()
+    ) -> None:
         url = f"tls://{machine.ip}:4100" if machine is not None else f"tls://127.0.0.1:{free_port()}"
         settings: Mapping[str, object] = {"sampling": True, "period_s": PERIOD_S, "seeds": seeds}
         self.url = url
-        Home(found.base / name).create("core", (url,), {"discovery": Resident(settings)})
+        Home(found.base / name).create("core", (url,), {"discovery": NewHomeService(settings)})
         self.node: NodeProcess = found.node(name, "core", QUICK, listens=False)
         if machine is not None:
             self.node.served_by = (*machine.enter, *program("router"))

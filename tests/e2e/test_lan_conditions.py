@@ -14,7 +14,7 @@ from rig import new_key, rig
 from rigs.machines import bridged
 from test_laptops import NETWORK, App, Laptop, both_share, laptop
 
-from router.rig.machines import Machine
+from router.rig.machines import NamespaceMachine
 from router.rig.process import until
 
 SEND = """
@@ -42,7 +42,7 @@ trio.run(main)
 """
 
 
-def without_ipv6(machine: Machine) -> None:
+def without_ipv6(machine: NamespaceMachine) -> None:
     machine.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6")
 
 

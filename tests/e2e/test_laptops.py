@@ -17,7 +17,7 @@ from rigs.patience import HANG_S
 from router import Group, Node, connect
 from router.actors.process import program
 from router.core.wire.crypto import SigningKey
-from router.rig.machines import Bridge, Machine
+from router.rig.machines import Bridge, NamespaceMachine
 from router.rig.process import until
 
 NETWORK = IPv4Network("10.64.0.0/15")
@@ -28,7 +28,7 @@ class Laptop(NamedTuple):
     """A node on a machine of its own."""
 
     node: NodeProcess
-    machine: Machine
+    machine: NamespaceMachine
 
     async def lan(self, word: str, *more: str) -> Any:
         return (await self.node.run("lan", word, *more, "--json")).json

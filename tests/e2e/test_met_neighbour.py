@@ -27,7 +27,7 @@ from router.core.wire.meeting import FILLER_BYTES, NONCE_BYTES, TAG_BYTES, TAGS_
 from router.core.wire.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
 from router.core.wire.reasons import NOT_SHARED
 from router.rig.process import until
-from router.settings.config_services import Resident
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.messages import (
@@ -139,7 +139,9 @@ class Scene:
 @asynccontextmanager
 async def scene(base: Path) -> AsyncIterator[Scene]:
     shared, alone, router, service = new_key(), new_key(), new_key(), new_key()
-    Home(base / "core").create("core", (f"tls://127.0.0.1:{free_port()}",), {"pubsub": Resident({"mode": "overlay"})})
+    Home(base / "core").create(
+        "core", (f"tls://127.0.0.1:{free_port()}",), {"pubsub": NewHomeService({"mode": "overlay"})}
+    )
     async with rig(base) as found:
         core = found.node("core", "core", QUICK, listens=False)
         await core.start()

@@ -22,7 +22,7 @@ from rigs.patience import HANG_S
 from talkers import Talker, check, lacking
 
 from router.core.wire.grouplink import GroupLink
-from router.rig.machines import Bridge, Machine
+from router.rig.machines import Bridge, NamespaceMachine
 from router.rig.process import run_command, until
 
 FAMILIES = 3
@@ -49,7 +49,7 @@ class Family:
 
     core: NodeProcess
     edges: list[NodeProcess]
-    machines: list[Machine]
+    machines: list[NamespaceMachine]
 
     @property
     def nodes(self) -> list[NodeProcess]:
@@ -97,7 +97,7 @@ class Nine:
         return [node for family in self.families for node in family.nodes]
 
     @property
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[NamespaceMachine]:
         return [machine for family in self.families for machine in family.machines]
 
     # -- what happens ----------------------------------------------------------------------------------------

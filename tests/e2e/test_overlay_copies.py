@@ -15,7 +15,7 @@ from rigs.patience import HANG_S
 
 from router import SigningKey, connect
 from router.rig.process import run_command, until
-from router.settings.config_services import Resident
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
 CORES = 4
@@ -51,7 +51,7 @@ class Core:
 
 def core(found: Rig, number: int, *seeds: str) -> Core:
     """Return a core that is not started yet and knows the nodes behind these links."""
-    residents = {"discovery": Resident({**DISCOVERY, "seeds": seeds}), "pubsub": Resident(PUBSUB)}
+    residents = {"discovery": NewHomeService({**DISCOVERY, "seeds": seeds}), "pubsub": NewHomeService(PUBSUB)}
     Home(found.base / f"core{number}").create("core", (f"tls://127.0.0.1:{free_port()}",), residents)
     return Core(found.node(f"core{number}", "core", QUICK, listens=False))
 

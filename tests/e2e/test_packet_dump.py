@@ -19,7 +19,7 @@ from router.core.wire.crypto import digest
 from router.core.wire.grouplink import GroupLink, parse_link
 from router.core.wire.text import key_text
 from router.rig.process import until
-from router.settings.config_services import Resident
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
 BODY_BYTES = 50_000
@@ -76,7 +76,7 @@ async def core(found: Rig, nursery: trio.Nursery, name: str, *seeds: str) -> tup
     line = Line(free_port())
     url = await nursery.start(line.serve)
     discovery: dict[str, object] = {"sampling": True, "period_s": 0.5, "seeds": seeds}
-    services = {"discovery": Resident(discovery), "pubsub": Resident({"mode": "overlay", "period_s": 0.5})}
+    services = {"discovery": NewHomeService(discovery), "pubsub": NewHomeService({"mode": "overlay", "period_s": 0.5})}
     home = Home(found.base / name)
     home.create("core", (f"tls://127.0.0.1:{line.port}",), services)
     text = home.config_path.read_text()

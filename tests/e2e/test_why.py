@@ -14,7 +14,7 @@ from rigs.patience import HANG_S
 
 from router import connect
 from router.cli.ask import ask
-from router.core.why.report import Report, decode_report
+from router.core.why.report import NeighbourReport, decode_report
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import message_id
 from router.core.wire.text import key_text
@@ -156,7 +156,7 @@ async def test_a_router_is_told_only_of_what_it_handed_over_and_only_with_the_gr
             assert await one.publish(wire) == [None]
             identity = message_id(wire).hex()
 
-            def told(answer: bytes | None) -> Report:
+            def told(answer: bytes | None) -> NeighbourReport:
                 report = None if answer is None else decode_report(answer)
                 assert report is not None and report.message == identity[: len(report.message)]
                 return report

@@ -13,7 +13,7 @@ from world.app import App, Habits
 from world.node import Node, Settings
 from world.world import Cable, World
 
-from router.core.routing.limits import Limits, QueueLimits
+from router.core.routing.limits import CoreLimits, QueueLimits
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast
 from router.node.housekeeping import HousekeepingLimits
@@ -48,7 +48,9 @@ class Fleet:
         self._cables: list[Cable] = []
         self._settings = Settings(
             strangers=True, window_messages=256, window_bytes=1 << 18, tick_s=2.0,
-            limits=replace(Limits(), queues=QueueLimits(recipient_messages_max=40 + messages // 20, share_percent=100)),
+            limits=replace(
+                CoreLimits(), queues=QueueLimits(recipient_messages_max=40 + messages // 20, share_percent=100)
+            ),
             housekeeping=HousekeepingLimits(idle_close_s=86_400.0),
             clock=ClockLimits(CLOCK_STEP_S, 86_400, CLOCK_STEP_S),
         )  # fmt: skip

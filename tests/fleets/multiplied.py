@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fleets.writing import KEYS, TRUTH, keys_of, log_directory
 from router.core.log.line import Line, decode_line, encode_lines
-from router.core.log.segment import Tally, file_name, header, sign
+from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.core.wire.crypto import SigningKey, digest
 from spark_analytics.judgement.schema import STATES
 
@@ -89,7 +89,7 @@ class _Copy:
         log = self._logs[router]
         predecessor = self.digest_of(router, at - 1) if at else self._before[router]
         rows = [self._later(log, row) for row in log.segments[at][1:-1]]
-        tally = Tally(rows[0].seq)
+        tally = SegmentTotals(rows[0].seq)
         for row in rows:
             tally.note(row)
         data = encode_lines([header(rows[0], predecessor), *rows])

@@ -19,7 +19,7 @@ from router.core.log.events import Accepted, Outward
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.router import Router
 from router.core.routing.effects import Changes, Finished, SendOwn
-from router.core.routing.limits import Limits as CoreLimits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Recovered
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry
 from router.core.wire.link_items import Hello

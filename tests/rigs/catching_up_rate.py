@@ -22,8 +22,8 @@ from router.bench.clients import link_of
 from router.client.node import connect
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.text import key_text
-from router.rig.app_link import Sent
-from router.settings.config_services import Resident
+from router.rig.app_link import SentCounts
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
 BODY_BYTES, YARDSTICK_S, AT_ONCE = 1024, 2.0, 256
@@ -31,14 +31,14 @@ AT_WORK = {"verify.verifiers": 1, "link.retry_backoff_s_min": 1}
 
 
 def node(found: Rig, name: str, role: str, mode: str) -> NodeProcess:
-    pubsub = Resident({"mode": mode}, is_public=mode == "overlay")
+    pubsub = NewHomeService({"mode": mode}, is_public=mode == "overlay")
     Home(found.base / name).create(role, (), {"pubsub": pubsub})  # type: ignore[arg-type]
     return found.node(name, role, AT_WORK)  # type: ignore[arg-type]
 
 
 async def publish(core: NodeProcess, wires: list[bytes]) -> None:
     """Hand messages in at the core."""
-    link, sent = link_of(SigningKey(b"p" * 32), 4096, 8 << 20), Sent()
+    link, sent = link_of(SigningKey(b"p" * 32), 4096, 8 << 20), SentCounts()
     url = next(str(one) for one in core.told["listeners"] if str(one).startswith("unix"))
     await link.connect(url, PublicKey(bytes.fromhex(core.told["address"])), 60.0)
     for at in range(0, len(wires), AT_ONCE):

@@ -125,13 +125,13 @@ FAULTS: dict[str, Faulty] = {
     "counts what it sends": Faulty(
         says(n.MessagesReply, lambda one: n.MessagesReply(one.cookie, len(one.messages), one.messages)), "query-page"
     ),
-    "ids as messages": Faulty(hears(n.Query, lambda one: replace(one, type=n.MESSAGES)), "query-ids"),
-    "begins at the first": Faulty(hears(n.Query, lambda one: replace(one, start=0)), "query-page"),
-    "looks for 3 bytes": Faulty(hears(n.Query, lambda one: replace(one, content=one.content[:2])), "query-3"),
-    "looks for 17 bytes": Faulty(hears(n.Query, lambda one: replace(one, content=one.content[:16])), "query-17"),
-    "answers any type": Faulty(hears(n.Query, lambda one: replace(one, type=n.MESSAGES)), "query-type"),
+    "ids as messages": Faulty(hears(n.PrefixQuery, lambda one: replace(one, type=n.MESSAGES)), "query-ids"),
+    "begins at the first": Faulty(hears(n.PrefixQuery, lambda one: replace(one, start=0)), "query-page"),
+    "looks for 3 bytes": Faulty(hears(n.PrefixQuery, lambda one: replace(one, content=one.content[:2])), "query-3"),
+    "looks for 17 bytes": Faulty(hears(n.PrefixQuery, lambda one: replace(one, content=one.content[:16])), "query-17"),
+    "answers any type": Faulty(hears(n.PrefixQuery, lambda one: replace(one, type=n.MESSAGES)), "query-type"),
     "keeps no standing query": Faulty(
-        hears(n.Query, lambda one: replace(one, type=one.type & ~n.SUBSCRIBE)), "standing", True
+        hears(n.PrefixQuery, lambda one: replace(one, type=one.type & ~n.SUBSCRIBE)), "standing", True
     ),
     "more bytes than a reply has": Faulty(
         writes("capdqreply", lambda one: (one._replace(payload=one.payload + b"\0"),)), "query-16"
@@ -141,5 +141,5 @@ FAULTS: dict[str, Faulty] = {
         hears(own.MaskedQuery, lambda one: replace(one, pattern=Pattern(one.pattern.value, b"\xff" * KEY_BYTES))),
         "masked",
     ),
-    "does not honour a secret": Faulty(hears(own.Rescind, lambda _: None), "rescinds"),
+    "does not honour a secret": Faulty(hears(own.RescindSecrets, lambda _: None), "rescinds"),
 }

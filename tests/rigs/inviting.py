@@ -8,7 +8,7 @@ from typing import Any
 from samples.core import ALICE
 
 from rigs.one_router import ME, WALL_S, OneRouter
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.routing.effects import LookAtFile, WriteGuests
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
@@ -67,7 +67,7 @@ class House(OneRouter):
 
     def invited(self) -> list[dict[str, Any]]:
         """Return the events about invitations, without their times."""
-        found = [dict(one.fields) for one in self.events if isinstance(one, State) and one.event == "invite"]
+        found = [dict(one.fields) for one in self.events if isinstance(one, RouterChange) and one.event == "invite"]
         assert all(one.pop("invitation") == digest(SECRET) for one in found)
         return found
 

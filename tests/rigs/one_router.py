@@ -7,14 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from samples.core import ROLES
 
 from rigs.plain_store import Disk, PlainStore
-from router.core.link.session import Messages
-from router.core.log.events import Accepted, Event, Outward, State, Turned
+from router.core.link.session import MessageRun
+from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
-from router.core.routing.effects import Close, Dial, Effect, Fetch, PullFrom, SendItem, SendOwn, SendParcel, Settle
+from router.core.routing.effects import (
+    Close,
+    DialNeighbour,
+    Effect,
+    Fetch,
+    LookUpPulls,
+    SendItem,
+    SendOwn,
+    SendParcel,
+    Settle,
+)
 from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -31,9 +41,15 @@ class OneRouter:
     stay in `done` until a test reads them."""
 
     def __init__(
-        self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
-        locals: Iterable[bytes] = (), seconds: float = 0.0, services: Mapping[bytes, str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *neighbours: Neighbour,
+        limits: CoreLimits | None = None,
+        strangers: bool = False,
+        disk: Disk | None = None,
+        locals: Iterable[bytes] = (),
+        seconds: float = 0.0,
+        services: Mapping[bytes, str] | None = None,
+    ) -> None:
         of_node = {key: ServiceFacts(name, role=ROLES.get(name)) for key, name in (services or {}).items()}
         kept = frozenset((*locals, *of_node))
         directory = Directory(ME.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
@@ -42,7 +58,7 @@ class OneRouter:
         self.seconds = seconds
         self.ahead_s = 0.0
         self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
-        self.router = Router(ME, directory, limits or Limits(), self.store.recover(ME.public), self.now())
+        self.router = Router(ME, directory, limits or CoreLimits(), self.store.recover(ME.public), self.now())
         self.jobs: list[Job] = []
         self.done: list[Effect] = []
         self.events: list[Event] = []
@@ -91,7 +107,7 @@ class OneRouter:
         spans, _ = split_frames(data)
         first_k = self._numbers[number] + 1
         self._numbers[number] += len(wires)
-        return self.router.examine(read_messages(number, Messages(first_k, data, spans)), self.now())
+        return self.router.examine(read_messages(number, MessageRun(first_k, data, spans)), self.now())
 
     def cycle(self) -> None:
         jobs, self.jobs = self.jobs, []
@@ -114,7 +130,7 @@ class OneRouter:
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
-            elif isinstance(effect, PullFrom):
+            elif isinstance(effect, LookUpPulls):
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, self.now(), self.store)
             effects += self.router.take_effects()
@@ -173,7 +189,7 @@ class OneRouter:
         return [(one.link, one.reason.word) for one in self._gone(Close) if isinstance(one, Close)]
 
     def dialled(self) -> list[bytes]:
-        return [one.key for one in self._gone(Dial) if isinstance(one, Dial)]
+        return [one.key for one in self._gone(DialNeighbour) if isinstance(one, DialNeighbour)]
 
     def outward(self) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
         return [(one.event, one.ranges) for one in self.events if isinstance(one, Outward)]
@@ -184,8 +200,8 @@ class OneRouter:
 
     def turned(self) -> list[tuple[str, int, int]]:
         """Return the messages turned away: those logged, then those still being summed."""
-        found = [*self.events, *self.router.door.waiting(self.now())]
+        found = [*self.events, *self.router.rejections.waiting(self.now())]
         return [(one.event, one.reason, one.count) for one in found if isinstance(one, Turned)]
 
     def states(self) -> list[str]:
-        return [one.event for one in self.events if isinstance(one, State)]
+        return [one.event for one in self.events if isinstance(one, RouterChange)]

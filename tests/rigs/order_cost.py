@@ -22,11 +22,11 @@ from router.client.custody.causes import Causes, Heads
 from router.client.custody.inbox import Inbox
 from router.client.journal import Journal
 from router.client.opening import Opener
-from router.client.ordering import Opened, Order, Ordering
+from router.client.ordering import OpenedMessage, Order, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.wire.application import seal
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import SigningKey
@@ -105,10 +105,10 @@ def receive(wires: list[bytes], order: Order) -> float:
     began_s = time.process_time()
     for data in reads:
         spans = split_frames(data)[0]
-        inbox.take_in(Messages(k + 1, data, spans), 0.0)
+        inbox.take_in(MessageRun(k + 1, data, spans), 0.0)
         k += len(spans)
         while (found := readers.step(FAMILY.group)) is not Nothing.HERE:
-            if isinstance(found, Opened):
+            if isinstance(found, OpenedMessage):
                 assert not found.received.missing
                 readers.move_on(found.arrival)
                 got += 1

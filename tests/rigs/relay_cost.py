@@ -23,7 +23,7 @@ from router.bench import traffic, yardstick
 from router.bench.clients import link_of
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.message import MULTICAST
-from router.rig.app_link import Sent
+from router.rig.app_link import SentCounts
 from router.rig.node import NodeProcess
 from router.rig.process import HANG_S
 from router.settings.config import edit_peers
@@ -88,7 +88,7 @@ class Neighbour:
             await self.link.settle(reads)
 
     async def bring(self, frames: list[bytes]) -> None:
-        sent = Sent()
+        sent = SentCounts()
         for at in range(0, len(frames), AT_ONCE):
             while self.link.outbox.full:
                 await self.link.moved.park()

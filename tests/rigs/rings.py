@@ -7,7 +7,7 @@ from random import Random
 
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.known import Known, Neighbour, Topic
-from services.pubsub.core.overlay import Ask, Deed, MeetWith, Overlay, OverlayLimits
+from services.pubsub.core.overlay import Deed, ExchangeRings, MeetWith, Overlay, OverlayLimits
 
 PERIOD_S = 20.0
 """Longer than any period, so that one begins at every node."""
@@ -54,7 +54,7 @@ class Rings:
             match deed:
                 case MeetWith(candidate):
                     self.meet(one, candidate.router)
-                case Ask(to, rings):
+                case ExchangeRings(to, rings):
                     self.questions += 1
                     other = self.by_router.get(to.router)
                     if other is None or not other.is_up:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import trio
 
 from router.core.link.custody import Outgoing
-from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, MessageRun, Offer, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items as link
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import frame
@@ -191,7 +191,7 @@ class RouterLink:
                 match event:
                     case Up(peer, hello):
                         self._come_up(peer, hello)
-                    case Messages(first_k, data, spans):
+                    case MessageRun(first_k, data, spans):
                         wires = [data[start:end] for _, start, end in spans]
                         self.heard += wires
                         self._held.append((first_k, wires))
@@ -201,7 +201,7 @@ class RouterLink:
                         self._hear_settled(n)
                     case RefusedAt(k, reason, _):
                         self.router.refusals.append((k, reason))
-                    case Heard(item):
+                    case OtherItem(item):
                         self._hear_item(item)
                     case Ended(reason, text):
                         self.router.goodbyes.append((reason, text))

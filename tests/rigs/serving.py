@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from rigs.patience import HANG_S
-from router.node.node import Node, Ready
+from router.node.node import Ready, RunningNode
 from router.settings.config import load
 from router.settings.home import Home
 
@@ -20,7 +20,7 @@ async def serving(path: Path, settings: Mapping[str, object]) -> AsyncIterator[H
     home = Home(path)
     home.create()
     config, _ = load(home.config_path, {"verify.verifiers": 0, **settings})
-    node, is_ready = Node(home, config, lambda: config), trio.Event()
+    node, is_ready = RunningNode(home, config, lambda: config), trio.Event()
 
     def on_ready(_: Ready) -> None:
         is_ready.set()

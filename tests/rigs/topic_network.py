@@ -130,7 +130,7 @@ class TopicNetwork:
 
     def _forward(self, at: int, deeds: Iterable[f.Deed]) -> None:
         for deed in deeds:
-            if isinstance(deed, f.Copy):
+            if isinstance(deed, f.SendCopy):
                 self.sent[deed.id] += 1
                 self._plan(DELAY_S, "copy", at, int.from_bytes(deed.to, "big"), deed.id)
             elif isinstance(deed, f.Announce):
@@ -139,7 +139,7 @@ class TopicNetwork:
 
     def _repair(self, at: int, deeds: Iterable[r.Deed]) -> None:
         for deed in deeds:
-            if isinstance(deed, r.Ask):
+            if isinstance(deed, r.AskForMessage):
                 self.asked += 1
                 self._plan(DELAY_S, "pull", at, int.from_bytes(deed.router, "big"), deed.id)
         self._wake(at)

@@ -14,11 +14,11 @@ import pytest
 from msgspec.structs import replace
 from rigs.patience import HANG_S
 
-from router.demo.counts import Counts, Disk, Heard, compare, search
+from router.demo.counts import BookCounts, DemoCounts, DiskWords, compare, search
 
 DEMO = (sys.executable, "-m", "router", "demo")
 AWAY = 300
-WELL = Heard("edge B", 3, 0, 0, 0, 0, 1)
+WELL = BookCounts("edge B", 3, 0, 0, 0, 0, 1)
 
 
 def environment(directory: Path) -> dict[str, str]:
@@ -99,7 +99,7 @@ def test_what_is_in_order_is_no_failure() -> None:
     assert compare("edge B", ["a", "b", "c"], ["c", "a", "b"], [1, 2, 3], 1) == WELL
     assert WELL.failures() == []
     audit = {"verdict": "good", "delivered": 3}
-    assert Counts(3, 3, heard=[WELL], queued={"edge A": 0}, disk=Disk(9, 0, 1), audit=audit).failures() == []
+    assert DemoCounts(3, 3, heard=[WELL], queued={"edge A": 0}, disk=DiskWords(9, 0, 1), audit=audit).failures() == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,9 @@ def test_what_an_app_lacks_or_has_too_much(acknowledged: str, ids: str, numbers:
 
 def test_everything_else_that_would_be_wrong() -> None:
     lost = replace(WELL, lost=2)
-    counts = Counts(5, 4, heard=[lost], queued={"edge A": 7, "edge B": 0}, disk=Disk(9, 3, 0), tracebacks=["edge B"])
+    counts = DemoCounts(
+        5, 4, heard=[lost], queued={"edge A": 7, "edge B": 0}, disk=DiskWords(9, 3, 0), tracebacks=["edge B"]
+    )
     counts.audit = {"verdict": "bad", "delivered": 4}
     said = "; ".join(counts.failures())
     for words in (
@@ -132,4 +134,4 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "data").write_bytes(b"..words..key..words")
     (tmp_path / "data").write_bytes(b"key")
-    assert search([tmp_path], b"words", b"key") == Disk(22, 2, 2)
+    assert search([tmp_path], b"words", b"key") == DiskWords(22, 2, 2)

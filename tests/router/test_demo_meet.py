@@ -14,8 +14,8 @@ import pytest
 from rigs.patience import HANG_S
 
 from router.demo import meet, on_a_lan
-from router.demo.counts import Heard
-from router.demo.meeting import Meeting, Scene, outcome, show
+from router.demo.counts import BookCounts
+from router.demo.meeting import Scene, SceneCounts, outcome, show
 from router.demo.narrator import Telling
 
 MEET = (sys.executable, "-m", "router", "demo", "--meet", "--json")
@@ -49,10 +49,10 @@ def test_those_who_meet_hear_everything_once(tmp_path: Path) -> None:
 
 
 def test_a_count_that_is_not_as_wanted_fails_the_demo() -> None:
-    well = Meeting("by invitation", published=3, heard=[Heard("laptop 2", 3, 0, 0, 0, 0, 0)])
+    well = SceneCounts("by invitation", published=3, heard=[BookCounts("laptop 2", 3, 0, 0, 0, 0, 0)])
     well.check("guests", 3, 3)
     assert outcome([well])["ok"]
-    wrong = Meeting("by invitation", published=3, heard=[Heard("laptop 2", 2, 1, 0, 0, 0, 0)])
+    wrong = SceneCounts("by invitation", published=3, heard=[BookCounts("laptop 2", 2, 1, 0, 0, 0, 0)])
     wrong.check("guests", 4, 3)
     assert outcome([well, wrong])["failures"] == [
         "by invitation: guests: 4 instead of 3", "by invitation: the app on laptop 2: 1 lost",

@@ -14,7 +14,7 @@ from rigs.patience import HANG_S
 
 from router.cli import main
 from router.demo.overlay import IN_KILLS, SHORT, WHILE_AWAY
-from router.demo.said import Said, read_body, too_early
+from router.demo.said import TalkMessage, read_body, too_early
 from router.demo.talker import TalkerBook
 
 OVERLAY = (sys.executable, "-m", "router", "demo", "--overlay", "--json")
@@ -42,7 +42,11 @@ def test_two_families_hear_each_other_through_kills_and_an_absence(tmp_path: Pat
 
 
 def test_a_message_that_comes_before_what_its_author_had_read_is_found() -> None:
-    first, second, answer = Said("ann", 1, {}), Said("ann", 2, {}), Said("bob", 1, {"ann": 2, "eve": 3})
+    first, second, answer = (
+        TalkMessage("ann", 1, {}),
+        TalkMessage("ann", 2, {}),
+        TalkMessage("bob", 1, {"ann": 2, "eve": 3}),
+    )
     assert read_body(answer.body()) == answer
     assert too_early([first, second, answer], "eve") == []
     assert too_early([first, answer, second], "eve") == ["bob 1 came before ann 2"]
@@ -51,7 +55,7 @@ def test_a_message_that_comes_before_what_its_author_had_read_is_found() -> None
 
 
 def test_a_talkers_book_has_each_message_once_also_after_a_restart(tmp_path: Path) -> None:
-    said = Said("ann", 1, {"bob": 2})
+    said = TalkMessage("ann", 1, {"bob": 2})
     book = TalkerBook(tmp_path / "book")
     book.write(b"1", said.body())
     book.write(b"1", said.body())

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from router.core.log.line import Line, decode_line, encode_lines
-from router.core.log.segment import Tally, file_name, header, sign
+from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.core.wire.crypto import SigningKey
 
 Rows = list[Line]
@@ -65,7 +65,7 @@ def seal(
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for rows in parts:
-        tally = Tally(rows[0].seq)
+        tally = SegmentTotals(rows[0].seq)
         for row in rows:
             tally.note(row)
         data = encode_lines([replace(header(rows[0], predecessor), v=version)]) + encode(rows)

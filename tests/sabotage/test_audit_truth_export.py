@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fleets.shared import Fleets
 
-from router.audit.engine import Span, audit, evidence_of
+from router.audit.engine import AuditSpan, audit, evidence_of
 from router.audit.export.logs import export
 from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
@@ -63,6 +63,9 @@ def test_an_export_of_what_was_spoilt(name: str, seed: int, fleets: Fleets, tmp_
     spoil(scene, SETS[name])
     listing = list_logs([scene.directory])
     export(*evidence_of(listing), tmp_path / "out", lambda: NAMES)
-    before, after = audit(listing, Span(scene.as_of_ns)), audit(list_logs([tmp_path / "out"]), Span(scene.as_of_ns))
+    before, after = (
+        audit(listing, AuditSpan(scene.as_of_ns)),
+        audit(list_logs([tmp_path / "out"]), AuditSpan(scene.as_of_ns)),
+    )
     assert told(after) == told(before, NAMES.key)
     assert name in ABOUT_NAMES or after["verdict"] == before["verdict"]

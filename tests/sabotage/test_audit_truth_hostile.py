@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fleets.shared import Fleets
 
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.log.line import Line, encode_lines
 from sabotage.logs import Rows, read_rows, seal, segments
@@ -77,7 +77,7 @@ def fleet(fleets: Fleets) -> Path:
 
 
 def audited(scene: Scene) -> dict[str, Any]:
-    return audit(list_logs([scene.directory]), Span(scene.as_of_ns))
+    return audit(list_logs([scene.directory]), AuditSpan(scene.as_of_ns))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from fleets.shared import Fleets
 from fleets.writing import TRUTH
 
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from sabotage.ledger import Ledger, Row, unlike
 from sabotage.saboteur import ALONE, SABOTAGES, TOGETHER, spoil
@@ -29,7 +29,7 @@ Engine = Callable[[Path, int], dict[str, Any]]
 
 
 def local(directory: Path, as_of_ns: int) -> dict[str, Any]:
-    return audit(list_logs([directory]), Span(as_of_ns))
+    return audit(list_logs([directory]), AuditSpan(as_of_ns))
 
 
 def seeds(*quick: int) -> list[Any]:

@@ -13,7 +13,7 @@ from world.readers import away, reader_at
 from world.test_world import disturb, readers_of, two_tiers
 from world.world import World
 
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.log.events import encode_events
 from router.core.wire.control import Carried, encode_control
@@ -33,7 +33,7 @@ def audited(world: World, directory: Path) -> dict[str, Any]:
             if sealer.due(0.0):
                 sealer.seal()
         sealer.seal()
-    return audit(list_logs([directory]), Span(world.time.now().wall_ns))
+    return audit(list_logs([directory]), AuditSpan(world.time.now().wall_ns))
 
 
 def told(world: World, node: Node) -> dict[str, int]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.log.line import Line
 from router.core.log.segment import file_name
@@ -127,7 +127,7 @@ class Log:
 
 def audited(*paths: Path, at: float = LATE, **span: int) -> Summary:
     """Audit by the local engine, `at` seconds after START."""
-    return audit(list_logs(paths), Span(START + int(at * SECOND), **span))
+    return audit(list_logs(paths), AuditSpan(START + int(at * SECOND), **span))
 
 
 def states(summary: Summary) -> dict[str, int]:

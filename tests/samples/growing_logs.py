@@ -45,7 +45,7 @@ class GrowingLogs:
 
     def audited(self, out: Path | None = None) -> dict[str, Any]:
         """Audit by the local engine."""
-        return said(engine.audit(list_logs([self.here]), engine.Span(self.now), out=out))
+        return said(engine.audit(list_logs([self.here]), engine.AuditSpan(self.now), out=out))
 
 
 def said(summary: dict[str, Any] | None) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from struct import pack
 
-from router.core.log.events import Accepted, Event, Outward, State, encode_events
+from router.core.log.events import Accepted, Event, Outward, RouterChange, encode_events
 from router.core.log.line import Line, encode_lines, rows
-from router.core.log.segment import Tally, file_name, header, sign
+from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.core.wire.crypto import SigningKey
 from samples.logs import BOOT, KEY
 from spark_analytics.judgement.footer import decode_line
@@ -41,7 +41,7 @@ def tail(found: list[Line], predecessor: str | None = None) -> bytes:
 
 
 def footer(found: list[Line], predecessor: str | None = None, key: SigningKey = KEY) -> Line:
-    tally = Tally(found[0].seq)
+    tally = SegmentTotals(found[0].seq)
     tally.digest.update(tail(found, predecessor))
     for row in found:
         tally.note(row)
@@ -53,7 +53,7 @@ def sealed(found: list[Line], predecessor: str | None = None, key: SigningKey = 
     return tail(found, predecessor) + encode_lines([footer(found, predecessor, key)])
 
 
-WHOLE = sealed(events_of(State(4, 5, "start", ()), accepted(3), outward(9), outward(2), first_seq=10), "ab" * 32)
+WHOLE = sealed(events_of(RouterChange(4, 5, "start", ()), accepted(3), outward(9), outward(2), first_seq=10), "ab" * 32)
 """Six lines: header, start (10), three messages (11-13), two deliveries (14, 15), footer."""
 
 

@@ -132,7 +132,7 @@ def _small(random: Random, changes: Changes, plain: PlainStore) -> None:
         item = Missed(missed_of, random.randrange(1, 9), ends, ends, Reason.TTL_EXPIRED)
         changes.missed[random.choice(KEYS), missed_of, item.reason] = random.choice([None, item])
     if random.random() < 0.5:
-        changes.events.append(ev.State(1, 1, "join", (("group", random.choice(KEYS)),)))
+        changes.events.append(ev.RouterChange(1, 1, "join", (("group", random.choice(KEYS)),)))
 
 
 def defer(random: Random, changes: Changes, due: list[Due], wall_s: int) -> None:

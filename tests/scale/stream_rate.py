@@ -32,7 +32,7 @@ from typing import Any
 
 from router.actors.process import program
 from router.audit.java import java_home
-from router.core.log.events import Accepted, Event, Logged, Outward, State, span
+from router.core.log.events import Accepted, Event, Logged, Outward, RouterChange, span
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import SECOND_NS as SECOND
 from router.core.wire.lifetime import expiry_min
@@ -144,7 +144,7 @@ class Pair:
         closed_ns = self._begin_ns
         self._at(self._begin_ns - early * load.parcel_ns - SECOND)
         for log in (self._edge, self._core):
-            log.put(State(log.t, log.mono, "start", ()))
+            log.put(RouterChange(log.t, log.mono, "start", ()))
         for at in range(load.parcels):
             now = self._begin_ns + (at - early) * load.parcel_ns
             if at == early or now - closed_ns >= load.segment_s * SECOND:

@@ -24,10 +24,10 @@ def test_what_is_brought_has_its_rate_and_its_open_messages(tmp_path: Path) -> N
     assert sum(segment.lines for segment in late) * 4 * LOAD.batch == sum(segment.events for segment in late) * LINES
     bring([segment for segment in segments if segment.last_ns < begin_ns])
     there = list_logs([tmp_path / "logs"])
-    assert engine.audit(there, engine.Span(begin_ns))["pending"] == LOAD.open_
+    assert engine.audit(there, engine.AuditSpan(begin_ns))["pending"] == LOAD.open_
     bring(late)
     assert time.time_ns() >= segments[-1].last_ns
-    summary = engine.audit(list_logs([tmp_path / "logs"]), engine.Span(time.time_ns()))
+    summary = engine.audit(list_logs([tmp_path / "logs"]), engine.AuditSpan(time.time_ns()))
     due_s = [queue["oldest_due_s"] for queue in summary["queues"]]
     assert due_s and all(TTL_S - 60 <= one <= TTL_S for one in due_s)  # Nothing is over while it is measured.
     batches = [Batch(n, len(segments) * n // 5, n * SECOND, float(n), n + 1.0) for n in range(1, 6)]

@@ -23,7 +23,7 @@ from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.index import INDEX, Growing
 from router.disk.log.sealer import Sealer
-from router.disk.log.search import Found, Log, Search
+from router.disk.log.search import FoundEvents, LogSnapshot, Search
 
 KEY = SigningKey(b"b" * 32)
 BOOT = bytes(16)
@@ -86,7 +86,7 @@ def cost_of_index(batch: int, recipients: int) -> tuple[float, float]:
     return whole / messages * 1e6, min(spent) / messages * 1e6
 
 
-def written(directory: Path, events: int, batch: int, recipients: int) -> tuple[Log, list[bytes], Sealer]:
+def written(directory: Path, events: int, batch: int, recipients: int) -> tuple[LogSnapshot, list[bytes], Sealer]:
     segments = Segments(directory, KEY, LogLimits())
     sealer, ids = Sealer(segments), []
     for value, first in values(events, batch, recipients):
@@ -94,7 +94,7 @@ def written(directory: Path, events: int, batch: int, recipients: int) -> tuple[
         if sealer.due(0):
             sealer.seal()
         ids.append(first)
-    return Log(segments.kept(), sealer.unsealed(), segments.pruned_seq), ids, sealer
+    return LogSnapshot(segments.kept(), sealer.unsealed(), segments.pruned_seq), ids, sealer
 
 
 def main() -> None:
@@ -121,8 +121,8 @@ def main() -> None:
         sealer.close()
 
 
-def _print(name: str, log: Log, prefix: IdPrefix) -> None:
-    answers: list[Found] = []
+def _print(name: str, log: LogSnapshot, prefix: IdPrefix) -> None:
+    answers: list[FoundEvents] = []
     times = [timed(lambda: answers.append(Search(log).find(prefix))) for _ in range(ROUNDS)]
     trace = answers[-1].trace
     lines = len(trace.accepted) + len(trace.outward) if trace else 0

@@ -35,7 +35,7 @@ def spark_home(directory: Path) -> Path:
 def test_two_executors_write_what_one_machine_writes(fleets: Fleets, tmp_path: Path) -> None:
     logs, local, cluster = fleets(4, 400, 0), tmp_path / "local", tmp_path / "cluster"
     now = json.loads((logs / TRUTH).read_text())["as_of_ns"]
-    expected = engine.audit(list_logs([logs]), engine.Span(now), out=local)
+    expected = engine.audit(list_logs([logs]), engine.AuditSpan(now), out=local)
     package.write(tmp_path / package.NAME)
     home = spark_home(tmp_path / "spark")
     settings = {

@@ -27,7 +27,7 @@ from router.transport.certificate import _Judge
 from router.transport.contract import ConnectFailed, Stream, StreamBroken, dial, tcp_address
 from router.transport.handshakes import Places
 from router.transport.limits import HandshakeLimits
-from router.transport.sockets import Refused
+from router.transport.sockets import NotLetIn
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
@@ -271,7 +271,7 @@ async def test_no_place_is_kept_for_a_prefix_that_is_quiet() -> None:
                 raise AssertionError("the place was taken")
         assert scope.cancelled_caught
     assert repr(places) == "<Places with 0 handshakes>"
-    with pytest.raises(Refused, match="0 handshakes"):
+    with pytest.raises(NotLetIn, match="0 handshakes"):
         async with Places(HandshakeLimits(max_per_prefix=0)).place("::1"):
             pass
 

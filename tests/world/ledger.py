@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.core.log.events import COPY, Accepted, Event, Logged, Outward, State, Turned, span
+from router.core.log.events import COPY, Accepted, Event, Logged, Outward, RouterChange, Turned, span
 
 ENDS = ("delivered", "acked", "unconfirmed", "expired", "refused", "dropped")
 
@@ -23,7 +23,7 @@ class Ledger:
     ends: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)  # pair -> terminal states
     handed: dict[tuple[int, bytes], int] = field(default_factory=lambda: defaultdict(int))
     turned: list[Turned] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
+    states: list[RouterChange] = field(default_factory=list)
     ranges: int = 0
 
     def of_id(self, identity: bytes) -> dict[bytes, list[str]]:
@@ -87,7 +87,7 @@ def _enter(ledger: Ledger, event: Event) -> None:
                     ledger.ends[pair].append(event.event)
         case Turned():
             ledger.turned.append(event)
-        case State():
+        case RouterChange():
             ledger.states.append(event)
 
 

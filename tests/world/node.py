@@ -11,15 +11,15 @@ from rigs.plain_store import Disk
 from samples.core import ROLES
 
 from router.core.control.guests import FileLooked, FileWritten
-from router.core.control.redeeming import Offer as Invited
+from router.core.control.redeeming import UnansweredInvitation
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
-from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
+from router.core.routing.effects import DialNeighbour, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
 from router.core.routing.job import Job
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress
@@ -27,12 +27,12 @@ from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
 from router.disk.limits import StoreLimits
-from router.disk.log.search import Log
+from router.disk.log.search import LogSnapshot
 from router.node.admin import Inquiries
-from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, Verify
+from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, VerifyJob
 from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
-from router.node.link_events import Closed
+from router.node.link_events import LinkClosed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
 from router.node.questions.finder import load_questions
 from router.node.verifier_process import verdicts
@@ -61,7 +61,7 @@ class AnyLog(CycleLog, Protocol):
     def head(self) -> LogHead | None: ...
     def tidy(self) -> None: ...
     def close(self) -> None: ...
-    def log(self) -> Log: ...
+    def log(self) -> LogSnapshot: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Settings:
     commit_s: float = 0.004
     tick_s: float = 1.0
     drain_s: float = 2.0
-    limits: Limits = field(default_factory=Limits)
+    limits: CoreLimits = field(default_factory=CoreLimits)
     store: StoreLimits = field(default_factory=lambda: StoreLimits(keep_s=30))
     cycle: CycleLimits = field(default_factory=CycleLimits)
     housekeeping: HousekeepingLimits = field(default_factory=HousekeepingLimits)
@@ -120,8 +120,8 @@ class MemoryLog:
     def tidy(self) -> None: ...
     def close(self) -> None: ...
 
-    def log(self) -> Log:
-        return Log((), (), 0)
+    def log(self) -> LogSnapshot:
+        return LogSnapshot((), (), 0)
 
 
 class Node:
@@ -141,7 +141,7 @@ class Node:
         self.neighbours: dict[bytes, Neighbour] = {}
         self.configured: set[bytes] = set()
         self.public: set[bytes] = set()
-        self.offers: list[Invited] = []
+        self.offers: list[UnansweredInvitation] = []
         self.terms: dict[bytes, bool] = {}  # by key of an inviter: whether it lets this node do anything
         self.let_in: dict[bytes, bool] = {}  # by the id of an invitation: the answer of its router
         self.services: dict[bytes, str] = {}
@@ -247,7 +247,7 @@ class Node:
         if self.alive:
             self.hear(Reconfigured(tuple(self.neighbours.values()), tuple(self.offers)))
 
-    def given(self, offer: Invited) -> None:
+    def given(self, offer: UnansweredInvitation) -> None:
         """Take an invitation, which this node redeems until it is answered."""
         self.offers.append(offer)
         self.reconfigure(self.neighbours.values())
@@ -286,7 +286,7 @@ class Node:
 
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:
-            self.hear(Closed(port.number, ""))
+            self.hear(LinkClosed(port.number, ""))
 
     def hear(self, heard: Heard) -> None:
         job = self.cycle.hear(heard)
@@ -351,9 +351,9 @@ class Node:
     def _do_deeds(self) -> None:
         for deed in self.cycle.take_deeds():
             match deed:
-                case Verify(job):
+                case VerifyJob(job):
                     self._submit(job)
-                case Dial(key):
+                case DialNeighbour(key):
                     self.dial(key)
                 case Tidy():
                     self._soon(self.book.tidy)

@@ -6,11 +6,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Ended, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, MessageRun, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.routing.intake import Arrived, read_messages
 from router.core.wire import link_items
 from router.core.wire.reasons import Reason
-from router.node.link_events import Measured, MissedSome, Opened, RefusedOne, Settled
+from router.node.link_events import LinkOpened, Measured, MissedSome, NeighbourSettled, RefusedOne
 from router.node.link_writer import LinkWriter
 
 if TYPE_CHECKING:
@@ -83,24 +83,24 @@ class Port(LinkWriter):
         """Handle an event; return False if there is no room for it in flight."""
         number, node = self.number, self.node
         match event:
-            case Messages():
+            case MessageRun():
                 return self._arrived(read_messages(number, event))
             case SettledUpTo(n):
-                node.hear(Settled(number, n))
+                node.hear(NeighbourSettled(number, n))
             case RefusedAt(k, reason, text):
                 node.hear(RefusedOne(number, k, reason, text))
             case Up(peer, hello):
                 self.is_up = True
-                node.hear(Opened(self, peer, self.owner, self.dialled, hello))
+                node.hear(LinkOpened(self, peer, self.owner, self.dialled, hello))
                 if hello.role == "router":
                     self.ping(node.clocks.mono_ns())
-            case Heard(link_items.Ping(t0)):
+            case OtherItem(link_items.Ping(t0)):
                 wall_ns = node.clocks.wall_ns()
                 self.say(link_items.Pong(t0, wall_ns, wall_ns, node.book.head()))
-            case Heard(link_items.Pong(t0, t1, t2, head)) if t0 == self.pinged_ns:
+            case OtherItem(link_items.Pong(t0, t1, t2, head)) if t0 == self.pinged_ns:
                 rtt_ns = node.clocks.mono_ns() - t0
                 node.hear(Measured(number, rtt_ns, (t1 + t2) // 2 - (node.clocks.wall_ns() - rtt_ns // 2), head))
-            case Heard(link_items.Missed() as missed):
+            case OtherItem(link_items.Missed() as missed):
                 node.hear(MissedSome(number, missed))
             case Ended():
                 self._hang_up()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.core.log.events import Outward
-from router.core.routing.limits import Limits, QueueLimits
+from router.core.routing.limits import CoreLimits, QueueLimits
 from router.core.routing.routes import Route
 from router.core.wire.crypto import SigningKey
 from world.app import App, Habits
@@ -14,7 +14,7 @@ STALLS = Habits(settle_s=None)
 
 
 def node_with(world: World, called: str = "node", **queues: int) -> Node:
-    limits = Limits(queues=QueueLimits(**{"share_percent": 100, **queues}))
+    limits = CoreLimits(queues=QueueLimits(**{"share_percent": 100, **queues}))
     return world.node(called, Settings(limits=limits))
 
 

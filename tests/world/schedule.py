@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire.crypto import SigningKey
 from world.app import App, Habits
 from world.node import Node, Settings
@@ -38,7 +38,7 @@ def play(seed: int) -> World:
 
 def _cast(world: World) -> tuple[list[App], list[Cable]]:
     random = world.time.random
-    limits = Limits()
+    limits = CoreLimits()
     if world.time.chance(0.3):
         queues = structs.replace(limits.queues, recipient_messages_max=20, node_messages_max=80, share_percent=50)
         limits = structs.replace(limits, queues=queues)

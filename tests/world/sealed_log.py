@@ -10,7 +10,7 @@ from router.core.wire.now import Now
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
-from router.disk.log.search import Log
+from router.disk.log.search import LogSnapshot
 from world.node import Node
 
 
@@ -50,5 +50,5 @@ class SealedLog:
     def close(self) -> None:
         self._sealer.close()
 
-    def log(self) -> Log:
-        return Log((), (), 0)
+    def log(self) -> LogSnapshot:
+        return LogSnapshot((), (), 0)

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 from rigs.plain_store import Disk
 
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire.crypto import SigningKey
 from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
@@ -98,7 +98,7 @@ def test_two_paths_double_nothing(seed: int) -> None:
         for reader in readers:
             assert sorted(reader.first_deliveries()) == sorted(ids)
         edge = edges[1]
-        turned = [*world.ledger(edge).turned, *edge.router.door.waiting(world.time.now())]
+        turned = [*world.ledger(edge).turned, *edge.router.rejections.waiting(world.time.now())]
         assert sum(one.count for one in turned if one.event == "duplicate") > 0
 
 
@@ -107,7 +107,7 @@ def test_anything_goes(seed: int) -> None:
     """The books balance over random apps, groups, unicasts, lifetimes, stalls, leaves, crashes and tight queues."""
     with World(seed) as world:
         random = world.time.random
-        limits = Limits()
+        limits = CoreLimits()
         if seed % 2:
             queues = structs.replace(limits.queues, recipient_messages_max=60, node_messages_max=300, share_percent=50)
             limits = structs.replace(limits, queues=queues)

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from router.core.control.redeeming import Offer
+from router.core.control.redeeming import UnansweredInvitation
 from router.core.neighbours.invitations import INVITED, WRITTEN, from_row
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.crypto import digest
@@ -22,7 +22,7 @@ RIGHTS = ("join", "relay", "store")
 QUICK, LONG, EACH = 20, 1_000, 20
 
 
-def invite(world: World, core: Node, secret: bytes) -> Offer:
+def invite(world: World, core: Node, secret: bytes) -> UnansweredInvitation:
     """Have the core's operator make an invitation with `USES` uses; return it as its guests have it."""
     until_s = core.clocks.wall_ns() // 10**9 + DAY_S
     said = {"id": digest(secret).hex(), "rights": RIGHTS, "uses": USES, "until_s": until_s}
@@ -31,7 +31,7 @@ def invite(world: World, core: Node, secret: bytes) -> Offer:
     expiry = expiry_min(world.time.now().wall_s + 60)
     operator.put(seal_unicast(operator.key, core.address, body, ttl_s=0, expiry_min=expiry))
     world.run_until_quiet()
-    return Offer(digest(secret), core.address, secret, until_s)
+    return UnansweredInvitation(digest(secret), core.address, secret, until_s)
 
 
 def play(seed: int) -> None:

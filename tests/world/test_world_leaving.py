@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from router.core.neighbours.directory import Neighbour
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire.reasons import Reason
 from router.node.housekeeping import LAPSE_S
 from world.app import Habits
@@ -142,7 +142,7 @@ def test_after_a_crash_throwaway_keys_and_strangers_are_forgotten_too() -> None:
 
 def test_who_stays_away_too_long_lapses() -> None:
     with World(19) as world:
-        node = world.node("node", Settings(limits=Limits(away_s_max=100)))
+        node = world.node("node", Settings(limits=CoreLimits(away_s_max=100)))
         reader, writer = reader_at(world, node), world.app(node)
         away(world, reader)
         ids = writer.publish(world.group("news"), 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from router.core.routing.limits import IndexLimits, Limits
+from router.core.routing.limits import CoreLimits, IndexLimits
 from router.core.wire.reasons import Reason
 from router.disk.limits import StoreLimits
 from world.app import Habits
@@ -89,7 +89,7 @@ def test_ttl_0_reaches_those_who_are_there_and_nobody_else() -> None:
 
 def test_times_out_of_bounds_are_refused() -> None:
     with World(5) as world:
-        node = world.node("node", Settings(limits=Limits(index=IndexLimits(lifetime_s_max=3600))))
+        node = world.node("node", Settings(limits=CoreLimits(index=IndexLimits(lifetime_s_max=3600))))
         reader_at(world, node)
         writer = world.app(node)
         world.run_until_quiet()
@@ -105,7 +105,7 @@ def test_times_out_of_bounds_are_refused() -> None:
 def test_the_horizon_shrinks_as_the_index_fills() -> None:
     """The index has room for 100 ids (R-C5): when it is full, nothing is accepted, not even with ttl 0; then ids age
     out."""
-    limits = Limits(index=IndexLimits(entries_max=100, lifetime_s_max=6000, strangers_percent=0))
+    limits = CoreLimits(index=IndexLimits(entries_max=100, lifetime_s_max=6000, strangers_percent=0))
     with World(6) as world:
         node = world.node("node", Settings(limits=limits))
         reader_at(world, node)

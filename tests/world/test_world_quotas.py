@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from router.core.routing.limits import DeliveryLimits, Limits, QueueLimits
+from router.core.routing.limits import CoreLimits, DeliveryLimits, QueueLimits
 from router.core.wire.reasons import Reason
 from world.app import Habits
 from world.node import Settings
@@ -44,7 +44,7 @@ def test_a_full_queue_refuses_the_newcomer_and_keeps_what_it_has() -> None:
 )
 def test_every_limit_has_its_reason(queues: dict[str, int], reason: Reason) -> None:
     with World(8) as world:
-        node = world.node("node", Settings(limits=Limits(queues=replace(QueueLimits(share_percent=100), **queues))))
+        node = world.node("node", Settings(limits=CoreLimits(queues=replace(QueueLimits(share_percent=100), **queues))))
         reader, writer = reader_at(world, node), world.app(node)
         away(world, reader)
         ids = writer.publish(world.group("news"), 30, size=120)
@@ -111,7 +111,7 @@ def test_what_was_refused_for_now_is_tried_again() -> None:
     """The core's queue for a reader is full; the edge keeps the rest and backs off until there is room."""
     with World(12) as world:
         core = node_with(world, "core", recipient_messages_max=10)
-        limits = Limits(delivery=DeliveryLimits(retry_s_min=2.0, retry_s_max=8.0))
+        limits = CoreLimits(delivery=DeliveryLimits(retry_s_min=2.0, retry_s_max=8.0))
         edge = world.node("edge", Settings(limits=limits))
         world.link(edge, core, uplink=True, grants=ALL)
         reader, writer = reader_at(world, core), world.app(edge)
@@ -130,7 +130,7 @@ def test_what_was_refused_for_now_is_tried_again() -> None:
 def test_a_steady_stream_does_not_starve_what_was_refused_for_now() -> None:
     with World(13) as world:
         core = node_with(world, "core", group_messages_max=5)
-        edge = world.node("edge", Settings(limits=Limits(delivery=DeliveryLimits(retry_s_max=2.0))))
+        edge = world.node("edge", Settings(limits=CoreLimits(delivery=DeliveryLimits(retry_s_max=2.0))))
         world.link(edge, core, uplink=True, grants=ALL)
         reader, writer = reader_at(world, core), world.app(edge)
         reader.join(world.group("cats"))

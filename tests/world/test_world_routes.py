@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from router.core.neighbours.directory import Neighbour
-from router.core.routing.limits import Limits, RouteLimits
+from router.core.routing.limits import CoreLimits, RouteLimits
 from router.core.routing.routes import Route
 from router.core.wire.control import Carried, Leave, Pull, encode_control
 from router.core.wire.crypto import PublicKey
@@ -363,7 +363,7 @@ def test_when_both_dial_at_once_one_connection_stays(seed: int) -> None:
 
 
 def test_routes_are_learned_from_accepted_messages_only_and_age() -> None:
-    limits = Limits(routes=RouteLimits(per_neighbour_max=2))
+    limits = CoreLimits(routes=RouteLimits(per_neighbour_max=2))
     with World(15) as world:
         core = world.node("core", Settings(limits=limits, strangers=True))
         edge, _ = edge_of(world, core, "edge")
@@ -388,7 +388,7 @@ def test_routes_are_learned_from_accepted_messages_only_and_age() -> None:
 
 def test_a_route_of_a_neighbour_long_gone_gives_way() -> None:
     with World(16) as world:
-        core = world.node("core", Settings(limits=Limits(routes=RouteLimits(hold_s=5))))
+        core = world.node("core", Settings(limits=CoreLimits(routes=RouteLimits(hold_s=5))))
         east, cable = edge_of(world, core, "east")
         west, _ = edge_of(world, core, "west")
         target, key = world.app(core), world.key()

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from router.audit.export.pseudonyms import Pseudonyms
 from router.core.log.line import VERSION, Line, decode_line, encode_lines
-from router.core.log.segment import Tally, file_name, header, is_authentic, sign
+from router.core.log.segment import SegmentTotals, file_name, header, is_authentic, sign
 from router.disk.log.eventlog import PRUNED
 from spark_analytics.judgement.evidence import Evidence, File
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
@@ -87,7 +87,7 @@ class Writer:
     def _write_lines(self, file: File, router: str, directory: Path) -> None:
         digest = self._sealed.get(file.path)
         name = Path(file.path).name if digest is None else file_name(file.first_seq)
-        was, tally, before = sha256(), Tally(file.first_seq), None
+        was, tally, before = sha256(), SegmentTotals(file.first_seq), None
         path, fits, footer = self._free(directory, name), True, None
         with path.open("xb") as out:
             for number, data in _lines(file.path):
@@ -220,7 +220,7 @@ class Writer:
         return directory / name
 
 
-def _tells_of(footer: Line, tally: Tally) -> bool:
+def _tells_of(footer: Line, tally: SegmentTotals) -> bool:
     """Whether the footer counts the events in the lines; an event with no line need not be named."""
     said, there = ({name: n for name, n in (one or {}).items() if n} for one in (footer.counts, tally.counts))
     return (footer.lines, footer.last_seq, said) == (tally.lines, tally.next_seq - 1, there)

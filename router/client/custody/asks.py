@@ -24,7 +24,7 @@ class AskLimits(Struct, frozen=True):
     pause_s_max: float = 8.0
 
 
-class Wanted(NamedTuple):
+class MissingMessage(NamedTuple):
     """A missing message. `via`: the router for the own router to ask, which sent the message that names this one; None
     at first, because most missing messages are on their way (R-C18)."""
 
@@ -39,7 +39,7 @@ class Asks:
 
     def __init__(self, limits: AskLimits) -> None:
         self._limits = limits
-        self._wanted: dict[MessageId, tuple[int, Wanted]] = {}  # with their numbers
+        self._wanted: dict[MessageId, tuple[int, MissingMessage]] = {}  # with their numbers
         self._due: list[tuple[int, int, int, MessageId]] = []  # a heap: how often asked, which of its message, number
         self._later: list[tuple[float, int, int, int, MessageId]] = []  # a heap: when due, and the same
         self._repeated: set[MessageId] = set()
@@ -62,7 +62,7 @@ class Asks:
         for rank, id in enumerate(ids):
             if id not in self._wanted and len(self._wanted) < self._limits.wanted_max:
                 self._number += 1
-                self._wanted[id] = self._number, Wanted(group, id, via)
+                self._wanted[id] = self._number, MissingMessage(group, id, via)
                 heappush(self._due, (0, rank, self._number, id))
 
     def drop(self, id: MessageId) -> None:
@@ -75,7 +75,7 @@ class Asks:
         """Whether this message was asked for more than once, so that it probably came because of that."""
         return id in self._repeated
 
-    def take(self, now_s: float) -> list[Wanted]:
+    def take(self, now_s: float) -> list[MissingMessage]:
         """Return the questions to send now."""
         limits, asked_s = self._limits, self._asked_s
         while asked_s and asked_s[0] <= now_s - limits.answer_s:

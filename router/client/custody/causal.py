@@ -67,7 +67,7 @@ class Given:
             self.ids.popitem(last=False)
 
 
-class Waiting(Struct, Generic[T], eq=False):
+class WaitingMessage(Struct, Generic[T], eq=False):
     """A waiting message: `number` in the order of arrival; `due_s`: when it is given at the latest; `waits_for`: the
     causes that have not come (a dict, for its order); `missing`: all causes that had not come at first, except those
     that came since."""
@@ -82,7 +82,7 @@ class Waiting(Struct, Generic[T], eq=False):
     item: T
     waits_for: dict[MessageId, None]
     missing: dict[MessageId, None]
-    behind: list[Waiting[T]] = field(default_factory=list)
+    behind: list[WaitingMessage[T]] = field(default_factory=list)
     """Later messages of the same sender, which wait for nothing else."""
 
 
@@ -101,11 +101,12 @@ class CausalOrder(Generic[T]):
         self._given = given
         self._limits = limits
         self._number = 0
-        self._waiting: OrderedDict[MessageId, Waiting[T]] = OrderedDict()
-        self._by_sender: dict[PublicKey, list[tuple[int, int, Waiting[T]]]] = {}
-        self._effects: dict[MessageId, dict[int, Waiting[T]]] = {}  # by the cause that is waited for, and by number
-        self._free: list[tuple[int, Waiting[T]]] = []  # a heap of those that wait for no cause
-        self._due: list[tuple[float, int, Waiting[T]]] = []  # a heap
+        self._waiting: OrderedDict[MessageId, WaitingMessage[T]] = OrderedDict()
+        self._by_sender: dict[PublicKey, list[tuple[int, int, WaitingMessage[T]]]] = {}
+        # By the cause that is waited for, and by number:
+        self._effects: dict[MessageId, dict[int, WaitingMessage[T]]] = {}
+        self._free: list[tuple[int, WaitingMessage[T]]] = []  # a heap of those that wait for no cause
+        self._due: list[tuple[float, int, WaitingMessage[T]]] = []  # a heap
         self._missed: OrderedDict[MessageId, bool] = OrderedDict()  # said to be missing; True: not waited for again
         self._bytes = 0
 
@@ -148,7 +149,7 @@ class CausalOrder(Generic[T]):
         waits_for = dict.fromkeys(one for one in missing if not self._missed.get(one))
         due_s = now_s + max(0.0, min(self._limits.gap_s, life_s))
         self._number += 1
-        one = Waiting(self._number, id, sender, seq, size, now_s, due_s, item, waits_for, missing)
+        one = WaitingMessage(self._number, id, sender, seq, size, now_s, due_s, item, waits_for, missing)
         self._waiting[id] = one
         self._bytes += size
         insort(self._by_sender.setdefault(sender, []), (seq, one.number, one))
@@ -235,11 +236,11 @@ class CausalOrder(Generic[T]):
         return len(self._waiting) >= self._limits.waiting_max
 
     @property
-    def _oldest(self) -> Waiting[T]:
+    def _oldest(self) -> WaitingMessage[T]:
         return next(iter(self._waiting.values()))
 
     @property
-    def _first_due(self) -> Waiting[T]:
+    def _first_due(self) -> WaitingMessage[T]:
         """Return the waiting message with the earliest deadline; the heap drops those already given."""
         if len(self._due) > 2 * len(self._waiting) + self._limits.waiting_max:
             self._due = sorted((one.due_s, one.number, one) for one in self._waiting.values())
@@ -247,7 +248,7 @@ class CausalOrder(Generic[T]):
             heappop(self._due)
         return self._due[0][2]
 
-    def _root(self, one: Waiting[T]) -> Waiting[T]:
+    def _root(self, one: WaitingMessage[T]) -> WaitingMessage[T]:
         """Follow from a message to those it waits for, as long as they are here, for at most `walk_max` steps: only
         forged ids can form a circle."""
         for _ in range(self._limits.walk_max):
@@ -259,14 +260,14 @@ class CausalOrder(Generic[T]):
             one = inner
         return one
 
-    def _earlier(self, one: Waiting[T]) -> Waiting[T] | None:
+    def _earlier(self, one: WaitingMessage[T]) -> WaitingMessage[T] | None:
         """Return a waiting message of the same sender with a lower number that does not wait for this one."""
         for seq, _, other in reversed(self._by_sender[one.sender]):
             if seq < one.seq and one.id not in other.waits_for:
                 return other
         return None
 
-    def _give(self, one: Waiting[T]) -> Turn[T]:
+    def _give(self, one: WaitingMessage[T]) -> Turn[T]:
         del self._waiting[one.id]
         self._bytes -= one.size
         of_sender = self._by_sender[one.sender]
@@ -289,7 +290,7 @@ class CausalOrder(Generic[T]):
             del one.missing[id]
             self._free_of(one, id)
 
-    def _free_of(self, one: Waiting[T], cause: MessageId) -> None:
+    def _free_of(self, one: WaitingMessage[T], cause: MessageId) -> None:
         del one.waits_for[cause]
         if not one.waits_for:
             heappush(self._free, (one.number, one))

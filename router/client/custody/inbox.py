@@ -16,7 +16,7 @@ from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waitin
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.routing.intake import Refusal
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
@@ -133,7 +133,7 @@ class Inbox:
         """Note that the next `n` messages may have been handed over before."""
         self._again = n
 
-    def take_in(self, messages: Messages, at_s: float) -> list[bytes]:
+    def take_in(self, messages: MessageRun, at_s: float) -> list[bytes]:
         """Take the messages of one read; return the router's own unicasts, which count as done."""
         first_k, data, spans = messages
         self.received += len(spans)

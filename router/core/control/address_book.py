@@ -39,7 +39,7 @@ class AddressBook(Part):
         gone, rows = self._book.hear(entry, lambda key: self._links.to(key) is not None)
         if rows:
             fields = (("peer", entry.router), ("rev", entry.advert.rev), ("until_s", entry.until_s))
-            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
+            self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "advert", fields))
             self._rights.log_forgotten(gone, "full", now)
             self._rights.rewrite(lambda: rows, now)
         return None

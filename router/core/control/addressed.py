@@ -8,7 +8,7 @@ service: its requests, and from the discovery service advertisements (R-C26).
 from __future__ import annotations
 
 from router.core.neighbours.directory import UNKNOWN, Directory, Standing
-from router.core.routing.intake import SIGNATURE_BYTES, Row
+from router.core.routing.intake import SIGNATURE_BYTES, ArrivedMessage
 from router.core.routing.links import Link
 from router.core.service.roles import Role
 from router.core.why.report import REPORT_BYTES_MAX
@@ -23,12 +23,12 @@ ADVERTISED = b"\x82\x01"
 HEAD_BYTES = 7  # of an answer: array head and type, and at most 5 for the byte string's head
 
 
-def body_of(row: Row, data: bytes) -> tuple[int, int]:
+def body_of(row: ArrivedMessage, data: bytes) -> tuple[int, int]:
     """Return where the body of a unicast begins and ends in `data`."""
     return body_at(data, row.start, row.end), row.end - SIGNATURE_BYTES
 
 
-def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> bytes | None:
+def kind_in_group(directory: Directory, link: Link, row: ArrivedMessage, data: bytes) -> bytes | None:
     """Return the first two bytes of a service's message to this router in the group of the service's own key; None if
     it is no such message."""
     if link.key not in directory.services or row.head.signer != link.key:
@@ -40,7 +40,7 @@ def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> by
 
 
 def out_of_place(
-    link: Link, row: Row, data: bytes, *, is_awaited: bool, ask_bytes_max: int
+    link: Link, row: ArrivedMessage, data: bytes, *, is_awaited: bool, ask_bytes_max: int
 ) -> tuple[Reason, str] | None:
     """Return why a message to this router is refused undecoded, or None.
 

@@ -4,7 +4,7 @@ here."""
 from __future__ import annotations
 
 from router.core.neighbours.directory import Directory
-from router.core.routing.intake import Row
+from router.core.routing.intake import ArrivedMessage
 from router.core.service.roles import Role
 from router.core.wire.message import MULTICAST
 
@@ -36,11 +36,11 @@ class AsHistory:
             if len(self._ids) > OPEN_MAX:
                 del self._ids[next(iter(self._ids))]
 
-    def has(self, row: Row) -> bool:
+    def has(self, row: ArrivedMessage) -> bool:
         """Whether a message was asked for as history."""
         return bool(self._ids) and row.head.kind == MULTICAST and row.id in self._ids
 
-    def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    def recipients(self, rows: list[ArrivedMessage], plan: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Return the recipients of such messages: the pub/sub service alone, or everybody if it is not in the group."""
         for row in rows:
             self._ids.pop(row.id, None)

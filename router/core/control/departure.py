@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.core.routing.away import Away
-from router.core.routing.outcomes import Outcomes
+from router.core.routing.outcomes import FollowedOutcomes
 from router.core.wire.now import Now
 
 from .membership import Membership
@@ -12,7 +12,7 @@ from .membership import Membership
 class Departure:
     """Ends subscriptions and queue, what the key has missed, and the record of its absence."""
 
-    def __init__(self, membership: Membership, outcomes: Outcomes, away: Away) -> None:
+    def __init__(self, membership: Membership, outcomes: FollowedOutcomes, away: Away) -> None:
         self._membership = membership
         self._outcomes = outcomes
         self._away = away

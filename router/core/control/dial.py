@@ -26,7 +26,7 @@ class AskedDialling(VerbPart):
         """Have a neighbour dialled; return whether it is connected already."""
         is_connected = self._links.to(said.key) is not None
         if not is_connected:
-            self._pending.effects.append(effects.Dial(said.key))
+            self._pending.effects.append(effects.DialNeighbour(said.key))
         return {"connected": is_connected}
 
     HEARS: ClassVar[Hears] = {Dial: dial}

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from router.core.log import events as ev
 from router.core.neighbours.directory import Neighbour, Standing
-from router.core.neighbours.invitations import LEFT, WRITTEN, Invitation
+from router.core.neighbours.invitations import LEFT, WRITTEN, IssuedInvitation
 from router.core.neighbours.terms import has_all, terms_of
 from router.core.routing.admission import Admission
 from router.core.routing.effects import GrantToWrite, LookAtFile, WriteGuests
@@ -90,7 +90,7 @@ class Guests(Part):
         self._invitations = kernel.book.invitations
         self._links = kernel.links
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._most = kernel.limits.guests_max
         self._say = kernel.speaker.say
         self._rights = rights
@@ -111,7 +111,7 @@ class Guests(Part):
             raise ValueError(f"{min(unknown)} is no right; there are {', '.join(RIGHTS)}")
         if said.until_s <= now.judged_s or 0 < said.grant_until_s <= now.judged_s:
             raise ValueError("its time would be over at once; choose a later end, or set the clock of the node right")
-        one = Invitation(
+        one = IssuedInvitation(
             bytes.fromhex(said.id), frozenset(said.rights), said.uses, said.until_s, said.name, said.grant_until_s
         )
         self._rights.write([self._invitations.add(one)])
@@ -147,7 +147,7 @@ class Guests(Part):
         if self._is_writing and any(key in guests for key, _, _ in self._invitations.to_write()):
             raise ValueError("the guest is just being written into router.toml; run the command again")
 
-    def _one(self, prefix: str) -> Invitation:
+    def _one(self, prefix: str) -> IssuedInvitation:
         found = self._invitations.find(prefix.lower()) if prefix else []
         if len(found) != 1:
             many = f"{len(found)} invitations have ids that begin" if found else "no invitation has an id that begins"
@@ -181,7 +181,7 @@ class Guests(Part):
                 refused = Reason.CLOCK_DOUBTED
             self._say(link, Redeemed(said.secret, int(refused)), now)
             self.turned_away[refused.word] += 1
-            if not self._door.counts(link.standing, "invite", now):
+            if not self._rejections.counts(link.standing, "invite", now):
                 self._log(one, "refused", now, peer=link.key, because=refused.word)
             return None
         rights, until_s = self._directory.grants(key) | one.rights, one.grant_until_s
@@ -194,7 +194,7 @@ class Guests(Part):
             self._rights.rewrite(lambda: [row], now)
         return None
 
-    def _taken_back(self, one: Invitation, key: PublicKey, now: Now) -> Reason | None:
+    def _taken_back(self, one: IssuedInvitation, key: PublicKey, now: Now) -> Reason | None:
         """Return why a guest that was let in before has lost its rights; None if it has not."""
         guest = one.guests.get(key)
         if guest is None or guest.state != WRITTEN or one.rights <= self._directory.grants(key):
@@ -304,15 +304,15 @@ class Guests(Part):
             return
         self._rights.met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
 
-    def _log(self, one: Invitation, change: str, now: Now, **more: str | int | bytes) -> None:
+    def _log(self, one: IssuedInvitation, change: str, now: Now, **more: str | int | bytes) -> None:
         fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "invite", fields))
 
     HEARS: ClassVar[Hears] = {Redeem: redeem}
     ORDERS: ClassVar[Orders] = {INVITE: _invite, INVITES: _list, UNINVITE: _revoke, EXPEL: _expel}
 
 
-def _row(one: Invitation, now_s: int) -> dict[str, Any]:
+def _row(one: IssuedInvitation, now_s: int) -> dict[str, Any]:
     over = one.over(now_s)
     return {
         "id": one.id.hex(),

@@ -33,7 +33,7 @@ class Membership(Part):
         self._groups = kernel.groups
         self._links = kernel.links
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.membership
         self._say = kernel.speaker.say
         self._hints = hints
@@ -147,15 +147,15 @@ class Membership(Part):
         subscription: Subscription | None = None,
         **more: bytes | str,
     ) -> None:
-        """Log a join or leave, or only count it in the door log while its budget is not ample.
+        """Log a join or leave, or only count it in the rejection log while its budget is not ample.
 
         A leave by this node's own decision is always logged, unless it is a stranger's."""
         standing = None if subscription is None else self._standing_of(subscription)
         may_be_counted = standing is Standing.STRANGER or (standing is not None and "because" not in more)
-        if standing is not None and may_be_counted and self._door.counts(standing, event, now):
+        if standing is not None and may_be_counted and self._rejections.counts(standing, event, now):
             return
         fields = (("subscriber", subscriber), ("group", group), *more.items())
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 
     def _standing_of(self, one: Subscription) -> Standing:
         """Return the standing of a subscription's holder: known neighbour, stranger or app.

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
 from router.core.neighbours.directory import Standing
-from router.core.routing.effects import Pulled, PullFrom
+from router.core.routing.effects import LookUpPulled, LookUpPulls
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.routing.parcel import Parcel
@@ -59,7 +59,7 @@ class Pulls(Part):
         self._groups = kernel.groups
         self._seen = kernel.seen
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.pulls
         self._say = kernel.speaker.say
         self._membership = membership
@@ -82,12 +82,12 @@ class Pulls(Part):
         expiries = said.expiries if len(said.expiries) == len(ids) else (0,) * len(ids)
         counts = said.minutes if len(said.minutes) == len(ids) else (1,) * len(ids)
         minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
-        self._pending.effects.append(PullFrom(link.id, said.router, group, tuple(zip(minutes, ids, strict=True))))
+        self._pending.effects.append(LookUpPulls(link.id, said.router, group, tuple(zip(minutes, ids, strict=True))))
         for id, is_history in zip(ids, said.history, strict=False):
             self._as_history.asked(link.key, id, is_history)
         return None
 
-    def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:
+    def look_up(self, asked: LookUpPulls) -> list[tuple[int, bytes]]:
         """Return the ids to look up on disk, with each minute of expiry that was named, or 0."""
         return [
             (minute, id)
@@ -96,7 +96,7 @@ class Pulls(Part):
             for minute in (minutes if minutes.start else (0,))
         ]
 
-    def asked(self, asked: PullFrom, on_disk: Collection[bytes], now: Now, queues: Queued) -> None:
+    def asked(self, asked: LookUpPulls, on_disk: Collection[bytes], now: Now, queues: Queued) -> None:
         """Ask the named router for the messages that this router does not know, and answer for each what was done.
 
         An app is told which messages are in its queue, so it need not guess whether a known message will come to it as
@@ -153,7 +153,7 @@ class Pulls(Part):
         agreed = link.up and self._directory.agreements.has(link.key, group)
         is_ours = agreed or self._membership.may_join(link, group) or (link.uplink and self._groups.is_wanted(group))
         if is_ours and self._meter(link, group).take(1, now.mono_s):
-            self._pending.effects.append(Pulled(link.id, group, said.message))
+            self._pending.effects.append(LookUpPulled(link.id, group, said.message))
 
     def _meter(self, link: Link, group: bytes) -> Allowance:
         """Return the meter for PULLs of a link: routers, apps that read history and services that send it have a high
@@ -162,7 +162,7 @@ class Pulls(Part):
         is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
         return link.pulls_as_router if is_router or link.standing is Standing.LOCAL else link.pulls
 
-    def looked_up(self, asked: Pulled, found: tuple[Parcel, int] | None, now: Now) -> None:
+    def looked_up(self, asked: LookUpPulled, found: tuple[Parcel, int] | None, now: Now) -> None:
         """Answer a PULL with the message that the store has found; a missing one costs the asker more."""
         link = self._links.get(asked.link)
         if link is None:
@@ -174,11 +174,11 @@ class Pulls(Part):
 
     def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
         """Carry the message if it is of that group and still valid, and fits the free window; for a stranger only if
-        the door log can afford a line."""
+        the rejection log can afford a line."""
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return
-        if link.standing is Standing.STRANGER and not self._door.spares(link.standing, now):
+        if link.standing is Standing.STRANGER and not self._rejections.spares(link.standing, now):
             return
         if not self._say(link, Carried(parcel.wire(index)), now):
             return

@@ -15,7 +15,7 @@ from router.core.wire.reasons import Reason
 from .part import Hears, Part, Refused
 
 
-class Questions(Part):
+class AwaitedAnswers(Part):
     """Owns the number of answers that each neighbour's router owes us on its present link."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from router.core.neighbours.advertisements import Advertised
 from router.core.neighbours.directory import Standing
-from router.core.routing.intake import Row
+from router.core.routing.intake import ArrivedMessage
 from router.core.routing.kernel import Kernel, Said
 from router.core.routing.links import Link
 from router.core.wire.admin import ASK_BYTES_MAX, SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
@@ -28,13 +28,13 @@ from router.service.verbs.verb import WRONG_ARGUMENT, Request
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .part import Part, Refused
-from .questions import Questions
+from .questions import AwaitedAnswers
 
 
 class Reception:
     """Passes each message to the part that hears it; two parts that hear the same are a mistake of this program."""
 
-    def __init__(self, kernel: Kernel, questions: Questions, parts: Iterable[Part]) -> None:
+    def __init__(self, kernel: Kernel, questions: AwaitedAnswers, parts: Iterable[Part]) -> None:
         self._directory = kernel.directory
         self._speaker = kernel.speaker
         self._questions = questions
@@ -59,20 +59,20 @@ class Reception:
             assert word not in self._orders, f"two parts take the order {word}"
             self._orders[word] = method.__get__(part)
 
-    def judge(self, link: Link, row: Row, data: bytes) -> Refused:
+    def judge(self, link: Link, row: ArrivedMessage, data: bytes) -> Refused:
         """Return why a message for this router is refused before it is verified, or None."""
         if row.head.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
             return Reason.NO_SUBSCRIBERS, ""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
         return out_of_place(link, row, data, is_awaited=self._questions.awaits(link.key), ask_bytes_max=most)
 
-    def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None:
+    def overhear(self, link: Link, row: ArrivedMessage, data: bytes, now: Now) -> None:
         """Handle a multicast as a subscriber of the groups of this node's services; other subscribers get it as
         well."""
         if self.judge(link, row, data) is None:
             self.hear(link, row, data, now)
 
-    def hear(self, link: Link, row: Row, data: bytes, now: Now) -> Refused:
+    def hear(self, link: Link, row: ArrivedMessage, data: bytes, now: Now) -> Refused:
         """Handle a message for this router that passed `judge`; return why it is refused, or None."""
         start, end = body_of(row, data)
         body = data[start:end]

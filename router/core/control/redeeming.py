@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.core.log import events as ev
 from router.core.routing.delivery import Delivery
-from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
+from router.core.routing.effects import DialNeighbour, InvitationAnswered, TermsHeard
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -34,7 +34,7 @@ _OF_CLOCKS = frozenset((Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOC
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class UnansweredInvitation:
     """An invitation that this node was given and that its inviter has not answered; it ends at Unix second `until_s`.
 
     `name`: this node's name for itself there."""
@@ -49,7 +49,7 @@ class Offer:
 class _Open(Struct):
     """An offer and its last request: when it is repeated (monotonic seconds), and its number on the present link."""
 
-    offer: Offer
+    offer: UnansweredInvitation
     again_s: float = 0.0
     k: int = 0
     problem: str = ""
@@ -79,7 +79,7 @@ class Redeeming(Part):
         """Return why the last request for an offer was not answered, "" if there is no known problem."""
         return self._open[id].problem if id in self._open else ""
 
-    def given(self, offers: Iterable[Offer], now: Now, inviters: Iterable[bytes] = ()) -> None:
+    def given(self, offers: Iterable[UnansweredInvitation], now: Now, inviters: Iterable[bytes] = ()) -> None:
         """Replace the offers by those that the home holds now; send new ones at once. `inviters`: the keys that have
         answered an invitation before."""
         self._inviters = set(inviters)
@@ -89,7 +89,7 @@ class Redeeming(Part):
             one = self._open[id]
             link = self._links.to(one.offer.inviter)
             if link is None:
-                self._pending.effects.append(Dial(one.offer.inviter))
+                self._pending.effects.append(DialNeighbour(one.offer.inviter))
             else:
                 link.shut = True
                 self._ask(one, link, now)
@@ -172,7 +172,7 @@ class Redeeming(Part):
         said = ("because", reason.word) if reason is not None else ("rights", ",".join(rights))
         change = "let-in" if reason is None else "turned-away"
         fields = (("invitation", offer.id), ("change", change), ("peer", offer.inviter), said)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "invite", fields))
         found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min, had)
         self._pending.effects.append(found)
         self._open_link(offer.inviter, now)

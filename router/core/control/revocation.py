@@ -107,7 +107,7 @@ class Revocation:
             ("blocked", new is not None and new.blocked),
             ("removed", new is None),
         )
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "config", fields))
 
     def met(self, keys: Iterable[bytes], now: Now) -> None:
         """Apply the changes in the agreements with these routers.

@@ -58,7 +58,7 @@ class Rights(Part):
         self._pending.changes.book.update(agreements.rows())
         for router, shared in agreements.news():
             fields = (("peer", router), ("groups", len(shared.groups)), ("lan", len(shared.lan)))
-            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "met", fields))
+            self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "met", fields))
         self._revocation.met(routers, now)
 
     def configured(self, neighbours: Iterable[Neighbour], now: Now, written: Iterable[PublicKey] = ()) -> None:
@@ -139,4 +139,4 @@ class Rights(Part):
         """Log that advertisements are in the book no more."""
         for one in adverts:
             fields = (("peer", one.router), ("removed", True), ("because", because))
-            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
+            self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "advert", fields))

@@ -128,7 +128,7 @@ class Upstream(Part):
             self._asked[place] = now.mono_s
         else:
             fields = (("subscriber", self._directory.me), ("group", group), ("refused_by", link.key))
-            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "join", fields))
+            self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "join", fields))
 
     # -- inside -------------------------------------------------------------------------------------------------
 

@@ -47,13 +47,13 @@ class Witness:
         )
         if head is not None:
             fields += (("head_seq", head.seq), ("head_digest", head.digest))
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "link", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "link", fields))
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
         """Log that our own clock stepped by `by_s`, or that the judgement of it changed; a step voids all offsets."""
         fields: tuple[tuple[str, ev.Plain], ...] = (("by_s", by_s), ("doubted", doubted))
         if now.ahead_ns:
             fields += (("ahead_s", round(now.ahead_ns / SECOND_NS)),)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "clock_step", fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "clock_step", fields))
         for link in self._links if by_s else ():
             link.offset_ns = None

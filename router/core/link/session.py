@@ -39,7 +39,7 @@ class Up(NamedTuple):
     hello: link_items.Hello
 
 
-class Messages(NamedTuple):
+class MessageRun(NamedTuple):
     """Consecutive messages of one read: `data[start:end]` of each span is a message, `data[frame_at:end]` its frame."""
 
     first_k: int
@@ -61,7 +61,7 @@ class RefusedAt(NamedTuple):
     text: str
 
 
-class Heard(NamedTuple):
+class OtherItem(NamedTuple):
     """A link item that the session itself does not handle: ping, pong, outcome, missed, redelivered."""
 
     item: link_items.Item
@@ -74,7 +74,7 @@ class Ended(NamedTuple):
     text: str
 
 
-Event = Up | Messages | SettledUpTo | RefusedAt | Heard | Ended
+Event = Up | MessageRun | SettledUpTo | RefusedAt | OtherItem | Ended
 
 
 class Offer(Struct, frozen=True):
@@ -283,9 +283,9 @@ class Session:
         except Malformed as error:
             raise _fault(error) from None
 
-    def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> Messages:
+    def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> MessageRun:
         self.machine.step(Agency.RESPONDER, Message)
-        return Messages(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
+        return MessageRun(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
 
     def _item(self, wire: bytes, now: float) -> Event | None:
         """Judge an item by its first bytes and this end's role, then by the table and the rate; only then read it."""
@@ -303,7 +303,7 @@ class Session:
         except Malformed as error:
             raise _fault(error) from None
 
-    def _form(self, beginning: bytes, size: int) -> link_items.Form:
+    def _form(self, beginning: bytes, size: int) -> link_items.ItemForm:
         """Return the form of an item by its first bytes; raise `Malformed` if it may not be sent to this end."""
         form = link_items.form_of(beginning, size)
         if form.kind in _FOR_APPS and self._is_router:
@@ -328,7 +328,7 @@ class Session:
                 return self._heard_proof(signature)
             case link_items.Goodbye(reason, text):
                 return Ended(reason_from(reason), clean(text or ""))
-        return Heard(item)
+        return OtherItem(item)
 
     def _heard_settled(self, n: int, now: float) -> SettledUpTo:
         """Check a `Settled`; if it settles nothing new, it is useless and counts against the rate of link items."""

@@ -137,7 +137,7 @@ class Turned(Struct, frozen=True, gc=False, array_like=True, tag=2):
     duration_ns: Natural = 0
 
 
-class State(Struct, frozen=True, gc=False, array_like=True, tag=3):
+class RouterChange(Struct, frozen=True, gc=False, array_like=True, tag=3):
     """A change of the router itself, as named plain values; bytes are keys and digests."""
 
     at_ns: Natural
@@ -164,9 +164,9 @@ class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
     fields: tuple[tuple[str, Plain], ...]
 
 
-Event = Accepted | Outward | Turned | State | Noted
+Event = Accepted | Outward | Turned | RouterChange | Noted
 
-_TAGS: dict[type[Event], int] = {Accepted: 0, Outward: 1, Turned: 2, State: 3, Noted: 4}
+_TAGS: dict[type[Event], int] = {Accepted: 0, Outward: 1, Turned: 2, RouterChange: 3, Noted: 4}
 
 
 def span(event: Event) -> int:
@@ -177,15 +177,16 @@ def span(event: Event) -> int:
 def stands_for(event: Event) -> int:
     """Return how many messages the event represents; for an `Outward`, how many deliveries.
 
-    A `State` or `Noted` counts as 1, or as the value of its field `times`; a `Noted` of several messages as these."""
+    A `RouterChange` or `Noted` counts as 1, or as the value of its field `times`; a `Noted` of several messages as
+    these."""
     match event:
         case Outward():
             return sum([count for _, count in event.ranges])
         case Turned():
             return event.count
-        case State() | Noted():
+        case RouterChange() | Noted():
             times = next((value for name, value in event.fields if name == "times" and type(value) is int), 1)
-            if isinstance(event, State):
+            if isinstance(event, RouterChange):
                 return times
             return max(1, len(event.ids) // ID_BYTES, min(times, TIMES_MAX))
     return span(event)
@@ -226,7 +227,7 @@ def _row(event: Event) -> tuple[Any, ...]:
             assert event.event in OUTWARD_EVENTS, event.event
         case Turned():
             assert event.event in TURNED_EVENTS and _ids_fit(event), event
-        case State():
+        case RouterChange():
             assert event.event in STATE_EVENTS and stands_for(event) >= 0, event
             return 3, event.at_ns, event.mono_ns, event.event, _fields(event)
         case Noted():
@@ -235,7 +236,7 @@ def _row(event: Event) -> tuple[Any, ...]:
     return _TAGS[type(event)], *msgspec.structs.astuple(event)
 
 
-def _fields(event: State | Noted) -> list[tuple[Plain, Plain]]:
+def _fields(event: RouterChange | Noted) -> list[tuple[Plain, Plain]]:
     return [(storable(name), storable(value)) for name, value in event.fields]
 
 
@@ -295,7 +296,7 @@ def _check(event: Event) -> None:
         case Turned():
             if not _ids_fit(event):
                 raise Malformed(f"{len(event.ids)} bytes are not the ids of at most {event.count} messages")
-        case State() | Noted():
+        case RouterChange() | Noted():
             if isinstance(event, Noted) and not _noted_ids_fit(event):
                 raise Malformed(f"{len(event.ids)} bytes are not the ids of at most {NOTED_IDS_MAX} messages")
             for name, value in event.fields:
@@ -307,7 +308,7 @@ def _check(event: Event) -> None:
 # -- counters -------------------------------------------------------------------------------------------
 
 
-class Counts:
+class EventCounts:
     """Message counts by event and reason since this router started; bounded by the names of events and the numbers of
     reasons.
     """
@@ -320,14 +321,14 @@ class Counts:
             match event:
                 case Accepted():
                     self._counts["accepted", None] += span(event)
-                case State() | Noted():
+                case RouterChange() | Noted():
                     self._counts[event.event, None] += stands_for(event)
                 case _:
                     self._counts[event.event, event.reason] += stands_for(event)
 
-    def plus(self, events: Iterable[Event]) -> Counts:
+    def plus(self, events: Iterable[Event]) -> EventCounts:
         """Return new counts that include these events too."""
-        found = Counts()
+        found = EventCounts()
         found._counts.update(self._counts)
         found.add(events)
         return found

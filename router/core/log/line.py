@@ -22,7 +22,7 @@ from .events import (
     Event,
     Noted,
     Outward,
-    State,
+    RouterChange,
     Turned,
     decode_events,
     reason_word,
@@ -211,7 +211,7 @@ def _turned(event: Turned, seq: int, router: str, boot: str) -> Line:
     )
 
 
-def _state(event: State, seq: int, router: str, boot: str) -> Line:
+def _state(event: RouterChange, seq: int, router: str, boot: str) -> Line:
     return Line(
         VERSION,
         event.event,
@@ -248,12 +248,12 @@ _LINE_OF: dict[type[Event], Callable[[Any, int, str, str], Line]] = {
     Accepted: _accepted,
     Outward: _outward,
     Turned: _turned,
-    State: _state,
+    RouterChange: _state,
     Noted: _noted,
 }
 
 
-def _fields(event: State | Noted) -> dict[str, Any]:
+def _fields(event: RouterChange | Noted) -> dict[str, Any]:
     return {
         str(storable(name)): value.hex() if isinstance(value, bytes) else storable(value)
         for name, value in event.fields

@@ -37,7 +37,7 @@ def header(first: Line, predecessor: str | None) -> Line:
     )
 
 
-class Tally:
+class SegmentTotals:
     """The totals over a segment's lines, for its footer."""
 
     def __init__(self, first_seq: int) -> None:

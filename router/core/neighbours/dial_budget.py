@@ -23,7 +23,7 @@ MINUTE_S = 60
 DAY_S = 86_400
 
 
-class Found(Enum):
+class WhoAnswered(Enum):
     """Who was found at a dialled address: the expected key, nobody, or somebody else."""
 
     EXPECTED = "expected"
@@ -81,16 +81,16 @@ class DialBudget:
             self._prefixes.setdefault(prefix, deque()).append(now_s)
         return None
 
-    def end(self, key: bytes, at: IpAddress, now_s: float, found: Found) -> None:
+    def end(self, key: bytes, at: IpAddress, now_s: float, found: WhoAnswered) -> None:
         """Record how a connection began, where `key` was expected; unless it is there, the address rests."""
         place, limits = self._places.get(at), self._limits
         if place is None:
             return
-        if found is Found.EXPECTED:
+        if found is WhoAnswered.EXPECTED:
             place.rest_s = 0.0
             self._forget(place, key, at)
             return
-        is_absent = found is Found.NOBODY
+        is_absent = found is WhoAnswered.NOBODY
         least, most = (
             (limits.absent_s_min, limits.absent_s_max) if is_absent else (limits.rest_s_min, limits.rest_s_max)
         )

@@ -45,7 +45,7 @@ class Guest(Struct, frozen=True):
     begun: bytes = b""
 
 
-class Invitation(Struct, frozen=True):
+class IssuedInvitation(Struct, frozen=True):
     """An invitation by the digest of its secret. `until_s`: end of the invitation; `grant_until_s`: end of the grants
     that it gives, 0: none."""
 
@@ -72,11 +72,11 @@ class Invitation(Struct, frozen=True):
         return INVITE_USED_UP if self.left <= 0 else None
 
 
-class Redeemed(Struct, frozen=True):
+class RedeemResult(Struct, frozen=True):
     """The answer to a secret: the reason why it is not valid, or the invitation and the rows for the store."""
 
     refused: Reason | None
-    invitation: Invitation | None = None
+    invitation: IssuedInvitation | None = None
     row: Row | None = None
 
 
@@ -84,18 +84,18 @@ class Invitations:
     """All invitations of this node, at most `INVITATIONS_MAX`; methods return changes as rows for the store."""
 
     def __init__(self) -> None:
-        self._all: dict[bytes, Invitation] = {}
+        self._all: dict[bytes, IssuedInvitation] = {}
 
     def __repr__(self) -> str:
         return f"<{len(self._all)} invitations>"
 
-    def __iter__(self) -> Iterator[Invitation]:
+    def __iter__(self) -> Iterator[IssuedInvitation]:
         return iter(self._all.values())
 
-    def get(self, id: bytes) -> Invitation | None:
+    def get(self, id: bytes) -> IssuedInvitation | None:
         return self._all.get(id)
 
-    def find(self, prefix: str) -> list[Invitation]:
+    def find(self, prefix: str) -> list[IssuedInvitation]:
         """Return the invitations whose id, in hex, begins like this."""
         return [one for one in self if one.id.hex().startswith(prefix)]
 
@@ -105,7 +105,7 @@ class Invitations:
 
     # -- changes -------------------------------------------------------------------------------------------
 
-    def add(self, one: Invitation) -> Row:
+    def add(self, one: IssuedInvitation) -> Row:
         """Add an invitation; raise `ValueError` with a sentence if there is no room or it is known."""
         if one.id in self._all:
             raise ValueError("an invitation with this secret exists; make another one")
@@ -122,22 +122,22 @@ class Invitations:
         name: str,
         now_s: int,
         full: Reason | None = None,
-        has_all: Callable[[Invitation], bool] = lambda one: False,
-    ) -> Redeemed:
+        has_all: Callable[[IssuedInvitation], bool] = lambda one: False,
+    ) -> RedeemResult:
         """Let in the key that holds the secret, or return why not. `full`: why there is no room for a new guest;
         `has_all`: whether the key has an invitation's rights already, so that it takes no use."""
         one = self._all.get(digest(secret))
         if one is None:
-            return Redeemed(INVITE_UNKNOWN)
+            return RedeemResult(INVITE_UNKNOWN)
         if key in one.guests:
-            return Redeemed(None, one)
+            return RedeemResult(None, one)
         refused = one.over(now_s)
         if refused in (None, INVITE_USED_UP) and has_all(one):
-            return Redeemed(None, one)
+            return RedeemResult(None, one)
         if (refused := refused or full) is not None:
-            return Redeemed(refused, one)
+            return RedeemResult(refused, one)
         more = replace(one, guests={**one.guests, key: Guest(name)})
-        return Redeemed(None, more, self._put(more))
+        return RedeemResult(None, more, self._put(more))
 
     def revoke(self, id: bytes, now_s: int) -> list[Row]:
         """Let in nobody new by it; its grants stay."""
@@ -188,31 +188,31 @@ class Invitations:
         return [(INVITED + one.id, None) for one in gone]
 
     @staticmethod
-    def _is_in(one: Invitation, key: PublicKey) -> bool:
+    def _is_in(one: IssuedInvitation, key: PublicKey) -> bool:
         return one.guests[key].state == WRITTEN
 
-    def _mark(self, one: Invitation, key: PublicKey, state: int, begun: bytes = b"") -> Row:
+    def _mark(self, one: IssuedInvitation, key: PublicKey, state: int, begun: bytes = b"") -> Row:
         guest = replace(one.guests[key], state=state, begun=begun)
         return self._put(replace(one, guests={**one.guests, key: guest}))
 
-    def _put(self, one: Invitation) -> Row:
+    def _put(self, one: IssuedInvitation) -> Row:
         self._all[one.id] = one
         return INVITED + one.id, to_row(one)
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def owed(self) -> Iterator[tuple[PublicKey, Guest, Invitation]]:
+    def owed(self) -> Iterator[tuple[PublicKey, Guest, IssuedInvitation]]:
         """Yield each grant that is in force from here because the file does not have it yet."""
         for one in self:
             for key, guest in one.guests.items():
                 if guest.state != WRITTEN:
                     yield key, guest, one
 
-    def to_write(self) -> Iterator[tuple[PublicKey, Guest, Invitation]]:
+    def to_write(self) -> Iterator[tuple[PublicKey, Guest, IssuedInvitation]]:
         """Yield each grant that is to be written into the file."""
         return (each for each in self.owed() if each[1].state != LEFT)
 
-    def let_in(self, key: PublicKey) -> tuple[Guest, Invitation] | None:
+    def let_in(self, key: PublicKey) -> tuple[Guest, IssuedInvitation] | None:
         """Return the invitation that let a key in, the latest if there are several; None if none did."""
         found = (one for one in reversed(self._all.values()) if key in one.guests)
         return next(((one.guests[key], one) for one in found), None)
@@ -223,13 +223,13 @@ class Invitations:
             self._all[key[1:]] = from_row(key[1:], value)
 
 
-def to_row(one: Invitation) -> bytes:
+def to_row(one: IssuedInvitation) -> bytes:
     guests = {bytes(key): [guest.name, guest.state, guest.begun] for key, guest in one.guests.items()}
     fields = [sorted(one.rights), one.uses, one.until_s, one.name, one.grant_until_s, one.revoked, guests]
     return cbor2.dumps(fields)
 
 
-def from_row(id: bytes, value: bytes) -> Invitation:
+def from_row(id: bytes, value: bytes) -> IssuedInvitation:
     rights, uses, until_s, name, grant_until_s, revoked, guests = cbor2.loads(value)
     known = {PublicKey(key): Guest(*guest) for key, guest in guests.items()}
-    return Invitation(id, frozenset(rights), uses, until_s, name, grant_until_s, revoked, known)
+    return IssuedInvitation(id, frozenset(rights), uses, until_s, name, grant_until_s, revoked, known)

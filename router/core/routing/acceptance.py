@@ -24,11 +24,11 @@ from router.core.wire.reasons import Reason
 from .delivery import Delivery
 from .effects import Settle
 from .examination import is_source_routed, may_be_overtaken
-from .intake import Refusal, Row
-from .job import Batch, Job
+from .intake import ArrivedMessage, Refusal
+from .job import Job, LinkJobs
 from .kernel import Kernel
 from .links import Link
-from .outcomes import Outcomes
+from .outcomes import FollowedOutcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
 from .plans import ForUs, Plans, plan_key
@@ -38,15 +38,15 @@ from .route_changes import learn_route
 UNLIMITED = 1 << 62
 
 
-class AsHistory(Protocol):
+class HistoryRecipients(Protocol):
     """The messages that were asked for as history (`control/as_history.py`)."""
 
     def __bool__(self) -> bool: ...
-    def has(self, row: Row) -> bool: ...
-    def recipients(self, rows: list[Row], plan: tuple[bytes, ...]) -> tuple[bytes, ...]: ...
+    def has(self, row: ArrivedMessage) -> bool: ...
+    def recipients(self, rows: list[ArrivedMessage], plan: tuple[bytes, ...]) -> tuple[bytes, ...]: ...
 
 
-class Published(Protocol):
+class IdRecorder(Protocol):
     """The messages of which a service is told the ids alone (`control/published.py`)."""
 
     def takes(self, parcel: Parcel, link: Link) -> bool: ...
@@ -56,8 +56,8 @@ class Published(Protocol):
 class ForThisRouter(Protocol):
     """The messages to this router itself (`control/reception.py`)."""
 
-    def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None: ...
-    def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None: ...
+    def hear(self, link: Link, row: ArrivedMessage, data: bytes, now: Now) -> tuple[Reason, str] | None: ...
+    def overhear(self, link: Link, row: ArrivedMessage, data: bytes, now: Now) -> None: ...
 
 
 class Acceptance:
@@ -69,10 +69,10 @@ class Acceptance:
         plans: Plans,
         rooms: Rooms,
         delivery: Delivery,
-        outcomes: Outcomes,
+        outcomes: FollowedOutcomes,
         for_us: ForThisRouter,
-        as_history: AsHistory,
-        published: Published,
+        as_history: HistoryRecipients,
+        published: IdRecorder,
     ) -> None:
         self._kernel = kernel
         self._directory = kernel.directory
@@ -81,7 +81,7 @@ class Acceptance:
         self._index = kernel.index
         self._arrivals = kernel.arrivals
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.acceptance
         self._plans = plans
         self._rooms = rooms
@@ -91,7 +91,7 @@ class Acceptance:
         self._as_history = as_history
         self._published = published
         self._sources: dict[bytes, Allowance] = {}
-        self._waiting: dict[Link, deque[Batch]] = {}  # decided except for copies of undecided messages
+        self._waiting: dict[Link, deque[LinkJobs]] = {}  # decided except for copies of undecided messages
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
         """Accept or refuse every message of these reads, and settle them. `on_disk`: the ids in the index on disk.
@@ -105,7 +105,7 @@ class Acceptance:
         for job in jobs:
             job.look_up(on_disk)
             by_link.setdefault(job.link, []).append(job)
-        batches = [Batch(link, theirs) for link, theirs in by_link.items()]
+        batches = [LinkJobs(link, theirs) for link, theirs in by_link.items()]
         for batch in batches:
             self._decide_fresh(batch, on_disk, now)
         for batch in batches:
@@ -129,7 +129,7 @@ class Acceptance:
         if not waiting:
             del self._waiting[link]
 
-    def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
+    def _decide_fresh(self, batch: LinkJobs, on_disk: Collection[bytes], now: Now) -> None:
         run, carriers = ParcelDraft(), ParcelDraft()  # carriers ask for nothing themselves and end no run
         source_rate, as_history = self._limits.source_messages_per_s, self._as_history
         head, is_old, is_other = None, False, True
@@ -166,7 +166,7 @@ class Acceptance:
         self._accept(batch, carriers, now)
         self._accept(batch, run, now)
 
-    def _decide_copies(self, batch: Batch) -> None:
+    def _decide_copies(self, batch: LinkJobs) -> None:
         """Give copies the first copy's verdict; a carried copy adds no second refusal for its carrier's number."""
         refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
@@ -177,7 +177,7 @@ class Acceptance:
                 elif row.k not in refused:
                     batch.refusals.append((row.k, *verdict))
 
-    def _decide_carried(self, batch: Batch, on_disk: Collection[bytes]) -> None:
+    def _decide_carried(self, batch: LinkJobs, on_disk: Collection[bytes]) -> None:
         """Settle carried messages as duplicates if they were accepted before, else refuse their carriers, once each."""
         refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
@@ -197,12 +197,12 @@ class Acceptance:
             allowance = self._sources[source] = Allowance(rate, max(1.0, rate))
         return allowance.take(1, now.mono_s)
 
-    def _refuse(self, batch: Batch, row: Row, reason: Reason, text: str = "") -> None:
+    def _refuse(self, batch: LinkJobs, row: ArrivedMessage, reason: Reason, text: str = "") -> None:
         if not is_source_routed(batch.link, row):
             self._seen.refuse(row.id, reason, text)
         batch.refusals.append((row.k, reason, text))
 
-    def _accept(self, batch: Batch, run: ParcelDraft, now: Now) -> None:
+    def _accept(self, batch: LinkJobs, run: ParcelDraft, now: Now) -> None:
         if not run.count:
             return
         link, row = batch.link, run.first
@@ -235,7 +235,7 @@ class Acceptance:
             left_out = tuple((one, Reason.NOT_KEPT) for one in self._plans.not_kept(which, link))
             self._store(batch, run, plan, left_out, now)
 
-    def _pass_on(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
+    def _pass_on(self, batch: LinkJobs, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
         """Pass on a message with ttl 0 at most once, to recipients connected and with room; only its id is stored."""
         if (full := self._rooms.unable(batch.link)) is not None:
             self._refuse(batch, run.first, full)
@@ -251,7 +251,7 @@ class Acceptance:
         self._note_accepted(batch.link, parcel, now, away)
         self._delivery.offer_now_or_never(parcel, now)
 
-    def _store(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], left_out: LeftOut, now: Now) -> None:
+    def _store(self, batch: LinkJobs, run: ParcelDraft, plan: tuple[bytes, ...], left_out: LeftOut, now: Now) -> None:
         while run.count:
             room, reason = self._rooms.of(batch.link, run.first, plan)
             if reason is not None:
@@ -327,15 +327,15 @@ class Acceptance:
             self._outcomes.miss(recipient, parcel, 0, parcel.count, reason)
         self._outcomes.accepted(parcel, link, left_out)
 
-    def _log_turned(self, batch: Batch, now: Now) -> None:
+    def _log_turned(self, batch: LinkJobs, now: Now) -> None:
         known = batch.known + [row for job in batch.jobs for row in job.known]
         if known:
-            self._door.turn(batch.link, "duplicate", Reason.DUPLICATE, known, now)
+            self._rejections.reject(batch.link, "duplicate", Reason.DUPLICATE, known, now)
         if not batch.refusals:
             return
         came = [row for job in batch.jobs for row in job.arrived.rows]
         by_k = {row.k: row for row in came}
-        reasons: dict[Reason, list[Row]] = {}
+        reasons: dict[Reason, list[ArrivedMessage]] = {}
         unread = 0
         for k, reason, _ in batch.refusals:
             if (row := by_k.get(k)) is None:
@@ -343,13 +343,13 @@ class Acceptance:
             else:
                 reasons.setdefault(reason, []).append(row)
         for reason, rows in reasons.items():
-            self._door.turn(batch.link, "refused", reason, rows, now)
+            self._rejections.reject(batch.link, "refused", reason, rows, now)
         if unread:
             size = sum(job.arrived.size for job in batch.jobs) - sum([row.end - row.frame_at for row in came])
-            self._door.turn(batch.link, "refused", Reason.MALFORMED, (), now, unread, max(0, size))
+            self._rejections.reject(batch.link, "refused", Reason.MALFORMED, (), now, unread, max(0, size))
 
 
-def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
+def _is_its_own(link: Link, fresh: Sequence[ArrivedMessage], at: int) -> bool:
     """Whether the link is responsible for this row; it is not if a valid unicast of another key carries the row."""
     return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].head.signer != link.key)
 

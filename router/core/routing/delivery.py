@@ -20,10 +20,10 @@ from router.core.wire.reasons import Reason
 
 from .backoff import OF_THE_NODE, longer
 from .disorder import Disorder
-from .effects import Dial, Fetch, Finished, SendItem, SendParcel
+from .effects import DialNeighbour, Fetch, Finished, SendItem, SendParcel
 from .kernel import Kernel
 from .links import Flight, Link
-from .outcomes import Outcomes
+from .outcomes import FollowedOutcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel, unbroken
 from .purges import Purges
@@ -33,11 +33,11 @@ from .queues import Queue
 class Delivery:
     """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half."""
 
-    def __init__(self, kernel: Kernel, purges: Purges, outcomes: Outcomes) -> None:
+    def __init__(self, kernel: Kernel, purges: Purges, outcomes: FollowedOutcomes) -> None:
         self._links = kernel.links
         self._queues = kernel.queues
         self._pending = kernel.pending
-        self._door = kernel.door
+        self._rejections = kernel.rejections
         self._limits = kernel.limits.delivery
         self._purges = purges
         self._outcomes = outcomes
@@ -55,7 +55,7 @@ class Delivery:
             queue = self._queues.of(recipient)
             if link is None or link.shut or queue.behind:
                 if link is None and not queue.behind:
-                    self._pending.effects.append(Dial(recipient))
+                    self._pending.effects.append(DialNeighbour(recipient))
                 queue.behind = True
                 continue
             if not link.takes(parcel):
@@ -89,7 +89,7 @@ class Delivery:
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
         if not link.is_named:
-            self._door.name(link, now)
+            self._rejections.name(link, now)
         n = link.outgoing.send(stop - start, parcel.size(start, stop))
         link.fly(Flight(n, parcel, start, stop, now.mono_ns))
         self._pending.effects.append(SendParcel(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
@@ -181,7 +181,7 @@ class Delivery:
     def dial_if_owed(self, recipient: bytes) -> None:
         queue = self._queues.by_recipient.get(recipient)
         if queue is not None and queue.total.messages:
-            self._pending.effects.append(Dial(recipient))
+            self._pending.effects.append(DialNeighbour(recipient))
 
     def link_up(self, link: Link) -> None:
         """Begin to hand over to a new link; first tell an app how many messages may be repeated, even if none.

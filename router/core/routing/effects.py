@@ -95,7 +95,7 @@ class Fetch(NamedTuple):
     bytes: int
 
 
-class Dial(NamedTuple):
+class DialNeighbour(NamedTuple):
     """Connect to a key without an open link, for which messages wait."""
 
     key: bytes
@@ -122,7 +122,7 @@ class ServiceAnswered(NamedTuple):
     text: bytes
 
 
-class Pulled(NamedTuple):
+class LookUpPulled(NamedTuple):
     """Look up a message of a group that a neighbour asks for, and pass it, or None, to `Pulls.looked_up`."""
 
     link: int
@@ -130,7 +130,7 @@ class Pulled(NamedTuple):
     message: bytes
 
 
-class PullFrom(NamedTuple):
+class LookUpPulls(NamedTuple):
     """Look up in the duplicate index what `Pulls.look_up` names, and pass the ids found to `Pulls.asked`.
 
     `asker`: the link of the service or app; `messages`: the minutes in which each may expire (from 0 on:
@@ -211,9 +211,9 @@ class Close(NamedTuple):
     text: str
 
 
-Outside = Dial | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
+Outside = DialNeighbour | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
 """The effects that the caller of a cycle carries out outside of it, because they may take time."""
-Asking = Fetch | Pulled | PullFrom | Inquire | NeighbourAnswered | ServiceAnswered
+Asking = Fetch | LookUpPulled | LookUpPulls | Inquire | NeighbourAnswered | ServiceAnswered
 """The effects whose answer the router gets at once, and decides upon in the same cycle."""
 Effect = Settle | SendParcel | SendOwn | SendItem | Close | Asking | Outside
 

@@ -16,13 +16,13 @@ from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
-from .intake import Arrived, Head, Refusal, Row, carried
+from .intake import Arrived, ArrivedMessage, Head, Refusal, carried
 from .job import Job
 from .kernel import Kernel
 from .links import Link
 from .parcel import U32
 from .plans import ForUs, Plans, plan_key
-from .seen import Met
+from .seen import CopyState
 
 OVERTAKEN = (
     Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED, Reason.INDEX_FULL,
@@ -38,7 +38,7 @@ class Examination:
     """
 
     def __init__(
-        self, kernel: Kernel, plans: Plans, judge: Callable[[Link, Row, bytes], tuple[Reason, str] | None]
+        self, kernel: Kernel, plans: Plans, judge: Callable[[Link, ArrivedMessage, bytes], tuple[Reason, str] | None]
     ) -> None:
         self._plans = plans
         self._seen = kernel.seen
@@ -52,7 +52,7 @@ class Examination:
         earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
         seen, plans, fresh, positions = self._seen, self._plans.current(), job.fresh, job.positions
         number, mono_s, may_send = link.id, now.mono_s, link.allowance.take
-        begin, first, accepted = seen.begin, Met.FIRST, Met.ACCEPTED
+        begin, first, accepted = seen.begin, CopyState.FIRST, CopyState.ACCEPTED
         head: Head | None = None
         for row in arrived.rows:
             k, identity, its_head, _, start, end, signer_at = row
@@ -93,7 +93,7 @@ class Examination:
         arrived.join()
         return job
 
-    def _out_of_time(self, link: Link, row: Row, now: Now) -> tuple[Reason, str] | None:
+    def _out_of_time(self, link: Link, row: ArrivedMessage, now: Now) -> tuple[Reason, str] | None:
         """Return why a message is refused for its expiry, or None.
 
         It is refused for good only if the clocks concerned agree: both our times while our clock is doubted, and the
@@ -120,7 +120,7 @@ class Examination:
         verdict = self._index.out_of_time(link.holder, expiry, wall_s)
         return verdict is not None and verdict[0] is reason
 
-    def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
+    def _turn_away(self, job: Job, row: ArrivedMessage, refusal: Refusal) -> None:
         """Refuse the message, but settle it as a duplicate if it was accepted before and would only now be refused.
 
         If its id is not in memory, it is looked up on disk first."""
@@ -131,7 +131,7 @@ class Examination:
         else:
             job.overtaken.append((row, refusal))
 
-    def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
+    def _unwrap(self, job: Job, outer: ArrivedMessage, now: Now) -> None:
         """Add to the job the multicast carried by a unicast to us; it counts as brought by the carrying router (R-C7).
 
         It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused together with the
@@ -153,19 +153,19 @@ class Examination:
             job.known.append(row)
         elif refusal is not None:
             job.carried.append((row, refusal))
-        elif self._seen.begin(row.id) is Met.LATER:
+        elif self._seen.begin(row.id) is CopyState.LATER:
             job.copies.append(row)
         else:
             job.fresh.append(row)
             job.positions.extend((row.start, row.end, row.signer_at))
 
 
-def may_be_overtaken(link: Link, row: Row, refusal: Refusal) -> bool:
+def may_be_overtaken(link: Link, row: ArrivedMessage, refusal: Refusal) -> bool:
     """Whether a message with this refusal may have been accepted before, and is then settled as a duplicate."""
     return refusal[1] in OVERTAKEN and link.standing is not Standing.STRANGER and not is_source_routed(link, row)
 
 
-def is_source_routed(link: Link, row: Row) -> bool:
+def is_source_routed(link: Link, row: ArrivedMessage) -> bool:
     """Whether a local service sends this multicast on through a router that it names (multicast algorithm, step 2;
     R-C6).
 

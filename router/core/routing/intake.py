@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.wire.codec import Malformed, content_at, frame
 from router.core.wire.control import CARRIED
 from router.core.wire.crypto import digest, hasher
@@ -16,7 +16,7 @@ from router.core.wire.message import MULTICAST, Header, body_at, goes_on, read_b
 from router.core.wire.reasons import Reason
 
 SIGNATURE_BYTES = 66  # with its CBOR head
-_new: Callable[[type[Row], Iterable[Any]], Row] = tuple.__new__
+_new: Callable[[type[ArrivedMessage], Iterable[Any]], ArrivedMessage] = tuple.__new__
 NO_BEGINNING = b"\0"
 """No message begins so."""
 
@@ -32,7 +32,7 @@ class Head(NamedTuple):
     via: bytes | None
 
 
-class Row(NamedTuple):
+class ArrivedMessage(NamedTuple):
     """One message of a read. `frame_at`, `start`, `end` and `signer_at` are positions in the read's data."""
 
     k: int
@@ -57,7 +57,7 @@ class Arrived(Struct):
     last_k: int
     size: int
     data: bytes
-    rows: list[Row]
+    rows: list[ArrivedMessage]
     refusals: list[Refusal]
     stripped: bytearray = field(default_factory=bytearray)
 
@@ -67,7 +67,7 @@ class Arrived(Struct):
             self.stripped = bytearray()
 
 
-def read_messages(link: int, messages: Messages) -> Arrived:
+def read_messages(link: int, messages: MessageRun) -> Arrived:
     """Return rows for all well-formed messages and refusals for the others; VIA is removed from the data (R-C6)."""
     first_k, data, spans = messages
     found: list[tuple[Any, ...]] = []
@@ -94,14 +94,14 @@ def read_messages(link: int, messages: Messages) -> Arrived:
         reset()
         update(view[start + 1 : stop])
         found.append((k, identity(), head, frame_at, start, stop, start + signer_after))
-    rows = list(map(_new, repeat(Row), found))  # `Row(...)` takes twice as long
+    rows = list(map(_new, repeat(ArrivedMessage), found))  # `ArrivedMessage(...)` takes twice as long
     size = spans[-1][2] - spans[0][0]
     if has_via:
         data, rows = _without_via(data, rows)
     return Arrived(link, k, size, data, rows, refusals)
 
 
-def carried(arrived: Arrived, row: Row) -> Row | None:
+def carried(arrived: Arrived, row: ArrivedMessage) -> ArrivedMessage | None:
     """Return the multicast inside a unicast to this router as another row of the same data (R-A11, R-C7), or None.
 
     The body `[0, bstr .cbor message]` holds the message as a frame, so nothing is copied, unless it names a VIA: that
@@ -119,7 +119,7 @@ def carried(arrived: Arrived, row: Row) -> Row | None:
         raise Malformed("only a multicast message is carried")
     identity = digest(memoryview(data)[start + 1 : header.end])
     head = _head(header)._replace(via=None)
-    found = Row(row.k, identity, head, frame_at, start, header.end, header.signer_at)
+    found = ArrivedMessage(row.k, identity, head, frame_at, start, header.end, header.signer_at)
     if header.via is not None:
         one, [found] = _without_via(data, [found], len(data) + len(arrived.stripped))
         arrived.stripped += one
@@ -130,7 +130,7 @@ def _head(header: Header) -> Head:
     return Head(header.kind, header.signer, header.destination, header.ttl_s, header.expiry_min, header.via)
 
 
-def _without_via(data: bytes, rows: Sequence[Row], at: int = 0) -> tuple[bytes, list[Row]]:
+def _without_via(data: bytes, rows: Sequence[ArrivedMessage], at: int = 0) -> tuple[bytes, list[ArrivedMessage]]:
     """Return new frames of these messages without VIA, and their rows for frames placed from position `at` on."""
     frames = [frame(b"\x84" + data[row.start + 1 : row.end]) for row in rows]
     bare = []

@@ -1,4 +1,4 @@
-"""Reads on their way through verification (`Job`) to a decision, there grouped by link (`Batch`)."""
+"""Reads on their way through verification (`Job`) to a decision, there grouped by link (`LinkJobs`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from heapq import merge
 
 from msgspec import Struct, field
 
-from .intake import Arrived, Refusal, Row
+from .intake import Arrived, ArrivedMessage, Refusal
 from .links import Link
 
 
@@ -23,14 +23,14 @@ class Job(Struct):
 
     link: Link
     arrived: Arrived
-    fresh: list[Row]
+    fresh: list[ArrivedMessage]
     positions: array[int]
-    copies: list[Row] = field(default_factory=list)
-    known: list[Row] = field(default_factory=list)
-    vouched: list[Row] = field(default_factory=list)
+    copies: list[ArrivedMessage] = field(default_factory=list)
+    known: list[ArrivedMessage] = field(default_factory=list)
+    vouched: list[ArrivedMessage] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    overtaken: list[tuple[Row, Refusal]] = field(default_factory=list)
-    carried: list[tuple[Row, Refusal]] = field(default_factory=list)
+    overtaken: list[tuple[ArrivedMessage, Refusal]] = field(default_factory=list)
+    carried: list[tuple[ArrivedMessage, Refusal]] = field(default_factory=list)
     valid: bytes = b""
 
     def to_look_up(self) -> list[tuple[int, bytes]]:
@@ -40,7 +40,7 @@ class Job(Struct):
             rows = [*rows, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
         return [(row.head.expiry_min, row.id) for row in rows]
 
-    def verdicts(self) -> Iterable[tuple[int, Row, int]]:
+    def verdicts(self) -> Iterable[tuple[int, ArrivedMessage, int]]:
         """Return the fresh and vouched rows in the order of their arrival: position among the fresh (-1: none), row,
         and whether (1 or 0) its signature is right."""
         fresh = zip(range(len(self.fresh)), self.fresh, self.valid, strict=True)
@@ -61,13 +61,13 @@ class Job(Struct):
                 self.refusals.append(refusal)
 
 
-class Batch(Struct):
+class LinkJobs(Struct):
     """All jobs of one link in this cycle, with their verdicts; `forged` counts false signatures."""
 
     link: Link
     jobs: list[Job]
     refusals: list[Refusal] = field(default_factory=list)
-    known: list[Row] = field(default_factory=list)
+    known: list[ArrivedMessage] = field(default_factory=list)
     forged: int = 0
 
     def __post_init__(self) -> None:

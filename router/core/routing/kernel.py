@@ -17,13 +17,13 @@ from router.core.wire.pubsub import Wanted
 from router.core.wire.redemption import Redemption
 
 from .arrivals import Arrivals
-from .door_log import DoorLog
 from .duplicate_index import Index
 from .effects import Pending
 from .groups import Groups
-from .limits import Limits
+from .limits import CoreLimits
 from .links import Link, Links
-from .queues import Queues
+from .queues import RecipientQueues
+from .rejection_log import RejectionLog
 from .routes import Routes
 from .seen import Seen
 
@@ -41,8 +41,8 @@ class Kernel(Struct, frozen=True):
     """What the parts share: each of these has one owner, and the parts decide upon all of them in one thread.
 
     `key`: this router's own; `directory`: standings and rights of keys; `book`: the entries of services and guests in
-    it; `pending`: the changes and effects decided so far; `door`: what is logged of refused messages; `speaker` sends
-    in this router's own name.
+    it; `pending`: the changes and effects decided so far; `rejections`: what is logged of refused messages; `speaker`
+    sends in this router's own name.
     """
 
     key: SigningKey
@@ -50,15 +50,15 @@ class Kernel(Struct, frozen=True):
     book: Book
     links: Links
     groups: Groups
-    queues: Queues
+    queues: RecipientQueues
     routes: Routes
     seen: Seen
     index: Index
     arrivals: Arrivals
     pending: Pending
-    door: DoorLog
+    rejections: RejectionLog
     speaker: Says
-    limits: Limits
+    limits: CoreLimits
 
     def revision(self) -> tuple[int, ...]:
         """Return a value that changes whenever a plan could."""

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 DAY_S = 86_400
 MIB, GIB = 1 << 20, 1 << 30
 
-LOG_KEEP_S = 7 * DAY_S  # on an edge node; the door log's budgets are shares of this log
+LOG_KEEP_S = 7 * DAY_S  # on an edge node; the rejection log's budgets are shares of this log
 LOG_KEEP_BYTES = 64 * MIB
 REFUSED_PERCENT = 25
 REFUSED_STRANGERS_PERCENT = 5
@@ -62,8 +62,8 @@ class DeliveryLimits(Struct, frozen=True):
     in_flight_recheck_s: int = 30
 
 
-class DoorLimits(Struct, frozen=True):
-    """Budgets of the door log, in bytes of log in any `keep_s` seconds, for apps, known neighbours and strangers.
+class RejectionLimits(Struct, frozen=True):
+    """Budgets of the rejection log, in bytes of log in any `keep_s` seconds, for apps, known neighbours and strangers.
 
     Each pays for messages turned away and for joins and leaves, and the latter two for their links. `ids_max`: ids
     named by the sums of one neighbour; the sums of all strangers together name an eighth as many."""
@@ -75,7 +75,9 @@ class DoorLimits(Struct, frozen=True):
     keep_s: float = LOG_KEEP_S
 
     @classmethod
-    def shares(cls, ids_max: int, keep_bytes: int, keep_s: float, percent: int, strangers_percent: int) -> DoorLimits:
+    def shares(
+        cls, ids_max: int, keep_bytes: int, keep_s: float, percent: int, strangers_percent: int
+    ) -> RejectionLimits:
         """Return the budgets for a log of `keep_bytes`: apps and known neighbours get half of `percent` each."""
         half = keep_bytes * percent // 200
         return cls(ids_max, half, half, keep_bytes * strangers_percent // 100, keep_s)
@@ -173,13 +175,13 @@ class RouteLimits(Struct, frozen=True):
     hold_s: int = 60
 
 
-class Limits(Struct, frozen=True):
+class CoreLimits(Struct, frozen=True):
     """All limits, grouped by the part that enforces them, and those of the router itself."""
 
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     delivery: DeliveryLimits = field(default_factory=DeliveryLimits)
-    door: DoorLimits = field(default_factory=DoorLimits)
+    rejections: RejectionLimits = field(default_factory=RejectionLimits)
     index: IndexLimits = field(default_factory=IndexLimits)
     membership: MembershipLimits = field(default_factory=MembershipLimits)
     outcomes: OutcomeLimits = field(default_factory=OutcomeLimits)

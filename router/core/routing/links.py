@@ -75,7 +75,7 @@ class Link:
     unknown_secrets: int = 0  # of invitations that this router has not made
     terms: Terms | None = None  # what it was told that it may do here; None: it has not asked
     terms_asked: bool = False  # by this router, as its guest
-    is_named: bool = False  # in the log: see core/routing/door_log.py
+    is_named: bool = False  # in the log: see core/routing/rejection_log.py
     flights: deque[Flight] | tuple[()] = ()  # an empty deque takes 600 bytes
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
     allowance: Meter = field(default_factory=lambda: Allowance(0, 0))

@@ -16,7 +16,7 @@ from .links import Link, Links
 from .parcel import Parcel
 
 
-class Outcomes:
+class FollowedOutcomes:
     """The parcels that publishers follow, and what each recipient has missed.
 
     The latter survives a restart (`missed`), the former does not: outcomes of earlier messages are then only in the

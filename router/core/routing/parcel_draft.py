@@ -8,7 +8,7 @@ from operator import sub
 
 from router.core.wire.lifetime import deadline_s
 
-from .intake import Row
+from .intake import ArrivedMessage
 from .parcel import U32, Parcel
 
 PARCEL_MESSAGES_MAX = 1024
@@ -25,14 +25,14 @@ class ParcelDraft:
 
     def __init__(self, which: object = None) -> None:
         self.which = which
-        self.pieces: list[tuple[bytes, list[Row]]] = []
+        self.pieces: list[tuple[bytes, list[ArrivedMessage]]] = []
         self.count = 0
         self.size = 0
         self._data, self._end = b"", 0  # of the last piece
-        self._rows: list[Row] = []
+        self._rows: list[ArrivedMessage] = []
 
     @classmethod
-    def of(cls, data: bytes, row: Row) -> ParcelDraft:
+    def of(cls, data: bytes, row: ArrivedMessage) -> ParcelDraft:
         run = cls()
         run.add(data, row)
         return run
@@ -43,19 +43,19 @@ class ParcelDraft:
         return self.count >= PARCEL_MESSAGES_MAX or self.size >= PARCEL_BYTES_MAX
 
     @property
-    def first(self) -> Row:
+    def first(self) -> ArrivedMessage:
         return self.pieces[0][1][0]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ArrivedMessage]:
         return self._rows if len(self.pieces) == 1 else [row for _, rows in self.pieces for row in rows]
 
-    def no_smaller_than_first(self) -> list[Row]:
+    def no_smaller_than_first(self) -> list[ArrivedMessage]:
         """Return the first row and the following ones that are at least as large: if the first finds no room, neither
         do they."""
         size = self.first.end - self.first.frame_at
         return list(takewhile(lambda row: row.end - row.frame_at >= size, self.rows()))
 
-    def add(self, data: bytes, row: Row) -> None:
+    def add(self, data: bytes, row: ArrivedMessage) -> None:
         _, _, _, frame_at, _, end, _ = row
         if data is not self._data or frame_at != self._end or not self.count:
             self._data, self._rows = data, []

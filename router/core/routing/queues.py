@@ -20,7 +20,7 @@ from .limits import QueueLimits
 from .repeats import Repeats
 
 
-class Tally(Struct):
+class Occupancy(Struct):
     """Messages and bytes held now, and their limits."""
 
     messages_max: int
@@ -46,8 +46,8 @@ class Queue(Struct):
     """
 
     recipient: bytes
-    total: Tally
-    shares: dict[bytes, Tally] = field(default_factory=dict)
+    total: Occupancy
+    shares: dict[bytes, Occupancy] = field(default_factory=dict)
     position: int = 0
     behind: bool = False
     repeats: Repeats = field(default_factory=Repeats)
@@ -69,7 +69,7 @@ class Queue(Struct):
         return b"s" + signer[:TAG_BYTES] in self.shares
 
 
-class Queues:
+class RecipientQueues:
     """All recipients' queues, and the tallies of groups, neighbours and the node; empty ones are forgotten.
 
     `held`: messages and bytes in the store, each message counted once, by the first `TAG_BYTES` of the key of the
@@ -79,22 +79,22 @@ class Queues:
         self.limits = limits
         self._met = met
         self.by_recipient: dict[bytes, Queue] = {}
-        self._groups: dict[bytes, Tally] = {}
-        self._neighbours: dict[bytes, Tally] = {}
-        self.node = Tally(limits.node_messages_max, limits.node_bytes_max)
+        self._groups: dict[bytes, Occupancy] = {}
+        self._neighbours: dict[bytes, Occupancy] = {}
+        self.node = Occupancy(limits.node_messages_max, limits.node_bytes_max)
         self.held: dict[bytes, tuple[int, int]] = {}
 
     def of(self, recipient: bytes) -> Queue:
         queue = self.by_recipient.get(recipient)
         if queue is None:
             limits = self.limits
-            queue = Queue(recipient, Tally(limits.recipient_messages_max, limits.recipient_bytes_max))
+            queue = Queue(recipient, Occupancy(limits.recipient_messages_max, limits.recipient_bytes_max))
             self.by_recipient[recipient] = queue
         return queue
 
     def _tallies(
         self, queue: Queue, signer: bytes, neighbour: bytes
-    ) -> tuple[tuple[dict[bytes, Tally], bytes, tuple[int, int]], ...]:
+    ) -> tuple[tuple[dict[bytes, Occupancy], bytes, tuple[int, int]], ...]:
         """Return the tallies that count a signer and a neighbour, each with its key there and its limits."""
         limits = self.limits
         percent = limits.share_percent
@@ -170,7 +170,7 @@ class Queues:
         for tallies, name, most in self._tallies(queue, signer, neighbour):
             tally = tallies.get(name)
             if tally is None:
-                tally = tallies[name] = Tally(*most)
+                tally = tallies[name] = Occupancy(*most)
             tally.add(messages, size)
             if not tally.messages:
                 del tallies[name]

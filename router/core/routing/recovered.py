@@ -35,7 +35,7 @@ class Belief(NamedTuple):
     """The judgement of the wall clock when the store was last written.
 
     `judged_ns`: the time used for verdicts; `shown_ns`: the time that the clock showed, both in Unix nanoseconds;
-    `state`: a word of `router.node.wall_clock.State`."""
+    `state`: a word of `router.node.wall_clock.ClockState`."""
 
     judged_ns: int
     shown_ns: int

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from router.core.neighbours.directory import Standing
 from router.core.wire.reasons import Reason
 
-from .intake import Row
+from .intake import ArrivedMessage
 from .kernel import Kernel
 from .links import Link
 
@@ -38,7 +38,7 @@ class Rooms:
         """Record whether the disk has no room, as the node sees before each decision."""
         self._disk_full = full
 
-    def of(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
+    def of(self, link: Link, row: ArrivedMessage, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
         """Return the recipients with room, or the reason to refuse: no recipient has room, or an uplink has none."""
         size = row.end - row.frame_at
         messages, most, reason = self._queues.node_room(None if link.standing is Standing.LOCAL else link.charged, size)

@@ -9,7 +9,7 @@ from router.core.wire.message import UNICAST
 from router.core.wire.now import Now
 
 from .effects import Pending
-from .intake import Row
+from .intake import ArrivedMessage
 from .kernel import Kernel
 from .links import Link
 from .routes import Route, Routes
@@ -20,10 +20,10 @@ def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
     routes.forget(route.destination)
     pending.changes.routes[route.destination] = None
     fields = (("destination", route.destination), ("neighbour", route.neighbour))
-    pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+    pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "route_del", fields))
 
 
-def learn_route(kernel: Kernel, link: Link, row: Row, now: Now) -> None:
+def learn_route(kernel: Kernel, link: Link, row: ArrivedMessage, now: Now) -> None:
     """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
     kind, source, *_ = row.head
     if kind != UNICAST or link.standing is Standing.LOCAL or link.standing in UNKNOWN or source == link.key:
@@ -38,4 +38,4 @@ def learn_route(kernel: Kernel, link: Link, row: Row, now: Now) -> None:
         end_route(kernel.routes, kernel.pending, one, now)
     kernel.pending.changes.routes[source] = route
     fields = (("destination", source), ("neighbour", link.key), ("until_s", route.until_s))
-    kernel.pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
+    kernel.pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "route_add", fields))

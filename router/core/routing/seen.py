@@ -15,7 +15,7 @@ from router.core.wire.reasons import Reason
 KEEP_AFTER_EXPIRY_S = 600
 
 
-class Met(Enum):
+class CopyState(Enum):
     """What is known of a message that has come: accepted before, the first copy in flight, or a later one."""
 
     ACCEPTED = "accepted"
@@ -39,13 +39,13 @@ class Seen:
     def __contains__(self, message: bytes) -> bool:
         return message in self._young or message in self._old
 
-    def begin(self, message: bytes) -> Met:
+    def begin(self, message: bytes) -> CopyState:
         """Note that a copy has come, unless the message was accepted; a later copy must be `resolve`d by the caller."""
         if message in self._young or message in self._old:
-            return Met.ACCEPTED
+            return CopyState.ACCEPTED
         waiting = self._in_flight.get(message)
         self._in_flight[message] = 0 if waiting is None else waiting + 1
-        return Met.FIRST if waiting is None else Met.LATER
+        return CopyState.FIRST if waiting is None else CopyState.LATER
 
     def accept(self, message: bytes) -> None:
         self.accept_all((message,))

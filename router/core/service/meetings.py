@@ -112,7 +112,7 @@ class Open(NamedTuple):
     revision: int
 
 
-class Found(NamedTuple):
+class CommonGroup(NamedTuple):
     """A group in common: its topic, and the monotonic second until which it is valid."""
 
     topic: bytes
@@ -136,7 +136,7 @@ class Partner(Struct, eq=False):
     asked: Open | None = None
     answered: Open | None = None
     held: Meet | None = None
-    found: dict[bytes, Found] = field(default_factory=dict)
+    found: dict[bytes, CommonGroup] = field(default_factory=dict)
     is_told: bool = False
 
     def __repr__(self) -> str:
@@ -331,7 +331,7 @@ class Meetings:
             missed = partner.found.keys() & set(subjects)
             partner.found = {group: one for group, one in partner.found.items() if group not in missed}
         for group in meeting.shared(subjects, tags):
-            partner.found[group] = Found(meeting.topic(group), now_s + limits.agreed_s)
+            partner.found[group] = CommonGroup(meeting.topic(group), now_s + limits.agreed_s)
         left_out = max(0, len(partner.found) - limits.groups_max)
         if left_out:
             first = nsmallest(limits.groups_max, partner.found, key=meeting.topic)

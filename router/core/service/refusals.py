@@ -14,7 +14,7 @@ ROWS_MAX = 64
 and network."""
 
 
-class Refused(NamedTuple):
+class RefusalRow(NamedTuple):
     """One row: the reason, and the fields of its event. `router` or `prefix` is empty if unknown or if there were
     several."""
 
@@ -50,10 +50,10 @@ class Refusals:
             found[reason] += times
         return dict(found)
 
-    def take(self) -> list[Refused]:
+    def take(self) -> list[RefusalRow]:
         """Return all rows, and start counting again from zero."""
         counts, self._counts = self._counts, Counter()
         return [
-            Refused(reason, {"prefix": prefix, "times": times} if prefix else {"router": by.hex(), "times": times})
+            RefusalRow(reason, {"prefix": prefix, "times": times} if prefix else {"router": by.hex(), "times": times})
             for (reason, by, prefix), times in counts.items()
         ]

@@ -132,7 +132,7 @@ def _field_of(name: str, value: Any, at: int) -> tuple[str, Any]:
 # -- between routers ---------------------------------------------------------------------------------------------
 
 
-class Outcome(Struct, frozen=True):
+class RecipientCount(Struct, frozen=True):
     """The number of recipients in one state, and when the last one entered it (0: the state is not final).
 
     `beyond`: how many routers behind the answering one they are.
@@ -145,12 +145,12 @@ class Outcome(Struct, frozen=True):
     beyond: int = 0
 
 
-class Report(Struct, frozen=True):
+class NeighbourReport(Struct, frozen=True):
     """A neighbour's answer. `problem`: why there is none, as a clause; "" if there is one."""
 
     message: str
     accepted_ns: int = 0
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[RecipientCount, ...] = ()
     problem: str = ""
 
 
@@ -166,29 +166,31 @@ def may_hear(trace: Trace, asker: str) -> Trace | None:
     return Trace(trace.identity, turned=turned, holes=trace.holes, spoilt=trace.spoilt) if turned else None
 
 
-def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, Report]) -> Report:
+def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, NeighbourReport]) -> NeighbourReport:
     """Return the report to the neighbour that asks.
 
     The outcomes that a router behind us reported replace the `acked` of the recipient; if it did not answer, the reason
     is added to ours."""
     if found is None:
         mine = [line for line in trace.turned if line.peer == asker]
-        return Report(trace.identity.hex(), 0, tuple(Outcome(row.event, row.reason, 1, row.t) for row in mine[-3:]))
-    outcomes: list[Outcome] = []
+        return NeighbourReport(
+            trace.identity.hex(), 0, tuple(RecipientCount(row.event, row.reason, 1, row.t) for row in mine[-3:])
+        )
+    outcomes: list[RecipientCount] = []
     for one in found.recipients:
         told = beyond.get(one.recipient)
         if told is not None and told.outcomes:
             outcomes += [replace(outcome, beyond=outcome.beyond + 1) for outcome in told.outcomes]
         else:
             at_ns = 0 if one.until_s is not None or not one.hops else one.hops[-1].at_ns
-            outcomes.append(Outcome(one.state, one.reason, 1, at_ns))
+            outcomes.append(RecipientCount(one.state, one.reason, 1, at_ns))
             if told is not None and told.problem:
-                outcomes.append(Outcome("unknown", told.problem, 1, 0, 1))
-    return Report(found.message, found.accepted_ns, tuple(_summed(outcomes)))
+                outcomes.append(RecipientCount("unknown", told.problem, 1, 0, 1))
+    return NeighbourReport(found.message, found.accepted_ns, tuple(_summed(outcomes)))
 
 
-def _summed(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    sums: dict[tuple[int, str, str | None], Outcome] = {}
+def _summed(outcomes: Iterable[RecipientCount]) -> list[RecipientCount]:
+    sums: dict[tuple[int, str, str | None], RecipientCount] = {}
     for one in outcomes:
         key = one.beyond, one.state, one.reason
         seen = sums.get(key)
@@ -198,28 +200,30 @@ def _summed(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return list(sums.values())[:OUTCOMES_MAX]
 
 
-def encode_report(told: Report) -> bytes:
+def encode_report(told: NeighbourReport) -> bytes:
     rows = [[one.state, one.reason, one.count, one.at_ns, one.beyond] for one in told.outcomes]
     said = {"message": told.message, "accepted_ns": told.accepted_ns, "outcomes": rows, "problem": told.problem}
     return json.dumps({"why": said}).encode()
 
 
-def decode_report(text: bytes) -> Report | None:
+def decode_report(text: bytes) -> NeighbourReport | None:
     """Return a neighbour's report with its texts cleaned and its sizes bounded, or None if `text` is none."""
     if len(text) > REPORT_BYTES_MAX:
         return None
     try:
         said = json.loads(text)["why"]
         rows = [_outcome(*row) for row in said["outcomes"][:OUTCOMES_MAX]]
-        told = Report(str(said["message"])[:64], _natural(said["accepted_ns"]), tuple(rows), clean(said["problem"]))
+        told = NeighbourReport(
+            str(said["message"])[:64], _natural(said["accepted_ns"]), tuple(rows), clean(said["problem"])
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return told
 
 
-def _outcome(state: str, reason: str | None, count: int, at_ns: int, beyond: int) -> Outcome:
+def _outcome(state: str, reason: str | None, count: int, at_ns: int, beyond: int) -> RecipientCount:
     word = None if reason is None else clean(reason, 40)
-    return Outcome(clean(state, 40), word, _natural(count), _natural(at_ns), _natural(beyond))
+    return RecipientCount(clean(state, 40), word, _natural(count), _natural(at_ns), _natural(beyond))
 
 
 def _natural(number: int) -> int:
@@ -228,7 +232,7 @@ def _natural(number: int) -> int:
     return number
 
 
-def followed(one: Recipient, told: Report) -> Recipient:
+def followed(one: Recipient, told: NeighbourReport) -> Recipient:
     """Return a recipient that took custody with its report appended as hops: first those there, then those behind it.
 
     Each router has its own clock, so the hops are in order only within each of these parts."""
@@ -242,7 +246,7 @@ def followed(one: Recipient, told: Report) -> Recipient:
     return replace(one, hops=(*one.hops, *hops), next=f"nothing here: {summary(short_key(one.recipient), told)}")
 
 
-def summary(router: str, told: Report) -> str:
+def summary(router: str, told: NeighbourReport) -> str:
     """Return a report as text:
     `core has taken custody; of its recipients: 2 delivered, 1 queued; of those at routers behind it: 3 expired`."""
     if not told.outcomes:
@@ -256,7 +260,7 @@ def summary(router: str, told: Report) -> str:
     return "; ".join(said)
 
 
-def _counted(outcomes: Iterable[Outcome]) -> str:
+def _counted(outcomes: Iterable[RecipientCount]) -> str:
     """Return the counts by state and reason as text, added up over routers."""
     sums: dict[tuple[str, str | None], int] = {}
     for one in outcomes:

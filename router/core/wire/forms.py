@@ -15,7 +15,7 @@ class UnknownMessage(Malformed):
     """A type of message that this version does not know."""
 
 
-class Form(NamedTuple):
+class MessageForm(NamedTuple):
     """The name of a type of message, the limits of its map, and the reader that returns its value."""
 
     name: str
@@ -24,7 +24,7 @@ class Form(NamedTuple):
     read: Callable[[Any], Any]
 
 
-def read_form(body: bytes, service: str, forms: Mapping[int, Form]) -> Any:
+def read_form(body: bytes, service: str, forms: Mapping[int, MessageForm]) -> Any:
     """Return the value in the body, read by the form of its type; raise `UnknownMessage` if no form has that type, else
     `Malformed`."""
     count, kind = first_of(body)

@@ -190,7 +190,7 @@ def encode_item(item: Item) -> bytes:
             return encode([11, n])
 
 
-class Form(NamedTuple):
+class ItemForm(NamedTuple):
     """The shape of the items of one TYPE: the TYPE is followed by `least` to `most` values."""
 
     kind: type[Item]
@@ -202,7 +202,7 @@ class Form(NamedTuple):
     read: Callable[..., Item]
 
 
-def form_of(beginning: bytes, size: int) -> Form:
+def form_of(beginning: bytes, size: int) -> ItemForm:
     """Return the form of an item of `size` bytes, judged by at least its first ten.
 
     Raises `UnknownItem`, `TooLarge` or `Malformed`."""
@@ -222,7 +222,7 @@ def decode_item(wire: bytes) -> Item:
     return read_item(form_of(wire, len(wire)), wire)
 
 
-def read_item(form: Form, wire: bytes) -> Item:
+def read_item(form: ItemForm, wire: bytes) -> Item:
     """Return the item in `wire`, whose first bytes have this form; raise `Malformed` if the rest breaks it."""
     if form.kind is Settled:
         return _decode_settled(wire)
@@ -383,15 +383,15 @@ def _reason(value: Any) -> int:
     return shape.uint(value, "reason", REASON_MAX)
 
 
-_FORMS: dict[int, Form] = {
-    2: Form(Hello, "hello", 1, 1, HELLO_BYTES_MAX, HELLO_ITEMS_MAX, _hello),
-    3: Form(Proof, "proof", 1, 1, ITEM_BYTES_MAX, 3, _proof),
-    4: Form(Settled, "settled", 1, 1, ITEM_BYTES_MAX, 3, _settled),
-    5: Form(Refused, "refused", 2, 3, ITEM_BYTES_MAX, 5, _refused),
-    6: Form(Ping, "ping", 1, 1, ITEM_BYTES_MAX, 3, _ping),
-    7: Form(Pong, "pong", 3, 4, ITEM_BYTES_MAX, 8, _pong),
-    8: Form(Goodbye, "goodbye", 1, 2, ITEM_BYTES_MAX, 4, _goodbye),
-    9: Form(Outcome, "outcome", 2, 3, OUTCOME_BYTES_MAX, 5 + 4 * OUTCOME_RECIPIENTS_MAX, _outcome),
-    10: Form(Missed, "missed", 5, 5, ITEM_BYTES_MAX, 7, _missed),
-    11: Form(Redelivered, "redelivered", 1, 1, ITEM_BYTES_MAX, 3, _redelivered),
+_FORMS: dict[int, ItemForm] = {
+    2: ItemForm(Hello, "hello", 1, 1, HELLO_BYTES_MAX, HELLO_ITEMS_MAX, _hello),
+    3: ItemForm(Proof, "proof", 1, 1, ITEM_BYTES_MAX, 3, _proof),
+    4: ItemForm(Settled, "settled", 1, 1, ITEM_BYTES_MAX, 3, _settled),
+    5: ItemForm(Refused, "refused", 2, 3, ITEM_BYTES_MAX, 5, _refused),
+    6: ItemForm(Ping, "ping", 1, 1, ITEM_BYTES_MAX, 3, _ping),
+    7: ItemForm(Pong, "pong", 3, 4, ITEM_BYTES_MAX, 8, _pong),
+    8: ItemForm(Goodbye, "goodbye", 1, 2, ITEM_BYTES_MAX, 4, _goodbye),
+    9: ItemForm(Outcome, "outcome", 2, 3, OUTCOME_BYTES_MAX, 5 + 4 * OUTCOME_RECIPIENTS_MAX, _outcome),
+    10: ItemForm(Missed, "missed", 5, 5, ITEM_BYTES_MAX, 7, _missed),
+    11: ItemForm(Redelivered, "redelivered", 1, 1, ITEM_BYTES_MAX, 3, _redelivered),
 }

@@ -43,7 +43,7 @@ class ForeignLog(Exception):
     """The directory holds the log of another router."""
 
 
-class Sealed(Struct, frozen=True):
+class SealedSegment(Struct, frozen=True):
     """A segment with a good footer: the data for pruning and for the chain."""
 
     path: Path
@@ -112,12 +112,12 @@ class Segments:
         size = draft.stat().st_size
         draft.rename(target)
         sync(self.directory)
-        self._sealed.append(Sealed(target, size, footer, footer_bytes))
+        self._sealed.append(SealedSegment(target, size, footer, footer_bytes))
         self._head = footer
         with suppress(OSError):  # A search makes a missing index.
             log_index.write(target, size, footer.sha256 or "", columns)
 
-    def kept(self) -> list[Sealed]:
+    def kept(self) -> list[SealedSegment]:
         """Return the segments with a good footer, oldest first."""
         return list(self._sealed)
 
@@ -141,7 +141,7 @@ class Segments:
         """
         oldest_ns = int((now - keep_s) * 1e9)
         size = sum(one.size for one in self._sealed)
-        old: list[Sealed] = []
+        old: list[SealedSegment] = []
         for one in self._sealed:
             if size <= keep_bytes and one.footer.max_t >= oldest_ns:
                 break
@@ -160,7 +160,7 @@ class Segments:
             raise not_written(self.directory, error) from error
         return len(old)
 
-    def _keep_footers(self, old: list[Sealed]) -> None:
+    def _keep_footers(self, old: list[SealedSegment]) -> None:
         data = b"".join(one.footer_bytes for one in old)
         if self._pruned_size + len(data) > self.limits.pruned_bytes:
             self._fold_pruned()
@@ -199,15 +199,15 @@ class Segments:
         lines = data[: self._pruned_size].splitlines(keepends=True)
         return next((footer for line in reversed(lines) if (footer := self._footer(line, path))), None)
 
-    def _open_sealed(self) -> list[Sealed]:
-        found: list[Sealed] = []
+    def _open_sealed(self) -> list[SealedSegment]:
+        found: list[SealedSegment] = []
         for path in self.directory.iterdir():
             if not NAME.fullmatch(path.name) or not path.is_file():
                 continue
             line = last_line(path)
             footer = self._footer(line, path)
             if footer:
-                found.append(Sealed(path, path.stat().st_size, footer, line))
+                found.append(SealedSegment(path, path.stat().st_size, footer, line))
             else:
                 self._spoilt.append(path)
         return sorted(found, key=lambda one: one.footer.last_seq)

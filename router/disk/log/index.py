@@ -22,7 +22,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from router.core.log.events import ID_BYTES, TURNED_EVENTS, Event, Outward, State, Turned
+from router.core.log.events import ID_BYTES, TURNED_EVENTS, Event, Outward, RouterChange, Turned
 from router.core.log.line import Line
 from router.disk import private_file
 from router.disk.log.file import lines_of
@@ -76,7 +76,7 @@ class Columns(NamedTuple):
         return starts[place], starts[place + 1] if place + 1 < len(starts) else None
 
 
-class Span(NamedTuple):
+class IndexedLines(NamedTuple):
     """Lines of the log: the first `size` bytes of one file (the first of `paths` that exists), and their index."""
 
     paths: tuple[Path, ...]
@@ -109,7 +109,7 @@ class Growing:
         for one in events:
             if isinstance(one, Outward):
                 parcels.add(one.parcel)
-            elif isinstance(one, State):
+            elif isinstance(one, RouterChange):
                 named += _invitation_of(one)
             else:
                 named.append(one.ids)
@@ -153,7 +153,7 @@ def ids_in(row: Line) -> str:
     return row.ids or (found if re.fullmatch("[0-9a-f]{64}", str(found)) else "")
 
 
-def _invitation_of(event: State) -> list[bytes]:
+def _invitation_of(event: RouterChange) -> list[bytes]:
     of_it = [value for name, value in event.fields if event.event == INVITE and name == INVITATION]
     return [value for value in of_it if isinstance(value, bytes) and len(value) == ID_BYTES]
 

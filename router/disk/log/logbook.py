@@ -12,9 +12,9 @@ from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
 from router.disk.log.eventlog import Segments
 from router.disk.log.file import LogNotWritten
-from router.disk.log.index import Span
+from router.disk.log.index import IndexedLines
 from router.disk.log.sealer import Closing, Sealer
-from router.disk.log.search import Log
+from router.disk.log.search import LogSnapshot
 from router.disk.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -84,15 +84,15 @@ class Logbook:
         except Malformed as error:
             log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
 
-    def log(self) -> Log:
+    def log(self) -> LogSnapshot:
         """Return the present log, for a search in a thread."""
-        unsealed: list[Span] = []
+        unsealed: list[IndexedLines] = []
         try:
             unsealed = self._sealer.unsealed()
         except LogNotWritten as error:
             self._fail(error)
         kept, spoilt = self._segments.kept(), self._segments.spoilt()
-        return Log(kept, unsealed, self._segments.pruned_seq, self._behind, spoilt, self._store.next_seq)
+        return LogSnapshot(kept, unsealed, self._segments.pruned_seq, self._behind, spoilt, self._store.next_seq)
 
     def sealed_seq(self) -> int:
         """Return the last sequence number that segments hold."""

@@ -11,16 +11,16 @@ from typing import BinaryIO
 
 from router.core.log.events import Logged, decode_events
 from router.core.log.line import Line, encode_lines, event_rows, gap
-from router.core.log.segment import Tally, file_name, header, sign
+from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.disk.log.eventlog import OPEN, Segments
 from router.disk.log.file import finish, not_written, open_private, throw_away
-from router.disk.log.index import Growing, Span
+from router.disk.log.index import Growing, IndexedLines
 
 
 class Closing:
     """A segment with all its lines that only needs to be closed, which a thread may do."""
 
-    def __init__(self, segments: Segments, file: BinaryIO, footer: Line, span: Span) -> None:
+    def __init__(self, segments: Segments, file: BinaryIO, footer: Line, span: IndexedLines) -> None:
         self._segments = segments
         self._file = file
         self.footer = footer
@@ -57,7 +57,7 @@ class Sealer:
         self._closing: Closing | None = None
         self._file: BinaryIO | None = None
         self._draft = Path()
-        self._tally = Tally(0)
+        self._tally = SegmentTotals(0)
         self._index = Growing()
         self._size = 0
         self._since = 0.0
@@ -150,14 +150,14 @@ class Sealer:
     def _begin(self, first: Line, now: float) -> None:
         self._draft = self._segments.directory / f"{OPEN}{first.seq:016d}"
         self._file = open_private(self._draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        self._tally = Tally(first.seq)
+        self._tally = SegmentTotals(first.seq)
         self._index = Growing()
         self._size = 0
         self._since = now
         before = self._closing.footer.sha256 if self._closing else self._segments.predecessor()
         self._write(encode_lines([header(first, before)]))
 
-    def unsealed(self) -> list[Span]:
+    def unsealed(self) -> list[IndexedLines]:
         """Return the segments without a name yet, oldest first: at most one being closed and the open one."""
         found = [] if self._closing is None else [self._closing.span]
         if self._file is not None:
@@ -165,11 +165,11 @@ class Sealer:
             found.append(self._span())
         return found
 
-    def _span(self) -> Span:
+    def _span(self) -> IndexedLines:
         """Return the open segment's present lines, with its present path and its later one."""
         tally = self._tally
         paths = self._draft, self._segments.directory / file_name(tally.first_seq)
-        return Span(paths, tally.first_seq, tally.next_seq - 1, tally.min_t, self._size, self._index.columns())
+        return IndexedLines(paths, tally.first_seq, tally.next_seq - 1, tally.min_t, self._size, self._index.columns())
 
     def _flush(self) -> None:
         assert self._file is not None

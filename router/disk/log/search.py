@@ -21,9 +21,9 @@ from router.core.log.line import Line
 from router.core.why.fate import Hole, Spoilt, Trace, covers
 from router.core.why.id_prefix import IdPrefix
 from router.disk.log import index as log_index
-from router.disk.log.eventlog import Sealed
+from router.disk.log.eventlog import SealedSegment
 from router.disk.log.file import EndlessLine, lines_of
-from router.disk.log.index import INVITE, TAG_BYTES, Columns, Span, ids_in, is_of
+from router.disk.log.index import INVITE, TAG_BYTES, Columns, IndexedLines, ids_in, is_of
 from router.disk.log.line_form import read_line
 from router.disk.store.records import Record
 
@@ -33,15 +33,15 @@ READ_BYTES = 1 << 20
 DIGITS = 2 * ID_BYTES
 
 
-class Log(Struct, frozen=True):
+class LogSnapshot(Struct, frozen=True):
     """A snapshot of a log. `is_behind`: the newest events wait in the store because the disk fails.
 
     `spoilt`: files that have a segment's name but no good footer. `next_seq`: the sequence number of the next event, 0
     if the store cannot be asked.
     """
 
-    sealed: Sequence[Sealed]
-    unsealed: Sequence[Span]
+    sealed: Sequence[SealedSegment]
+    unsealed: Sequence[IndexedLines]
     pruned_seq: int
     is_behind: bool = False
     spoilt: Sequence[Path] = ()
@@ -67,14 +67,15 @@ class Candidate(NamedTuple):
     at_ns: int
 
 
-class Found(Struct, frozen=True):
+class FoundEvents(Struct, frozen=True):
     """The `trace` of the one message, or several `candidates`: at most `CANDIDATES_MAX` and one more.
 
     `since_seq`, `since_ns`: where the kept log begins, 0 if it is empty. `unsearched`: the number of segments without
     an index, for which there was no time to make one; `unread`: files other than `spoilt` with wanted lines that cannot
-    be read. `is_behind`: as in `Log`. `missing`: events that the log lacks before its last or the store's next one, or
-    that it records as missing. `spoilt`: files without a good footer, and files with wanted lines whose digest is not
-    the signed one, unless the store still has all their events. `unnamed`: messages that the searched log only counts.
+    be read. `is_behind`: as in `LogSnapshot`. `missing`: events that the log lacks before its last or the
+    store's next one, or that it records as missing. `spoilt`: files without a good footer, and files with wanted lines
+    whose digest is not the signed one, unless the store still has all their events. `unnamed`: messages that the
+    searched log only counts.
     """
 
     trace: Trace | None
@@ -98,7 +99,7 @@ class _Hit(NamedTuple):
 class Search:
     """One search. `has_time()` says whether a missing index may still be made."""
 
-    def __init__(self, log: Log, has_time: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, log: LogSnapshot, has_time: Callable[[], bool] = lambda: True) -> None:
         self._log = log
         self._has_time = has_time
         self._unsearched: dict[int, Hole] = {}
@@ -106,28 +107,28 @@ class Search:
         self._gaps: set[Hole] = set()
         self._counted: dict[int, array[int]] = {}
         self._is_cut = False
-        self._sealed: dict[tuple[Path, ...], Sealed] = {(one.path,): one for one in log.sealed}
+        self._sealed: dict[tuple[Path, ...], SealedSegment] = {(one.path,): one for one in log.sealed}
         self._believed: dict[int, bool] = {}
         self._endless: set[int] = set()
         self._router = log.sealed[0].footer.router if log.sealed else None
         self._spoilt = {(_first_seq(path), str(path)) for path in log.spoilt}
 
-    def find(self, prefix: IdPrefix) -> Found:
+    def find(self, prefix: IdPrefix) -> FoundEvents:
         """Find every line about the message whose id begins with `prefix`, or the candidates if there are several."""
         return self._settled(lambda: self._found(self._hits(prefix)))
 
-    def find_held(self, held: Record) -> Found:
+    def find_held(self, held: Record) -> FoundEvents:
         """Find every line about a message that the store holds; `held.line` stands in for an acceptance that the log
         lacks."""
         return self._settled(lambda: self._found_held(held))
 
-    def _found_held(self, held: Record) -> Found:
+    def _found_held(self, held: Record) -> FoundEvents:
         hits = self._hits(IdPrefix(held.identity, 8 * ID_BYTES))
         if any(hit.line.event == "accepted" for hit in hits):
             return self._found(hits)
         return self._found([_Hit(held.line, held.identity), *hits], is_by_store=True)
 
-    def _settled(self, look: Callable[[], Found]) -> Found:
+    def _settled(self, look: Callable[[], FoundEvents]) -> FoundEvents:
         """Repeat the search while it finds further spoilt files, whose lines it may already have used."""
         while True:
             known = len(self._endless)
@@ -135,7 +136,7 @@ class Search:
             if len(self._endless) == known:
                 return found
 
-    def _found(self, hits: Sequence[_Hit], *, is_by_store: bool = False) -> Found:
+    def _found(self, hits: Sequence[_Hit], *, is_by_store: bool = False) -> FoundEvents:
         ids = {hit.identity: hit.line.t for hit in reversed(hits)}
         candidates = tuple(sorted((Candidate(*one) for one in ids.items()), key=lambda one: -one.at_ns))
         trace = self._trace(candidates[0].identity, hits) if len(candidates) == 1 else None
@@ -150,7 +151,7 @@ class Search:
         log = self._log
         if trace is not None:
             trace = replace(trace, spoilt=spoilt, is_by_store=is_by_store)
-        return Found(
+        return FoundEvents(
             trace,
             candidates,
             *since,
@@ -172,7 +173,7 @@ class Search:
 
     def _hits(self, prefix: IdPrefix) -> list[_Hit]:
         """Return the lines that name ids with this prefix, oldest first; one line of each where several ids match."""
-        tags: dict[bytes, list[tuple[Span, int]]] = {}
+        tags: dict[bytes, list[tuple[IndexedLines, int]]] = {}
         for span in self._spans():
             column = span.columns.ids
             for at in span.columns.holding_ids(prefix.whole):
@@ -197,7 +198,7 @@ class Search:
             return self._hits(IdPrefix(ids.pop(), 8 * ID_BYTES))
         return sorted({(hit.line.seq, hit.identity): hit for hit in hits}.values(), key=lambda hit: hit.line.seq)
 
-    def _naming(self, span: Span, start: int, stop: int | None, tag: str, prefix: IdPrefix) -> Iterator[_Hit]:
+    def _naming(self, span: IndexedLines, start: int, stop: int | None, tag: str, prefix: IdPrefix) -> Iterator[_Hit]:
         for line in self._lines(span, start, stop, (tag.encode(),)):
             ids = ids_in(line)
             at = ids.find(tag)
@@ -258,7 +259,7 @@ class Search:
 
     # -- segments --------------------------------------------------------------------------------------------
 
-    def _spans(self, from_seq: int = 0) -> Iterator[Span]:
+    def _spans(self, from_seq: int = 0) -> Iterator[IndexedLines]:
         """Yield the segments with lines from `from_seq` on, oldest first."""
         last = 0
         for one in self._log.sealed:
@@ -266,7 +267,7 @@ class Search:
             if last >= from_seq and (columns := self._columns(one)) is not None:
                 self._note_gaps(columns)
                 self._counted[one.footer.first_seq] = columns.unnamed
-                yield Span((one.path,), one.footer.first_seq, last, one.footer.min_t, one.size, columns)
+                yield IndexedLines((one.path,), one.footer.first_seq, last, one.footer.min_t, one.size, columns)
         for span in self._log.unsealed:
             if span.last_seq >= max(from_seq, last + 1):
                 self._note_gaps(span.columns)
@@ -277,7 +278,7 @@ class Search:
         gaps = columns.gaps
         self._gaps.update((gaps[at], gaps[at] + gaps[at + 1] - 1) for at in range(0, len(gaps), 2))
 
-    def _columns(self, one: Sealed) -> Columns | None:
+    def _columns(self, one: SealedSegment) -> Columns | None:
         digest = one.footer.sha256 or ""
         found = log_index.read(one.path, one.size, digest)
         if found is None and one.footer.first_seq not in self._unsearched:
@@ -298,7 +299,7 @@ class Search:
                 log_index.write(one.path, one.size, digest, found)
         return found
 
-    def _believes(self, one: Sealed) -> bool:
+    def _believes(self, one: SealedSegment) -> bool:
         """Whether the file has the signed digest. If not, or if it is gone, all of it is a hole."""
         first_seq = one.footer.first_seq
         if first_seq not in self._believed:
@@ -311,7 +312,7 @@ class Search:
                 self._unread[first_seq, one.footer.last_seq] = str(one.path)
         return self._believed[first_seq]
 
-    def _lines(self, span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
+    def _lines(self, span: IndexedLines, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
         """Yield the lines between these offsets that hold one of these words. All lines are checked, because a damaged
         one may have lost its words."""
         sealed, first_seq = self._sealed.get(span.paths), span.first_seq
@@ -346,14 +347,14 @@ class Search:
         self._unread[first_seq, last_seq] = str(path)
 
 
-def unaccepted(found: Found, prefix: IdPrefix) -> IdPrefix | None:
+def unaccepted(found: FoundEvents, prefix: IdPrefix) -> IdPrefix | None:
     """Return the prefix to ask the store for if the log has no acceptance; None if it has one, or several messages."""
     if found.trace is not None:
         return None if found.trace.accepted else IdPrefix(found.trace.identity, 8 * ID_BYTES)
     return None if found.candidates else prefix
 
 
-def offered(found: Found, records: Sequence[Record]) -> Found:
+def offered(found: FoundEvents, records: Sequence[Record]) -> FoundEvents:
     """Return `found` with the store's messages as candidates, if the store has several."""
     rows = tuple(Candidate(one.identity, one.line.t) for one in records)
     return replace(found, candidates=rows) if len(rows) > 1 else found
@@ -368,7 +369,7 @@ def _first_seq(path: Path) -> int:
     return int(path.stem.rpartition("-")[2])
 
 
-def _is_as_signed(one: Sealed) -> bool:
+def _is_as_signed(one: SealedSegment) -> bool:
     """Whether the bytes before the footer have its digest. Raise `FileNotFoundError` if the file is gone."""
     digest, left = sha256(), one.size - len(one.footer_bytes)
     with one.path.open("rb") as file:

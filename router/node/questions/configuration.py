@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 
 class ConfigurationQuestions(Questions):
@@ -17,6 +17,6 @@ class ConfigurationQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"reload": self._reloaded}
 
-    def _reloaded(self, _asked: Asked, _: str) -> dict[str, Any]:
+    def _reloaded(self, _asked: CycleView, _: str) -> dict[str, Any]:
         problem = self._reload()
         return {"error": problem} if problem else {"reloaded": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from router.node.questions.question import ROWS_MAX, Asked, Questions, Respond
+from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class GroupQuestions(Questions):
@@ -13,6 +13,6 @@ class GroupQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"groups": self._list}
 
-    def _list(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
         rows = [(one.group.hex(), one.subscriber.hex(), one.local) for one in asked.router.groups]
         return [{"group": group, "subscriber": key, "local": local} for group, key, local in rows[:ROWS_MAX]]

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from router.core.service.roles import Role
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 from router.service.verbs.held import ListHeld
 from router.service.verbs.verb import WRONG_ARGUMENT
 
@@ -21,7 +21,7 @@ class HeldQuestions(Questions):
         return {ListHeld.WORD: self._held}
 
     @staticmethod
-    def _held(asked: Asked, argument: str) -> dict[str, Any]:
+    def _held(asked: CycleView, argument: str) -> dict[str, Any]:
         """Return a page of the messages that a `ListHeld` names. `goes_on`: history is kept now."""
         try:
             said = ListHeld.from_argument(argument)

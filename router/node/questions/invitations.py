@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from router.core.router import Router
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 InvitedRows = Callable[[Router], list[dict[str, Any]]]
 """Returns one row for each invitation that this node was given."""
@@ -22,7 +22,7 @@ class InvitationQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"invited": self._list}
 
-    def _list(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
         """Return the invitations. A command that waits for an answer repeats this question, so the inviters are dialled
         soon."""
         rows = self._rows(asked.router)

@@ -8,7 +8,7 @@ from typing import Any
 
 from router.core.log.line import Line, encode_line, gap, rows
 from router.core.wire.codec import Malformed
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 LOG_BYTES_MAX = 700_000
 LOG_VALUES = 64
@@ -23,7 +23,7 @@ class LogQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"log": self._lines}
 
-    def _lines(self, asked: Asked, after: str) -> dict[str, Any]:
+    def _lines(self, asked: CycleView, after: str) -> dict[str, Any]:
         """Return a part of the events that no segment holds yet, as lines, after the sequence number `after`.
 
         `next_seq`: the number after the last returned line; `sealed_seq`: the last number that segments hold. Events

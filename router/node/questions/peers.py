@@ -12,7 +12,7 @@ from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
 from router.node.questions.invitations import InvitedRows
-from router.node.questions.question import ROWS_MAX, Asked, Questions, Respond
+from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class PeerQuestions(Questions):
@@ -26,7 +26,7 @@ class PeerQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"peers": self._list}
 
-    def _list(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
         found = dict[bytes, dict[str, Any]]()
         invited = {one["inviter"]: one["problem"] for one in self._invited(asked.router) if one["problem"]}
         for number, writer in list(asked.open_links.writers.items())[:ROWS_MAX]:
@@ -39,7 +39,7 @@ class PeerQuestions(Questions):
         return list(found.values())
 
 
-def _connected(asked: Asked, link: Link, writer: LinkWriter, invited: str | None) -> dict[str, Any]:
+def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | None) -> dict[str, Any]:
     """Return the row of an open link. `invited`: what is wrong with this node's rights there by an invitation."""
     directory, measured = asked.router.directory, asked.open_links.measured.get(link.id)
     formerly = asked.router.guests.formerly(link.key) if link.standing in UNKNOWN else ("", "")
@@ -67,7 +67,7 @@ def _connected(asked: Asked, link: Link, writer: LinkWriter, invited: str | None
     }
 
 
-def _away(asked: Asked, key: bytes, known: Neighbour, problem: str | None) -> dict[str, Any]:
+def _away(asked: CycleView, key: bytes, known: Neighbour, problem: str | None) -> dict[str, Any]:
     """Return the row of a neighbour without a link. `problem`: why it has none."""
     return {
         "address": key.hex(),
@@ -94,14 +94,14 @@ def _entry(known: Neighbour | None) -> dict[str, Any]:
     return {"learned": known.learned, "until_s": known.until_s, "urls": list(known.urls)}
 
 
-def _shared(asked: Asked, key: bytes, is_uplink: bool) -> int:
+def _shared(asked: CycleView, key: bytes, is_uplink: bool) -> int:
     """Return how many groups a neighbour has in common with this node: those joined here or there, or agreed on."""
     router = asked.router
     here = router.groups.joined_by(key) | router.directory.agreements.shared(key).groups
     return max(len(here), router.upstream.joined_at(key)[0] if is_uplink else 0)
 
 
-def _unjoined(asked: Asked, key: bytes, is_uplink: bool) -> str | None:
+def _unjoined(asked: CycleView, key: bytes, is_uplink: bool) -> str | None:
     """Describe the groups that this uplink has not let us join; None if there are none."""
     joined, wanted = asked.router.upstream.joined_at(key) if is_uplink else (0, 0)
     if joined == wanted:
@@ -109,7 +109,7 @@ def _unjoined(asked: Asked, key: bytes, is_uplink: bool) -> str | None:
     return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
 
 
-def _not_kept(asked: Asked, key: bytes) -> str:
+def _not_kept(asked: CycleView, key: bytes) -> str:
     """Return a sentence if nothing is kept for a subscriber while it is away, "" otherwise."""
     router = asked.router
     directory, joined = router.directory, router.groups.joined_by(key)
@@ -119,7 +119,7 @@ def _not_kept(asked: Asked, key: bytes) -> str:
     return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"
 
 
-def _apart(asked: Asked, measured: Measured | None) -> str | None:
+def _apart(asked: CycleView, measured: Measured | None) -> str | None:
     """Describe the difference between a neighbour's clock and ours; None if it is small or not measured."""
     if measured is None or abs(measured.offset_ns) <= asked.wall.near_ns:
         return None

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from router.core.log.events import Counts
+from router.core.log.events import EventCounts
 from router.core.router import Router
 from router.core.wire.now import Now
 from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed
 from router.node.wall_clock import WallClock
-from router.why.questions import Records as AskedRecords
+from router.why.questions import MessageRecords
 
 ROWS_MAX = 4_000
 """Rows of an answer that is a list."""
@@ -24,12 +24,12 @@ class AskedStore(Protocol):
     @property
     def next_seq(self) -> int: ...
     @property
-    def records(self) -> AskedRecords: ...
+    def records(self) -> MessageRecords: ...
     def oldest_s(self, recipient: bytes, wall_s: int) -> int: ...
     def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]: ...
 
 
-class Asked(Protocol):
+class CycleView(Protocol):
     """The part of the message router's cycle that is needed for answers."""
 
     router: Router
@@ -37,7 +37,7 @@ class Asked(Protocol):
     @property
     def store(self) -> AskedStore: ...
 
-    counts: Counts
+    counts: EventCounts
     commits: int
     open_links: OpenLinks
     wall: WallClock
@@ -46,7 +46,7 @@ class Asked(Protocol):
     def hear(self, heard: ClearQueue | ClockConfirmed) -> object: ...
 
 
-Respond = Callable[[Asked, str], Any]
+Respond = Callable[[CycleView, str], Any]
 """Returns the answer to one word, as values for JSON, from the router's state and the argument after the word."""
 
 

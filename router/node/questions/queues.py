@@ -6,7 +6,7 @@ from typing import Any
 
 from router.core.wire.crypto import PublicKey
 from router.node.orders import ClearQueue
-from router.node.questions.question import ROWS_MAX, Asked, Questions, Respond
+from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class QueueQuestions(Questions):
@@ -15,7 +15,7 @@ class QueueQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"queue": self._list, "drop": self._drop}
 
-    def _list(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
         now_s = asked.now().wall_s
         waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
         waiting.sort(key=lambda one: -one.total.messages)
@@ -32,7 +32,7 @@ class QueueQuestions(Questions):
             for one in waiting[:ROWS_MAX]
         ]
 
-    def _drop(self, asked: Asked, recipient: str) -> dict[str, Any]:
+    def _drop(self, asked: CycleView, recipient: str) -> dict[str, Any]:
         try:
             key = PublicKey(bytes.fromhex(recipient))
         except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from router.core.wire.admin import REPORT
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 
 class ReportQuestions(Questions):
@@ -19,6 +19,6 @@ class ReportQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {REPORT: self._report}
 
-    def _report(self, _: Asked, argument: str) -> dict[str, Any]:
+    def _report(self, _: CycleView, argument: str) -> dict[str, Any]:
         name, kind, text = (*argument.split(" ", 2), "", "")[:3]
         return {"reported": self._on_report(name, kind, text)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from router.node.questions.clock import judgement
 from router.node.questions.invitations import InvitedRows
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 COUNTED = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "duplicate", "forwarded")
 
@@ -30,8 +30,8 @@ class StatusQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"status": self._status}
 
-    def _status(self, asked: Asked, _: str) -> dict[str, Any]:
-        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.door.waiting(asked.now()))
+    def _status(self, asked: CycleView, _: str) -> dict[str, Any]:
+        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.rejections.waiting(asked.now()))
         counts = counted.events()
         return {
             **self._facts(),

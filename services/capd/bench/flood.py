@@ -15,7 +15,7 @@ import trio
 
 from services.capd.bench.pools import DATA_BYTES, HALF_BYTES, first_half
 from services.capd.core.message import CapdMessage
-from services.capd.core.nexa.commands import MESSAGES, MessagesReply, Msg, Query
+from services.capd.core.nexa.commands import MESSAGES, MessagesReply, Msg, PrefixQuery
 from services.capd.core.priority import LIFE_S, bits_for
 from services.capd.nexa_client import NexaClient
 
@@ -50,7 +50,7 @@ class Flood:
             self.said["messages"] += count
             for _ in range(int(queries)):
                 half = first_half(self._chance.randrange(1_000), 1_000_000)
-                await client.say(Query(1, MESSAGES, 0, PAGE, half[:HALF_BYTES]))
+                await client.say(PrefixQuery(1, MESSAGES, 0, PAGE, half[:HALF_BYTES]))
                 self.said["queries"] += 1
             queries %= 1
 

@@ -26,7 +26,7 @@ from services.capd.core.message import CapdMessage, is_met, read_with_id
 from services.capd.core.pattern import KEY_BYTES, Pattern
 from services.capd.core.pool import Pool, Taken
 from services.capd.core.solving import PART, Draft, bits_of_priority, tried
-from services.capd.core.watches import Watch, Watches
+from services.capd.core.watches import StandingQuery, Watches
 from services.capd.solver import solve
 
 ROUNDS = 5
@@ -135,7 +135,7 @@ async def standing_queries(bench: Bench) -> Rows:
     plain: list[tuple[int, int, int, PublicKey]] = []
     for number in range(WATCHES):
         pattern = Pattern.of(chance.randbytes(KEY_BYTES), b"\xff" * 4 + chance.randbytes(12))
-        watch = Watch(PublicKey(number.to_bytes(32)), pattern)
+        watch = StandingQuery(PublicKey(number.to_bytes(32)), pattern)
         watches.put(watch, NOW_S + 1)
         value, mask = int.from_bytes(pattern.value), int.from_bytes(pattern.mask)
         plain.append((value, mask, pattern.bytes_needed, watch.asker))

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import trio
 
-from router.cli.conformance import Outcome
+from router.cli.conformance import CheckResult
 from router.core.wire.codec import Malformed
-from services.capd.core.nexa.commands import GetInfo, Info
+from services.capd.core.nexa.commands import GetInfo, PoolLines
 from services.capd.core.nexa.conformance import CLOSED, CONNECTED, OPEN, SILENT, Check, described, in_words
 from services.capd.core.nexa.conformance_checks import Trial, checks
 from services.capd.core.nexa.envelope import Packet, Unpacker
@@ -109,7 +109,7 @@ class Probe:
     def __repr__(self) -> str:
         return f"<Probe of a node of {self._trial.network}>"
 
-    async def outcomes(self) -> AsyncIterator[Outcome]:
+    async def outcomes(self) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each check."""
         await self._learn_line()
         for check in checks(self._trial):
@@ -119,7 +119,7 @@ class Probe:
                 got, ok = "left out: it would cost points or a ban (--harmful)", None
             else:
                 got, ok = await self._judged(check)
-            yield Outcome(check.name, check.begin, check.sent, check.expectation, got, ok)
+            yield CheckResult(check.name, check.begin, check.sent, check.expectation, got, ok)
 
     async def _learn_line(self) -> None:
         """Raise the priority of the checks' messages above the node's present relay line."""
@@ -130,7 +130,7 @@ class Probe:
                 await node.send(self._trial.wire(GetInfo()))
                 while True:
                     packet = await node.next(self._answer_s)
-                    if packet.command == "capdinfo" and isinstance(info := read_packet(packet), Info):
+                    if packet.command == "capdinfo" and isinstance(info := read_packet(packet), PoolLines):
                         break
             except (Ended, Late, Malformed):
                 return  # the checks will report the cause

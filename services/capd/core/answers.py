@@ -25,7 +25,7 @@ from .priority import aged
 from .searches import Searches
 from .turned_away import TurnedAway
 from .view import number
-from .watches import WATCHES_OF_ONE_MAX, Watch
+from .watches import WATCHES_OF_ONE_MAX, StandingQuery
 
 T = TypeVar("T")
 _Deciding = Generator[c.Deed, None, T]  # yields the deeds that come before an answer, and returns the answer
@@ -61,9 +61,9 @@ class PoolAnswers:
                 row = pool.get(own_id)
                 answer = m.Found(n, 0 if row is None else 1, () if row is None else (self._shown(row, now_s),))
             case m.Watch(n, pattern, life):
-                answer = yield from self._watch(n, Watch(asker, pattern), now_s + life)
+                answer = yield from self._watch(n, StandingQuery(asker, pattern), now_s + life)
             case m.Unwatch(n, pattern):
-                ended = self._holdings.unwatch(Watch(asker, pattern))
+                ended = self._holdings.unwatch(StandingQuery(asker, pattern))
                 yield from ended
                 answer = m.Done(n, 0 if ended else int(reasons.NO_SUCH_QUERY))
             case m.Rescind() if not self._holdings.has_room:
@@ -187,7 +187,7 @@ class PoolAnswers:
         assert isinstance(found, m.Answer)
         return found
 
-    def _watch(self, n: int, watch: Watch, until_s: int) -> _Deciding[m.Done]:
+    def _watch(self, n: int, watch: StandingQuery, until_s: int) -> _Deciding[m.Done]:
         if not self._holdings.has_room:
             return m.Done(n, int(Reason.DISK_FULL), Reason.DISK_FULL.sentence)
         if not self._holdings.watches.has_room(watch):

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from router.core.wire import shape
-from router.core.wire.forms import Form
+from router.core.wire.forms import MessageForm
 
 from .message import ID_BYTES, SECRET_BYTES_MAX
 
@@ -118,10 +118,10 @@ def _secrets(value: Any) -> Secrets:
 
 _SMALL_BYTES_MAX = 64
 _IDS_BYTES_MAX = 64 + HELD_IDS_MAX * (ID_BYTES + 2)
-FORMS: dict[int, Form] = {
-    15: Form("CATCH_UP", _SMALL_BYTES_MAX, 3, _catch_up),
-    16: Form("HELD", _IDS_BYTES_MAX, 7 + HELD_IDS_MAX, _held),
-    17: Form("WANT", _IDS_BYTES_MAX, 5 + HELD_IDS_MAX, _want),
-    18: Form("BRING", _MESSAGE_BYTES_MAX + 4 * BRING_MESSAGES_MAX, 7 + BRING_MESSAGES_MAX, _bring),
-    19: Form("SECRETS", 64 + SECRETS_MAX * (SECRET_BYTES_MAX + 3), 3 + SECRETS_MAX, _secrets),
+FORMS: dict[int, MessageForm] = {
+    15: MessageForm("CATCH_UP", _SMALL_BYTES_MAX, 3, _catch_up),
+    16: MessageForm("HELD", _IDS_BYTES_MAX, 7 + HELD_IDS_MAX, _held),
+    17: MessageForm("WANT", _IDS_BYTES_MAX, 5 + HELD_IDS_MAX, _want),
+    18: MessageForm("BRING", _MESSAGE_BYTES_MAX + 4 * BRING_MESSAGES_MAX, 7 + BRING_MESSAGES_MAX, _bring),
+    19: MessageForm("SECRETS", 64 + SECRETS_MAX * (SECRET_BYTES_MAX + 3), 3 + SECRETS_MAX, _secrets),
 }

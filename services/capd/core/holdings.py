@@ -21,7 +21,7 @@ from .message import CapdMessage, rescind_hash_of
 from .messages import MESSAGE_BYTES_MAX
 from .pool import Known, Pool, Rejected, Taken
 from .priority import LIFE_S
-from .watches import Watch, Watches
+from .watches import StandingQuery, Watches
 
 TOLD_MAX = 100_000
 """Most messages remembered as sent to askers; beyond it, the first one remembered is forgotten."""
@@ -166,12 +166,12 @@ class Holdings:
 
     # -- standing queries ----------------------------------------------------------------------------------
 
-    def watch(self, watch: Watch, until_s: int) -> Iterator[c.Deed]:
+    def watch(self, watch: StandingQuery, until_s: int) -> Iterator[c.Deed]:
         """Add a standing query, or move its end; yield the deed that keeps it."""
         self.watches.put(watch, until_s)
         yield c.Put(rows.watch_key(watch), rows.encode_until(until_s))
 
-    def unwatch(self, watch: Watch) -> list[c.Deed]:
+    def unwatch(self, watch: StandingQuery) -> list[c.Deed]:
         """Remove a standing query; return the deed that keeps the change, or none if there was no such query."""
         return [c.Put(rows.watch_key(watch), None)] if self.watches.remove(watch) else []
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.core.wire import shape
 from router.core.wire.codec import encode
-from router.core.wire.forms import Form, read_form
+from router.core.wire.forms import MessageForm, read_form
 from router.core.wire.reasons import REASON_MAX
 from router.core.wire.text import TEXT_BYTES_MAX, clean
 
@@ -322,20 +322,20 @@ def _match(value: Any) -> Match:
 
 _ONE_MAX = MESSAGE_BYTES_MAX + 64
 _IDS_BYTES_MAX = 64 + PAGE_IDS_MAX * (ID_BYTES + 2)
-_FORMS: dict[int, Form] = {
-    1: Form("POST", _ONE_MAX, 5, _post),
-    2: Form("POSTED", _SMALL_BYTES_MAX, 11, _posted),
-    3: Form("GET", _SMALL_BYTES_MAX, 5, _get),
-    4: Form("QUERY", _SMALL_BYTES_MAX, 13, _query),
-    5: Form("FOUND", _ONE_MAX + 4 * PAGE_MESSAGES_MAX, 7 + 3 * PAGE_MESSAGES_MAX, _found),
-    6: Form("FOUND_IDS", _IDS_BYTES_MAX, 7 + PAGE_IDS_MAX, _found_ids),
-    7: Form("WATCH", _SMALL_BYTES_MAX, 9, _watch),
-    8: Form("UNWATCH", _SMALL_BYTES_MAX, 7, _unwatch),
-    9: Form("DONE", _SMALL_BYTES_MAX, 7, _done),
-    10: Form("RESCIND", _SMALL_BYTES_MAX, 5, _rescind),
-    11: Form("RESCINDED", _IDS_BYTES_MAX, 5 + PAGE_IDS_MAX, _rescinded),
-    12: Form("INFO", _SMALL_BYTES_MAX, 3, _info),
-    13: Form("POOL", _SMALL_BYTES_MAX, 13, _pool),
-    14: Form("MATCH", _ONE_MAX, 5, _match),
+_FORMS: dict[int, MessageForm] = {
+    1: MessageForm("POST", _ONE_MAX, 5, _post),
+    2: MessageForm("POSTED", _SMALL_BYTES_MAX, 11, _posted),
+    3: MessageForm("GET", _SMALL_BYTES_MAX, 5, _get),
+    4: MessageForm("QUERY", _SMALL_BYTES_MAX, 13, _query),
+    5: MessageForm("FOUND", _ONE_MAX + 4 * PAGE_MESSAGES_MAX, 7 + 3 * PAGE_MESSAGES_MAX, _found),
+    6: MessageForm("FOUND_IDS", _IDS_BYTES_MAX, 7 + PAGE_IDS_MAX, _found_ids),
+    7: MessageForm("WATCH", _SMALL_BYTES_MAX, 9, _watch),
+    8: MessageForm("UNWATCH", _SMALL_BYTES_MAX, 7, _unwatch),
+    9: MessageForm("DONE", _SMALL_BYTES_MAX, 7, _done),
+    10: MessageForm("RESCIND", _SMALL_BYTES_MAX, 5, _rescind),
+    11: MessageForm("RESCINDED", _IDS_BYTES_MAX, 5 + PAGE_IDS_MAX, _rescinded),
+    12: MessageForm("INFO", _SMALL_BYTES_MAX, 3, _info),
+    13: MessageForm("POOL", _SMALL_BYTES_MAX, 13, _pool),
+    14: MessageForm("MATCH", _ONE_MAX, 5, _match),
     **BETWEEN_FORMS,
 }

@@ -15,7 +15,7 @@ from .lives import KEPT, Life
 from .message import HASH_BYTES, ID_BYTES, SECRET_BYTES_MAX, CapdMessage, read_canonical
 from .messages import MESSAGE_BYTES_MAX
 from .pattern import KEY_BYTES, Pattern
-from .watches import Watch
+from .watches import StandingQuery
 
 T = TypeVar("T")
 VERSION = 2
@@ -53,17 +53,17 @@ def number_of(key: bytes) -> int:
     return int.from_bytes(key[len(MESSAGE) :])
 
 
-def watch_key(watch: Watch) -> bytes:
+def watch_key(watch: StandingQuery) -> bytes:
     """Return the key of a standing query."""
     return WATCH + watch.asker + watch.pattern.value + watch.pattern.mask
 
 
-def watch_of(key: bytes) -> Watch:
+def watch_of(key: bytes) -> StandingQuery:
     """Return the standing query in a key."""
     rest = key[len(WATCH) :]
     asker, value, mask = rest[:32], rest[32 : 32 + KEY_BYTES], rest[32 + KEY_BYTES :]
     try:
-        return Watch(PublicKey(asker), Pattern(value, mask))
+        return StandingQuery(PublicKey(asker), Pattern(value, mask))
     except (Malformed, InvalidKey) as error:
         raise BadRow(f"the key of a standing query cannot be read: {error}; {_REMEDY}") from None
 

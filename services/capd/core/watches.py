@@ -26,7 +26,7 @@ _WORDS = 4
 _PLACES_MIN = 64
 
 
-class Watch(NamedTuple):
+class StandingQuery(NamedTuple):
     """A standing query of one asker."""
 
     asker: PublicKey
@@ -37,9 +37,9 @@ class Watches:
     """The standing queries of a pool; those that are over are removed by `expire`."""
 
     def __init__(self) -> None:
-        self._places: dict[Watch, int] = {}
-        self._at: list[Watch | None] = []
-        self._until: dict[Watch, int] = {}
+        self._places: dict[StandingQuery, int] = {}
+        self._at: list[StandingQuery | None] = []
+        self._until: dict[StandingQuery, int] = {}
         self._free: list[int] = []
         self._of_one: Counter[PublicKey] = Counter()
         self._by_first: dict[int, dict[int, set[int]]] = {}  # places, by the mask and the value of the first word
@@ -52,12 +52,12 @@ class Watches:
     def __repr__(self) -> str:
         return f"<Watches: {len(self)} of {len(self._of_one)} askers>"
 
-    def has_room(self, watch: Watch) -> bool:
+    def has_room(self, watch: StandingQuery) -> bool:
         """Whether a standing query may be added: it is there already, or there are neither too many of its asker nor in
         all."""
         return watch in self._places or (len(self) < WATCHES_MAX and self._of_one[watch.asker] < WATCHES_OF_ONE_MAX)
 
-    def put(self, watch: Watch, until_s: int) -> None:
+    def put(self, watch: StandingQuery, until_s: int) -> None:
         """Add a standing query that ends at a Unix second, or move the end of one that is there."""
         after(Asking.STANDS if watch in self._places else Asking.ASKED, Take)
         self._until[watch] = until_s
@@ -71,7 +71,7 @@ class Watches:
         self._columns[:, place] = value + mask
         self._by_first.setdefault(mask[0], {}).setdefault(value[0], set()).add(place)
 
-    def remove(self, watch: Watch, event: type = Withdraw) -> bool:
+    def remove(self, watch: StandingQuery, event: type = Withdraw) -> bool:
         """Remove a standing query; return whether it was there."""
         place = self._places.pop(watch, None)
         if place is None:
@@ -87,7 +87,7 @@ class Watches:
             del self._of_one[watch.asker]
         return True
 
-    def expire(self, now_s: int) -> list[Watch]:
+    def expire(self, now_s: int) -> list[StandingQuery]:
         """Remove the standing queries that are over, and return them."""
         over = [watch for watch, until_s in self._until.items() if until_s <= now_s]
         for watch in over:

@@ -23,8 +23,8 @@ from router.service.running import key_of
 from services.capd.client import PoolClient, pool_of
 from services.capd.core import messages as m
 from services.capd.core.limits import Standing
-from services.capd.core.nexa.commands import GetMsg, Inv, MessagesReply, Msg, Query
-from services.capd.core.nexa.own_commands import Rescind
+from services.capd.core.nexa.commands import GetMsg, Inv, MessagesReply, Msg, PrefixQuery
+from services.capd.core.nexa.own_commands import RescindSecrets
 from services.capd.core.pattern import Pattern
 from services.capd.demo.wallet import OFFER, OFFERS
 from services.capd.nexa_client import NexaClient, nexa_client
@@ -269,7 +269,7 @@ class Stage:
         for name, place in self.places.items():
             async with nexa_client(place, NETWORK) as client:
                 played.wire[f"served by {name}"] = await served(client, own_id)
-                await client.say(Query(1, 1, 0, 200, OFFER))
+                await client.say(PrefixQuery(1, 1, 0, 200, OFFER))
                 reply: MessagesReply = await client.next(MessagesReply)
                 played.wire[f"found at {name}"] = sum(one.own_id() == own_id for one in reply.messages)
 
@@ -283,7 +283,7 @@ async def announced(client: NexaClient, own_id: bytes) -> int:
 async def served(client: NexaClient, own_id: bytes) -> int:
     """Ask for the message by its id; return how often it came before the answer to a query that follows."""
     await client.say(GetMsg(0.0, (own_id,)))
-    await client.say(Query(2, 1, 0, 1, b"none of these   "))
+    await client.say(PrefixQuery(2, 1, 0, 1, b"none of these   "))
     count = 0
     while not isinstance(said := await client.next(Msg, MessagesReply), MessagesReply):
         count += sum(one.own_id() == own_id for one in said.messages)
@@ -291,7 +291,7 @@ async def served(client: NexaClient, own_id: bytes) -> int:
 
 
 async def rescinded(client: NexaClient, secret: bytes) -> int:
-    while secret not in (await client.next(Rescind)).secrets:
+    while secret not in (await client.next(RescindSecrets)).secrets:
         continue
     return 1
 

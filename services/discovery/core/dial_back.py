@@ -34,7 +34,7 @@ UNKNOWN = "its discovery service is not known here; nodes that exchange advertis
 SILENT = "its discovery service has not answered; it may be older, or was asked within the last minute"
 
 
-class Question(Struct):
+class DialBackQuestion(Struct):
     """An operator's question, with its nonce, the routers that have not answered yet, and the rows of those that
     have."""
 
@@ -60,7 +60,7 @@ class DialBacks:
     def __init__(self, setup: c.Setup, known: Known) -> None:
         self._known = known
         self._chance = setup.chance
-        self._questions: list[Question] = []
+        self._questions: list[DialBackQuestion] = []
         self._dialled: dict[PublicKey, Dial] = {}  # the last dial of each asker
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class DialBacks:
     # -- asking --------------------------------------------------------------------------------------------------------
 
     def _ask(self, number: int, words: list[str], now: c.Now) -> list[c.Deed]:
-        question = Question(number, now.mono_s + ANSWER_S)
+        question = DialBackQuestion(number, now.mono_s + ANSWER_S)
         deeds = list[c.Deed]()
         try:
             port, *routers = int(words[0]), *(PublicKey(bytes.fromhex(one)) for one in words[1 : 1 + ASKED_MAX])

@@ -14,7 +14,7 @@ from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, decode_advertisemen
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import KEY_BYTES
 from router.service import contract as c
-from router.service.kept_rows import BadState, Form, judge
+from router.service.kept_rows import BadState, RowForm, judge
 from services.discovery.core import exchanges, shared_groups
 from services.discovery.core.lan import part
 
@@ -22,16 +22,16 @@ VERSION = 1
 _AGREED = range(KEY_BYTES, KEY_BYTES * shared_groups.AGREED_MAX + 1, KEY_BYTES)
 _REMEDY = "put a backup of the directory in its place, or stop the node and move it away"
 
-FORMS: Mapping[bytes, Form] = MappingProxyType({
-    part.KEPT: Form("what is allowed on local networks", 0, range(2, part.KEPT_BYTES_MAX + 1)),
-    shared_groups.KEPT: Form("the list of routers with groups in common", 0, _AGREED),
-    exchanges.KEPT: Form("an advertisement", KEY_BYTES, range(1, ADVERTISEMENT_BYTES_MAX + 1)),
-    exchanges.SEED: Form("a seed", KEY_BYTES, range(1)),
+FORMS: Mapping[bytes, RowForm] = MappingProxyType({
+    part.KEPT: RowForm("what is allowed on local networks", 0, range(2, part.KEPT_BYTES_MAX + 1)),
+    shared_groups.KEPT: RowForm("the list of routers with groups in common", 0, _AGREED),
+    exchanges.KEPT: RowForm("an advertisement", KEY_BYTES, range(1, ADVERTISEMENT_BYTES_MAX + 1)),
+    exchanges.SEED: RowForm("a seed", KEY_BYTES, range(1)),
 })  # fmt: skip
 """The forms of the rows, by the beginnings of their keys."""
 
 
-class Lan(Struct, frozen=True, forbid_unknown_fields=True):
+class LanRow(Struct, frozen=True, forbid_unknown_fields=True):
     """The row about local networks, as JSON."""
 
     mode: Literal["allowed", "everywhere", "off"] = "allowed"
@@ -47,7 +47,7 @@ def first(setup: c.Setup) -> list[c.Deed]:
     for key, row in setup.kept.items():
         try:
             if key == part.KEPT:
-                msgspec.json.decode(row, type=Lan)
+                msgspec.json.decode(row, type=LanRow)
             elif key.startswith(exchanges.KEPT):
                 decode_advertisement(row)
         except (Malformed, msgspec.DecodeError, UnicodeDecodeError) as error:

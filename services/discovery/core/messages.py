@@ -23,7 +23,7 @@ from router.core.wire.advert import (
     read_advertisement,
 )
 from router.core.wire.codec import Malformed, encode, head
-from router.core.wire.forms import Form, read_form
+from router.core.wire.forms import MessageForm, read_form
 from router.core.wire.meeting import MET_ITEMS_MAX, Meet, Met, meet_fields, met_fields, nonce, read_meet, read_met
 from router.core.wire.reasons import REASON_MAX
 from router.core.wire.text import TEXT_BYTES_MAX, clean
@@ -147,12 +147,12 @@ def _dialled(value: Any) -> Dialled:
 
 
 _VIEW_ITEMS_MAX = 3 + VIEW_MAX * (2 + ADVERTISEMENT_ITEMS_MAX)
-_FORMS: dict[int, Form] = {
-    1: Form("an advertisement", ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, read_advertisement),
-    2: Form("SAMPLE", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sample),
-    3: Form("SAMPLED", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sampled),
-    4: Form("MEET", SMALL_BYTES_MAX, 3, read_meet),
-    5: Form("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
-    6: Form("DIAL_ME", SMALL_BYTES_MAX, 5, _dial_me),
-    7: Form("DIALLED", DIALLED_BYTES_MAX, 9 + ADDRESS_ITEMS_MAX, _dialled),
+_FORMS: dict[int, MessageForm] = {
+    1: MessageForm("an advertisement", ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, read_advertisement),
+    2: MessageForm("SAMPLE", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sample),
+    3: MessageForm("SAMPLED", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sampled),
+    4: MessageForm("MEET", SMALL_BYTES_MAX, 3, read_meet),
+    5: MessageForm("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
+    6: MessageForm("DIAL_ME", SMALL_BYTES_MAX, 5, _dial_me),
+    7: MessageForm("DIALLED", DIALLED_BYTES_MAX, 9 + ADDRESS_ITEMS_MAX, _dialled),
 }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from router.core.wire.crypto import PublicKey
 from services.discovery.core.sampling import SamplingLimits
-from services.discovery.simulation.network import Flooder, Network, advert_of
+from services.discovery.simulation.network import Flooder, SimulatedNetwork, advert_of
 
 HEALING_CYCLES = 30
 FLOODERS = 50
@@ -62,9 +62,9 @@ def measure(nodes: int, cycles: int, seed: int, limits: SamplingLimits | None = 
     )
 
 
-def grown(nodes: int, seed: int, limits: SamplingLimits) -> Network:
+def grown(nodes: int, seed: int, limits: SamplingLimits) -> SimulatedNetwork:
     """Return a network in which every node knows one node that was there before."""
-    network = Network(seed, limits)
+    network = SimulatedNetwork(seed, limits)
     for number in range(nodes):
         seeds = [advert_of(network.chance.randrange(number)).key] if number else []
         network.join(advert_of(number), seeds)
@@ -83,19 +83,19 @@ def measure_views(nodes: int, cycles: int, seed: int, limits: SamplingLimits) ->
     return deviation, components, dead_share(network)
 
 
-def in_degree_deviation(network: Network) -> float:
+def in_degree_deviation(network: SimulatedNetwork) -> float:
     """Return the standard deviation of the number of views that contain a node."""
     degrees = Counter(entry.advert.key for node in network.honest.values() for entry in node.view)
     return pstdev(degrees[key] for key in network.honest)
 
 
-def dead_share(network: Network) -> float:
+def dead_share(network: SimulatedNetwork) -> float:
     """Return the share of entries whose node has vanished."""
     entries = [entry.advert.key for node in network.honest.values() for entry in node.view]
     return sum(key not in network.honest for key in entries) / len(entries)
 
 
-def count_components(network: Network, among: set[PublicKey]) -> int:
+def count_components(network: SimulatedNetwork, among: set[PublicKey]) -> int:
     """Return the number of parts into which the views of these nodes fall, where an entry joins both ways."""
     joined = {key: key for key in among}
 

@@ -55,7 +55,7 @@ class Participant(Protocol):
         """Return the deeds that follow from one event."""
 
 
-class Network:
+class SimulatedNetwork:
     """Participants by key, and the messages between them.
 
     `announced`, if given, is called with the nodes that each honest node draws.

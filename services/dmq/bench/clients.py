@@ -37,7 +37,7 @@ _ACCEPTED = submission.encode_message(submission.MsgAcceptMessage())
 _REQUEST = sdu((notification.NUMBER, Agency.INITIATOR), b"\x82\x00\xf5", 0)
 
 
-class Line:
+class ShakenConnection:
     """A connection that has shaken hands."""
 
     def __init__(self, path: str) -> None:
@@ -69,7 +69,7 @@ class Line:
             self._data += data
 
 
-def submit(line: Line, framed: bytes) -> str:
+def submit(line: ShakenConnection, framed: bytes) -> str:
     """Hand a message in, and return what was answered, in a word."""
     line.send(framed)
     answer = line.next()
@@ -95,12 +95,12 @@ def side_by_side(count: int, act: Callable[[int], None]) -> None:
 
 
 def sign(path: str, waiting: deque[bytes], connections: int) -> Iterator[Counter[str]]:
-    lines = [Line(path) for _ in range(connections)]
+    lines = [ShakenConnection(path) for _ in range(connections)]
     yield (said := Counter[str]())
     side_by_side(connections, lambda number: _sign(lines[number], waiting, said))
 
 
-def _sign(line: Line, waiting: deque[bytes], said: Counter[str]) -> None:
+def _sign(line: ShakenConnection, waiting: deque[bytes], said: Counter[str]) -> None:
     while waiting:
         try:
             one = waiting.popleft()
@@ -120,7 +120,7 @@ def _dial(path: str, waiting: deque[bytes], said: Counter[str]) -> None:
             one = waiting.popleft()
         except IndexError:
             return
-        line = Line(path)
+        line = ShakenConnection(path)
         said[submit(line, one)] += 1
         line.send(_DONE)
         line.close()
@@ -128,7 +128,7 @@ def _dial(path: str, waiting: deque[bytes], said: Counter[str]) -> None:
 
 def pour(path: str, waiting: deque[bytes], rate: int) -> Iterator[Counter[str]]:
     connections = 16
-    lines = [Line(path) for _ in range(connections)]
+    lines = [ShakenConnection(path) for _ in range(connections)]
     yield (said := Counter[str]())
     began_s, total = time.monotonic(), len(waiting)
 
@@ -143,7 +143,7 @@ def pour(path: str, waiting: deque[bytes], rate: int) -> Iterator[Counter[str]]:
 
 
 def read(path: str, count: int) -> Iterator[Counter[str]]:
-    line, found = Line(path), 0
+    line, found = ShakenConnection(path), 0
     yield (said := Counter[str]())
     while found < count:
         line.send(_REQUEST)

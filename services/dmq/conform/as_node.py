@@ -15,7 +15,7 @@ from typing import Any
 
 import trio
 
-from router.cli.conformance import Outcome
+from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed
 from services.dmq.core import handshake, notification, submission
@@ -77,13 +77,13 @@ class AsNode:
     def __repr__(self) -> str:
         return f"<AsNode of {self._trial.revision.name}>"
 
-    async def outcomes(self, listener: trio.socket.SocketType, connections: int) -> AsyncIterator[Outcome]:
+    async def outcomes(self, listener: trio.socket.SocketType, connections: int) -> AsyncIterator[CheckResult]:
         """Serve that many connections, one after another, and yield the findings in each."""
         for _ in range(connections):
             async for outcome in self._of_the_next(listener):
                 yield outcome
 
-    async def _of_the_next(self, listener: trio.socket.SocketType) -> AsyncIterator[Outcome]:
+    async def _of_the_next(self, listener: trio.socket.SocketType) -> AsyncIterator[CheckResult]:
         """Serve the next client, and yield the findings."""
         peer, _ = await listener.accept()
         async with trio.SocketStream(peer) as stream:
@@ -91,7 +91,7 @@ class AsNode:
             async for outcome in self._judged(talk):
                 yield outcome
 
-    async def _judged(self, talk: _Talk) -> AsyncIterator[Outcome]:
+    async def _judged(self, talk: _Talk) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each message of a client, and of its end; stop at the first that is wrong."""
         while True:
             state = talk.states
@@ -99,12 +99,12 @@ class AsNode:
                 heard = await talk.listener.next()
             except Ended:
                 ok = talk.is_at_rest
-                yield Outcome("end", state, "-", "closed when an answer is not awaited", "closed", ok)
+                yield CheckResult("end", state, "-", "closed when an answer is not awaited", "closed", ok)
                 return
             name, expected, got, ok = self._verdict(talk, heard)
             answer = self._answer_to(talk.last) if ok else None
             sent = "-" if answer is None else type(answer).__name__
-            yield Outcome(name, state, sent, expected, got, ok)
+            yield CheckResult(name, state, sent, expected, got, ok)
             if not ok:
                 return
             if answer is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import trio
 from msgspec import Struct
 
-from router.cli.conformance import Outcome
+from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted
@@ -71,7 +71,7 @@ class Probe:
     def __repr__(self) -> str:
         return f"<Probe of {self._path}, {self._trial.revision.name}>"
 
-    async def outcomes(self) -> AsyncIterator[Outcome]:
+    async def outcomes(self) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each check; raise `Unreachable` if no node listens."""
         for check in checks(self._trial):
             if self._is_wanted(check.name):
@@ -84,15 +84,15 @@ class Probe:
             return
         for name in filter(self._is_wanted, ("taken", "given")):
             text = "left out: needs the keys of a pool with stake (--keys)"
-            yield Outcome(name, "StIdle", "a right message", "MsgAcceptMessage, and its bytes", text, None)
+            yield CheckResult(name, "StIdle", "a right message", "MsgAcceptMessage, and its bytes", text, None)
 
     def _is_wanted(self, name: str) -> bool:
         return not self._only or name in self._only
 
-    async def _outcome(self, check: Check) -> Outcome:
+    async def _outcome(self, check: Check) -> CheckResult:
         async with self._connected() as node:
             got = await self._got(node, check)
-        return Outcome(check.name, check.state, check.sent, check.expectation, in_words(got), check.is_met(got))
+        return CheckResult(check.name, check.state, check.sent, check.expectation, in_words(got), check.is_met(got))
 
     async def _got(self, node: Listener, check: Check) -> list[str]:
         """Return the node's answers to a check, in words, ending with whether it closed or stopped answering."""
@@ -162,14 +162,14 @@ class Probe:
             messages += found
         return _Handed(tuple(messages), f"more than {REPLIES_MAX} replies")
 
-    async def _order(self) -> Outcome:
+    async def _order(self) -> CheckResult:
         """Check that two consumers get the same messages, in one order, none twice, and none that has expired."""
         first = await self._all_given()
         second = await self._all_given()
         fault = first.fault or second.fault or self._fault_of(first.messages)
         fault = fault or self._difference(first.messages, second.messages)
         got = fault or f"{counted(len(first.messages), 'message')}, {len(second.messages)} of them for the second"
-        return Outcome(
+        return CheckResult(
             "order",
             "StIdle",
             "requests of two consumers, until nothing is left",
@@ -216,7 +216,7 @@ class Probe:
             except Quiet:
                 return _Handed((), SILENT)
 
-    async def _given(self) -> Outcome:
+    async def _given(self) -> CheckResult:
         """Check that a consumer gets the message that was handed in, once and unchanged."""
         assert self._trial.known is not None
         revision = self._trial.revision
@@ -225,7 +225,7 @@ class Probe:
         count = handed.messages.count(wanted)
         got = handed.fault or f"{counted(count, 'time')} among {counted(len(handed.messages), 'message')}"
         sent = "requests, until nothing is left"
-        return Outcome("given", "StIdle", sent, "the message that was taken, once, byte for byte", got, count == 1)
+        return CheckResult("given", "StIdle", sent, "the message that was taken, once, byte for byte", got, count == 1)
 
     async def _heard_for(self, node: Listener, seconds: float) -> list[str]:
         """Return the messages that come within a time in which there should be none."""

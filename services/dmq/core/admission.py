@@ -19,13 +19,13 @@ from router.service import contract as c
 from services.dmq.signature_job import encode_batch, faults
 
 from .authentication import Moment, PoolRecord
+from .client_session import ClientSession
 from .fault import Fault, Rejected
 from .holdings import Holdings
 from .mempool import Row
 from .signatures import SignatureCheck, SignatureChecker
 from .signed_message import SignedMessage
 from .stake import StakeSet
-from .talk import Talk
 
 BATCH_MAX = 64
 UNDER_WAY_MAX = 1
@@ -43,17 +43,17 @@ class Candidate(Struct, frozen=True):
     """A message between the two rounds of checks, with when it expires and what is to be verified; `rests_on`: the
     record of its pool and the stake by which it was judged."""
 
-    talk: Talk
+    client: ClientSession
     message: SignedMessage
     expires_at: float
     check: SignatureCheck
     rests_on: tuple[PoolRecord | None, StakeSet | None]
 
 
-class Verdict(Struct, frozen=True):
+class AdmissionVerdict(Struct, frozen=True):
     """The verdict on a message: its row and the deeds that keep it, or why it was rejected."""
 
-    talk: Talk
+    client: ClientSession
     message: SignedMessage
     rejected: Rejected | None
     row: Row | None = None
@@ -74,7 +74,7 @@ class Admission:
         self._doubted_until_s = 0.0
         self.verifications = 0
         """How many messages' signatures were verified since the start."""
-        self._held: deque[tuple[Talk, SignedMessage]] = deque()
+        self._held: deque[tuple[ClientSession, SignedMessage]] = deque()
         self._candidates: deque[Candidate] = deque()
         self._under_way: dict[str, list[Candidate]] = {}
         self._batches = 0
@@ -83,25 +83,25 @@ class Admission:
     def __repr__(self) -> str:
         return f"<Admission: {len(self._candidates)} wait, {len(self._under_way)} batches are under way>"
 
-    def hold(self, talk: Talk, message: SignedMessage) -> None:
+    def hold(self, client: ClientSession, message: SignedMessage) -> None:
         """Keep a message until it can be judged."""
-        self._held.append((talk, message))
+        self._held.append((client, message))
 
-    def held(self) -> list[tuple[Talk, SignedMessage]]:
+    def held(self) -> list[tuple[ClientSession, SignedMessage]]:
         """Return the messages that were held, and forget them."""
         found, self._held = list(self._held), deque()
         return found
 
-    def judge(self, talk: Talk, message: SignedMessage, now: Moment) -> Rejected | None:
+    def judge(self, client: ClientSession, message: SignedMessage, now: Moment) -> Rejected | None:
         """Return why the message is rejected; None if its signatures are to be verified."""
         if (found := self._unfit(message, now)) is None:
             authentication = self._holdings.authentication
             expires_at = authentication.expires_at(message, now)
             check = authentication.signature_check(message, now)
-            self._candidates.append(Candidate(talk, message, expires_at, check, self._grounds(message)))
+            self._candidates.append(Candidate(client, message, expires_at, check, self._grounds(message)))
         return found
 
-    def at_once(self, now: Moment) -> list[Verdict]:
+    def at_once(self, now: Moment) -> list[AdmissionVerdict]:
         """Verify what waits here, if it is little and nothing is under way; return what became of it."""
         if self._under_way or len(self._candidates) > self._at_once_max or self.is_in_doubt(now.mono_s):
             return []
@@ -125,7 +125,7 @@ class Admission:
             deeds.append(c.Compute(JOB, encode_batch([one.check for one in batch]), tag))
         return deeds
 
-    def verified(self, heard: c.Computed, now: Moment) -> list[Verdict]:
+    def verified(self, heard: c.Computed, now: Moment) -> list[AdmissionVerdict]:
         """Return the verdicts on the messages of a batch; raise `SignaturesFailed`."""
         batch = self._under_way.pop(heard.tag)
         if heard.error:
@@ -137,15 +137,15 @@ class Admission:
         self._failures = 0
         return [self._decided(one, fault, now) for one, fault in zip(batch, faults(heard.result), strict=True)]
 
-    def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> Verdict:
+    def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> AdmissionVerdict:
         self.verifications += 1
         if fault is not None:
             self._doubted_until_s = now.mono_s + DOUBT_S
         rejected = self._unfit_now(one, now) or (Rejected(fault) if fault is not None else None)
         if rejected is not None:
-            return Verdict(one.talk, one.message, rejected)
+            return AdmissionVerdict(one.client, one.message, rejected)
         row, deeds = self._holdings.take(one.message, one.expires_at, now)
-        return Verdict(one.talk, one.message, None, row, deeds)
+        return AdmissionVerdict(one.client, one.message, None, row, deeds)
 
     def _grounds(self, message: SignedMessage) -> tuple[PoolRecord | None, StakeSet | None]:
         authentication = self._holdings.authentication

@@ -16,10 +16,10 @@ from router.service import contract as c
 from . import notes
 from . import notification as n
 from .aside_warnings import AsideWarnings
+from .client_session import ANSWERS_MAX, ClientSession
 from .cursor import Cursor
 from .holdings import Holdings
 from .mempool import Row
-from .talk import ANSWERS_MAX, Talk
 
 TAKEN_OVER = "a newer connection has taken the consumer's place"
 GATHER_S = 0.02
@@ -33,8 +33,8 @@ class Consumers:
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
-        self._holders: dict[str, Talk] = {}
-        self._blocked: dict[Talk, None] = {}
+        self._holders: dict[str, ClientSession] = {}
+        self._blocked: dict[ClientSession, None] = {}
         self.warnings = AsideWarnings()
         self.due_s = inf
         """When a reply is due that gathers messages, or waits for its turn."""
@@ -48,44 +48,44 @@ class Consumers:
         """Return the named consumers that are connected."""
         return frozenset(self._holders)
 
-    def requested(self, talk: Talk, request: Any, now_s: float) -> Iterator[c.Deed]:
+    def requested(self, client: ClientSession, request: Any, now_s: float) -> Iterator[c.Deed]:
         """Handle a request: answer it if there is a message, or if it does not block; of many that came ahead of their
         replies, some now and the others at the next `wake`."""
-        talk.answers += 1
-        if talk.consumer:
-            yield from self._taken_over(talk)
-        yield from self._acknowledged(talk)
-        talk.waiting = request
-        if talk.answers <= ANSWERS_MAX:
-            self._answer(talk, now_s)
+        client.answers += 1
+        if client.consumer:
+            yield from self._taken_over(client)
+        yield from self._acknowledged(client)
+        client.waiting = request
+        if client.answers <= ANSWERS_MAX:
+            self._answer(client, now_s)
         else:
-            self._blocked[talk] = None
+            self._blocked[client] = None
             self.due_s = now_s
 
-    def wake(self, now_s: float) -> list[Talk]:
+    def wake(self, now_s: float) -> list[ClientSession]:
         """Answer the requests whose turn it is, of those that block if there are messages now; return their
         connections."""
         self.due_s = inf
         waiting = list(self._blocked)
-        for talk in waiting:
-            talk.answers = 0
-        found = [talk for talk in waiting if self._answer(talk, now_s)]
+        for client in waiting:
+            client.answers = 0
+        found = [client for client in waiting if self._answer(client, now_s)]
         self._shared.clear()
         return found
 
-    def ended(self, talk: Talk) -> None:
+    def ended(self, client: ClientSession) -> None:
         """Handle the consumer's end of the protocol: the last reply counts as not acknowledged."""
-        self._forget(talk)
-        if not talk.consumer or self._holders.get(talk.consumer) is talk:
-            self._cursor(talk).offered = ()
+        self._forget(client)
+        if not client.consumer or self._holders.get(client.consumer) is client:
+            self._cursor(client).offered = ()
 
-    def closed(self, talk: Talk) -> Iterator[c.Deed]:
+    def closed(self, client: ClientSession) -> Iterator[c.Deed]:
         """Handle the end of the connection."""
-        self._forget(talk)
-        if not talk.consumer or self._holders.get(talk.consumer) is not talk:
+        self._forget(client)
+        if not client.consumer or self._holders.get(client.consumer) is not client:
             return
-        del self._holders[talk.consumer]
-        yield from self._broke_off(talk.consumer)
+        del self._holders[client.consumer]
+        yield from self._broke_off(client.consumer)
 
     def give_again(self, name: str, number: int) -> Iterator[c.Deed]:
         """Give a message once more that was set aside for a consumer; yield nothing if there is none."""
@@ -96,27 +96,27 @@ class Consumers:
 
     # -- cursors -------------------------------------------------------------------------------------------
 
-    def _cursor(self, talk: Talk) -> Cursor:
-        return self._holdings.cursors[talk.consumer] if talk.consumer else talk.cursor
+    def _cursor(self, client: ClientSession) -> Cursor:
+        return self._holdings.cursors[client.consumer] if client.consumer else client.cursor
 
-    def _taken_over(self, talk: Talk) -> Iterator[c.Deed]:
-        holder = self._holders.get(talk.consumer)
-        if holder is talk:
+    def _taken_over(self, client: ClientSession) -> Iterator[c.Deed]:
+        holder = self._holders.get(client.consumer)
+        if holder is client:
             return
-        self._holders[talk.consumer] = talk
+        self._holders[client.consumer] = client
         if holder is not None:
             self._forget(holder)
             holder.fault = TAKEN_OVER
             yield from holder.written(0)
-            yield from self._broke_off(talk.consumer)
+            yield from self._broke_off(client.consumer)
 
-    def _acknowledged(self, talk: Talk) -> Iterator[c.Deed]:
-        numbers = self._cursor(talk).requested()
-        if not numbers or not talk.consumer:
+    def _acknowledged(self, client: ClientSession) -> Iterator[c.Deed]:
+        numbers = self._cursor(client).requested()
+        if not numbers or not client.consumer:
             return
         rows = map(self._holdings.mempool.get, numbers)
-        yield from notes.read([row for row in rows if row is not None], talk.consumer)
-        yield from self._holdings.cursor(talk.consumer)
+        yield from notes.read([row for row in rows if row is not None], client.consumer)
+        yield from self._holdings.cursor(client.consumer)
 
     def _broke_off(self, name: str) -> Iterator[c.Deed]:
         cursor = self._holdings.cursors[name]
@@ -130,51 +130,51 @@ class Consumers:
 
     # -- replies -------------------------------------------------------------------------------------------
 
-    def _answer(self, talk: Talk, now_s: float) -> bool:
-        """Answer the request that the talk waits for, if possible now; return whether it was answered."""
-        blocks = isinstance(talk.waiting, _BLOCKING)
-        found = () if blocks and self._gathers(talk, now_s) else self._cursor(talk).reply(self._holdings.mempool)
+    def _answer(self, client: ClientSession, now_s: float) -> bool:
+        """Answer the request that the client waits for, if possible now; return whether it was answered."""
+        blocks = isinstance(client.waiting, _BLOCKING)
+        found = () if blocks and self._gathers(client, now_s) else self._cursor(client).reply(self._holdings.mempool)
         if not found and blocks:
-            self._blocked[talk] = None
+            self._blocked[client] = None
             return False
         if blocks:
-            reply = self._shared_reply(talk, found)
-            talk.answered_s = now_s
+            reply = self._shared_reply(client, found)
+            client.answered_s = now_s
         else:
-            reply = self._reply(talk, found), b""
-        self._forget(talk)
-        talk.say(n.NUMBER, *reply)
+            reply = self._reply(client, found), b""
+        self._forget(client)
+        client.say(n.NUMBER, *reply)
         return True
 
-    def _gathers(self, talk: Talk, now_s: float) -> bool:
+    def _gathers(self, client: ClientSession, now_s: float) -> bool:
         """Whether the reply is to wait for more messages, since the last one went out just before."""
-        due_s, cursor = talk.answered_s + GATHER_S, self._cursor(talk)
+        due_s, cursor = client.answered_s + GATHER_S, self._cursor(client)
         if now_s >= due_s or not cursor.has_few(self._holdings.mempool):
             return False
         if cursor.last < self._holdings.mempool.last:
             self.due_s = min(self.due_s, due_s)
         return True
 
-    def _shared_reply(self, talk: Talk, found: Sequence[Row]) -> tuple[n.Message, bytes]:
+    def _shared_reply(self, client: ClientSession, found: Sequence[Row]) -> tuple[n.Message, bytes]:
         """Return the reply to a request that blocks, and its bytes: the same for all consumers that stand there."""
-        numbers = self._cursor(talk).offered
+        numbers = self._cursor(client).offered
         shared = self._shared.get(numbers)
         if shared is None:
-            reply = self._reply(talk, found)
-            shared = self._shared[numbers] = reply, talk.revision.notification.encode(reply)
+            reply = self._reply(client, found)
+            shared = self._shared[numbers] = reply, client.revision.notification.encode(reply)
         return shared
 
-    def _reply(self, talk: Talk, found: Sequence[Row]) -> n.Message:
+    def _reply(self, client: ClientSession, found: Sequence[Row]) -> n.Message:
         wires = self._holdings.wires(found)
-        if isinstance(talk.waiting, n.MsgNextMessages):
+        if isinstance(client.waiting, n.MsgNextMessages):
             return n.MsgHasMessages(wires) if wires else n.MsgNoMessages()
-        if talk.revision.notification.name == "overview-2025-04":
+        if client.revision.notification.name == "overview-2025-04":
             return n.MsgReplyMessages(wires)
-        if isinstance(talk.waiting, _BLOCKING):
+        if isinstance(client.waiting, _BLOCKING):
             return n.MsgReplyMessagesBlocking(wires)
         has_more = bool(found) and any(True for _ in self._holdings.mempool.after(found[-1].number))
         return n.MsgReplyMessagesNonBlocking(wires, has_more)
 
-    def _forget(self, talk: Talk) -> None:
-        talk.waiting = None
-        self._blocked.pop(talk, None)
+    def _forget(self, client: ClientSession) -> None:
+        client.waiting = None
+        self._blocked.pop(client, None)

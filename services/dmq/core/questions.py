@@ -10,11 +10,11 @@ from typing import Any
 from router.service import contract as c
 
 from .admission import Admission
+from .client_sessions import ClientSessions
 from .consumers import Consumers
 from .cursor import Cursor
 from .holdings import ACCEPTED, Holdings
 from .stake_source import StakeSource
-from .talks import Talks
 
 PAGE_MAX = 200
 """Most messages listed in one answer."""
@@ -32,14 +32,14 @@ class Questions:
     def __init__(
         self,
         holdings: Holdings,
-        talks: Talks,
+        clients: ClientSessions,
         consumers: Consumers,
         stake: StakeSource,
         admission: Admission,
         settings: Mapping[str, str],
     ) -> None:
         self._holdings = holdings
-        self._talks = talks
+        self._clients = clients
         self._consumers = consumers
         self._stake = stake
         self._admission = admission
@@ -73,7 +73,7 @@ class Questions:
         """Return what `router dmq status` shows."""
         holdings = self._holdings
         mempool, stake = holdings.mempool, holdings.authentication.stake
-        causes, others = self._talks.frequent_causes(CAUSES_SHOWN)
+        causes, others = self._clients.frequent_causes(CAUSES_SHOWN)
         rejected = {word: count for word, count in sorted(holdings.counts.items()) if word != ACCEPTED}
         return {
             "magic": holdings.magic,
@@ -97,11 +97,11 @@ class Questions:
                 "problem": self._stake.problem,
             },
             "clients": {
-                "connected": len(self._talks),
-                "taken": self._talks.taken,
-                "places": self._talks.places,
-                "broken_off": self._talks.broken_off,
-                "without_place": self._talks.without_place,
+                "connected": len(self._clients),
+                "taken": self._clients.taken,
+                "places": self._clients.places,
+                "broken_off": self._clients.broken_off,
+                "without_place": self._clients.without_place,
                 "causes": causes,
                 "other_causes": others,
             },

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from services.dmq import reasons
 from services.dmq.core.signed_message import Dmq05
-from services.dmq.demo.script import SIGNERS, Line, Script
+from services.dmq.demo.script import SIGNERS, Script, ScriptLine
 from services.dmq.demo.signers import ACCEPTED, REJECTED, UNKNOWN
 from services.dmq.demo.stage import CONSUMERS, Played
 
@@ -22,7 +22,7 @@ Key = tuple[str, str]
 """Id and pool of a message, since an id alone does not identify it."""
 
 
-class Check(NamedTuple):
+class Condition(NamedTuple):
     """A condition that must hold, the counts, and whether it held."""
 
     text: str
@@ -30,7 +30,7 @@ class Check(NamedTuple):
     holds: bool
 
 
-def key_of(line: Line) -> Key:
+def key_of(line: ScriptLine) -> Key:
     message = Dmq05().read(line.wire)
     return message.id.hex(), line.pool.hex()
 
@@ -60,61 +60,63 @@ class Counts(Struct, frozen=True):
             or (one["answer"] == REJECTED and not self._is_rejection_told(lines[number]))
         ]
 
-    def checks(self) -> Iterator[Check]:
+    def checks(self) -> Iterator[Condition]:
         lines, answers = self.script.lines, self.played.answers
         accepted = [key_of(lines[number]) for number, one in answers.items() if one["answer"] == ACCEPTED]
         rejected = [number for number, one in answers.items() if one["answer"] == REJECTED]
         unknown = [number for number, one in answers.items() if one["answer"] == UNKNOWN]
         choking = key_of(self.script.choking)
-        yield Check("messages handed in, each over a connection of its own", len(answers), len(answers) == len(lines))
-        yield Check("answered [1]", len(accepted), len(accepted) + len(rejected) + len(unknown) == len(lines))
-        yield Check("answers lost with a killed node", len(unknown), len(unknown) <= SIGNERS * self.played.kills)
+        yield Condition(
+            "messages handed in, each over a connection of its own", len(answers), len(answers) == len(lines)
+        )
+        yield Condition("answered [1]", len(accepted), len(accepted) + len(rejected) + len(unknown) == len(lines))
+        yield Condition("answers lost with a killed node", len(unknown), len(unknown) <= SIGNERS * self.played.kills)
         as_meant = [number for number in rejected if self._is_meant(lines[number], answers[number]["text"])]
-        yield Check("rejected, each for its own reason", len(rejected), as_meant == rejected)
+        yield Condition("rejected, each for its own reason", len(rejected), as_meant == rejected)
         for name in CONSUMERS:
             read = Counter(self._read(name))
             owed = [key for key in accepted if key != choking or name != CONSUMERS[0]]
             missing = sum(not read[key] for key in owed)
-            yield Check(f"of these the {name} aggregator has read", len(owed) - missing, not missing)
+            yield Condition(f"of these the {name} aggregator has read", len(owed) - missing, not missing)
             doubled = sum(self._doubled(name).values())
-            yield Check(f"given to the {name} aggregator again after it acknowledged", doubled, not doubled)
+            yield Condition(f"given to the {name} aggregator again after it acknowledged", doubled, not doubled)
         aside = {one["name"]: one["set_aside"] for one in self.status["consumers"]}
         is_there = choking in self.peers_at
         wanted = {CONSUMERS[0]: int(is_there), CONSUMERS[1]: 0}
-        yield Check("set aside for the aggregator that choked on it", aside[CONSUMERS[0]], aside == wanted)
+        yield Condition("set aside for the aggregator that choked on it", aside[CONSUMERS[0]], aside == wanted)
         early, late = (self.peers_at.get(key_of(one), 0) for one in self.script.twice)
         kept_back = bool(early and late and abs(late - early) >= PAUSE_S)
-        yield Check(
+        yield Condition(
             "kept back from peers, as its pool spoke twice within a minute",
             int(kept_back),
             kept_back or not (early and late),
         )
         both = sum(key_of(one) in self.peers_at for one in self.script.one_id)
-        yield Check(
+        yield Condition(
             "live under one id, as a pool has signed what another had", both, both == 2 or bool(self.played.kills)
         )
         known = [key for key in accepted if self._is_told(key)]
-        yield Check("of which router why tells that they were accepted and read", len(known), known == accepted)
+        yield Condition("of which router why tells that they were accepted and read", len(known), known == accepted)
         told = [number for number in rejected if self._is_rejection_told(lines[number])]
-        yield Check("of which router why tells the reason", len(told), told == rejected)
+        yield Condition("of which router why tells the reason", len(told), told == rejected)
         yield from self._audited(len(accepted), len(unknown))
 
-    def _audited(self, accepted: int, unknown: int) -> Iterator[Check]:
+    def _audited(self, accepted: int, unknown: int) -> Iterator[Condition]:
         """Yield what the router's audit must find in the log: each message that was taken, at each aggregator."""
         row = next((one for one in self.audit["services"] if one["service"] == NAME), dict.fromkeys(COLUMNS, 0))
         taken, owed, ends = row["messages"], row["owed"], self.audit["service_ends"]
-        yield Check("taken, by router audit", taken, accepted <= taken <= accepted + unknown)
-        yield Check("of these owed to the aggregators", owed, owed == len(CONSUMERS) * taken)
+        yield Condition("taken, by router audit", taken, accepted <= taken <= accepted + unknown)
+        yield Condition("of these owed to the aggregators", owed, owed == len(CONSUMERS) * taken)
         aside = sum(one["count"] for one in ends if one["reason"] == reasons.SET_ASIDE.word)
-        yield Check("read, or set aside with a reason", row["done"] + aside, row["done"] + aside == owed)
-        yield Check("read twice", row["doubled"], not row["doubled"])
+        yield Condition("read, or set aside with a reason", row["done"] + aside, row["done"] + aside == owed)
+        yield Condition("read twice", row["doubled"], not row["doubled"])
         left = owed - sum(row[state] for state in COLUMNS[2:7])
-        yield Check("residual", left, not left)
+        yield Condition("residual", left, not left)
         lost = row["unaccounted"] + self.audit["unaccounted"]
-        yield Check("unaccounted for by router audit", lost, not lost)
+        yield Condition("unaccounted for by router audit", lost, not lost)
 
     @staticmethod
-    def _is_meant(line: Line, text: str) -> bool:
+    def _is_meant(line: ScriptLine, text: str) -> bool:
         return line.fault is not None and line.fault.value in text
 
     def _read(self, name: str) -> Iterator[Key]:
@@ -145,7 +147,7 @@ class Counts(Struct, frozen=True):
         ends = [*self._events(key, "dmq_read"), *self._events(key, "dmq_set_aside")]
         return bool(numbers) and {one["recipient"] for one in ends if one["number"] in numbers} == set(CONSUMERS)
 
-    def _is_rejection_told(self, line: Line) -> bool:
+    def _is_rejection_told(self, line: ScriptLine) -> bool:
         name = line.fault.value if line.fault is not None else ""
         key = key_of(line)
         return any((one["name"], one["pool"]) == (name, key[1]) for one in self._events(key, "dmq_rejected"))

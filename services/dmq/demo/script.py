@@ -21,7 +21,7 @@ SIGNERS = 16
 _BODY_BYTES = 200
 
 
-class Line(NamedTuple):
+class ScriptLine(NamedTuple):
     """A message to be handed in by a signer, and the fault it is to be rejected for, if any."""
 
     signer: int
@@ -35,11 +35,11 @@ class Script(Struct, frozen=True):
 
     `twice`: two of one pool; `one_id`: two of two pools with one payload, and so with one id."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ScriptLine, ...]
     stake: bytes
-    choking: Line
-    twice: tuple[Line, Line]
-    one_id: tuple[Line, Line]
+    choking: ScriptLine
+    twice: tuple[ScriptLine, ScriptLine]
+    one_id: tuple[ScriptLine, ScriptLine]
 
 
 def written(messages: int, kes_period: int, wall_s: float) -> Script:
@@ -59,10 +59,10 @@ def written(messages: int, kes_period: int, wall_s: float) -> Script:
     return Script((*lines[:early], *special, *lines[early:]), stake, choking, (lines[0], twice), (whose, taken))
 
 
-def _line(signer: int, keys: PoolKeys, body: bytes, kes_period: int, expires_at: int) -> Line:
+def _line(signer: int, keys: PoolKeys, body: bytes, kes_period: int, expires_at: int) -> ScriptLine:
     padded = body if len(body) >= _BODY_BYTES else body + os.urandom(_BODY_BYTES - len(body))
     wire = Dmq05().write(keys.draft(padded, kes_period, expires_at=expires_at))
-    return Line(signer, keys.certificate.pool, wire)
+    return ScriptLine(signer, keys.certificate.pool, wire)
 
 
 def _body_of(wire: bytes) -> bytes:

@@ -19,7 +19,7 @@ from services.pubsub.core.messages import Compare, Compared, encode_message
 from services.pubsub.core.negentropy import BadFrame, answer, judge
 
 
-class Asked(NamedTuple):
+class WaitingQuestion(NamedTuple):
     """A question of a neighbour that waits until the messages held here are known."""
 
     message: c.Message
@@ -37,7 +37,7 @@ class Answering:
         self._held = held
         self._steps = steps
         self._limits = limits
-        self._waiting: list[Asked] = []
+        self._waiting: list[WaitingQuestion] = []
         self._rates: dict[PublicKey, Allowance] = {}
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ class Answering:
         limits = self._limits
         if not allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
             return [c.Refuse(reasons.LIMIT)]
-        one = Asked(message, said, router, group)
+        one = WaitingQuestion(message, said, router, group)
         if self._held.is_fresh(group, now):
             return self._answer(one, now)
         if len(self._waiting) >= self._limits.waiting_max:
@@ -66,7 +66,7 @@ class Answering:
         self._waiting = [one for one in self._waiting if one.group != group]
         return [deed for one in waited for deed in self._answer(one, now) if not isinstance(deed, c.Refuse)]
 
-    def _answer(self, one: Asked, now: c.Now) -> list[c.Deed]:
+    def _answer(self, one: WaitingQuestion, now: c.Now) -> list[c.Deed]:
         said, source = one.said, one.message.source
         lo = max(said.lo, minute_at(now.wall_s) + 1)
         view = self._held.view(one.group, lo, said.hi)

@@ -37,10 +37,10 @@ _OF_THIS_NODE = frozenset((
 ))  # fmt: skip
 """The reasons for which this node's router refuses any copy now, so that another one would be refused as well."""
 _WHY = {
-    f.Cause.NOBODY_TOOK_IT: NOT_TAKEN,
-    f.Cause.NO_ROOM: LIMIT,
-    f.Cause.EXPIRED: Reason.EXPIRY_PASSED,
-    f.Cause.GONE: GONE,
+    f.EndCause.NOBODY_TOOK_IT: NOT_TAKEN,
+    f.EndCause.NO_ROOM: LIMIT,
+    f.EndCause.EXPIRED: Reason.EXPIRY_PASSED,
+    f.EndCause.GONE: GONE,
 }
 
 
@@ -199,7 +199,7 @@ class Dissemination:
         announced: list[f.Announce] = []
         for one in decided:
             match one:
-                case f.Copy(_, group, wire, to):
+                case f.SendCopy(_, group, wire, to):
                     if (topic := self._known.topics.get(group)) is not None:
                         topic.copies += 1
                     yield c.Forward(wire, to, COPY + to.hex())
@@ -207,7 +207,7 @@ class Dissemination:
                     announced.append(one)
                 case f.Silent(router):
                     self._known.silent(router)
-                case f.Fetch(id, group):
+                case f.FetchBytes(id, group):
                     yield c.Pull(group, id)
                 case f.Remember(id, own):
                     yield self._rows.remember(id, own)
@@ -225,7 +225,7 @@ class Dissemination:
     def _mend(self, decided: Iterable[r.Deed]) -> Iterator[c.Deed]:
         for one in decided:
             match one:
-                case r.Ask(router, group, id):
+                case r.AskForMessage(router, group, id):
                     yield o.PullFrom(router, group, id)
                 case r.Repaired(id, group, asks, by):
                     self.repaired += 1
@@ -239,7 +239,7 @@ class Dissemination:
     def _summary(self) -> Iterator[c.Deed]:
         """Write the counts of the last minute."""
         for (cause, source), times in self.repair.left_out.items():
-            self._notes.count("pubsub_not_asked", UNANSWERED if cause is r.Cause.GIVEN_UP else LIMIT, source, times)
+            self._notes.count("pubsub_not_asked", UNANSWERED if cause is r.SkipCause.GIVEN_UP else LIMIT, source, times)
         self.repair.left_out.clear()
         self._notes_s = inf
         yield from self._notes.take()

@@ -43,7 +43,7 @@ class ForwardingLimits(Struct, frozen=True):
     untaken: UntakenLimits = field(default_factory=UntakenLimits)
 
 
-class Cause(Enum):
+class EndCause(Enum):
     """Why the copies of a message are no longer followed, though none was taken."""
 
     NOBODY_TOOK_IT = "no router of the whole view took custody"
@@ -67,7 +67,7 @@ class Origin(NamedTuple):
 # -- deeds ------------------------------------------------------------------------------------------------------------
 
 
-class Copy(NamedTuple):
+class SendCopy(NamedTuple):
     """Send the message on to a router; `again`: the copy replaces one that another router did not take."""
 
     id: MessageId
@@ -91,7 +91,7 @@ class Silent(NamedTuple):
     router: PublicKey
 
 
-class Fetch(NamedTuple):
+class FetchBytes(NamedTuple):
     """Fetch the bytes of a message from this node's router; `fetched` takes the answer."""
 
     id: MessageId
@@ -117,7 +117,7 @@ class GaveUp(NamedTuple):
 
     id: MessageId
     group: PublicKey
-    cause: Cause
+    cause: EndCause
     tried: int = 0
     is_own: bool = False
 
@@ -129,7 +129,7 @@ class RememberRun(NamedTuple):
     own: Own
 
 
-Deed = Copy | Announce | Silent | Fetch | Remember | RememberRun | Forget | GaveUp
+Deed = SendCopy | Announce | Silent | FetchBytes | Remember | RememberRun | Forget | GaveUp
 
 
 # -- what is under way ------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Forwarding:
         if origin.until_s is not None and not origin.is_member:
             own = Own(group, origin.until_s)
             kept = self._untaken.add(id, own)
-            deeds.append(Remember(id, own) if kept else GaveUp(id, group, Cause.NO_ROOM, is_own=True))
+            deeds.append(Remember(id, own) if kept else GaveUp(id, group, EndCause.NO_ROOM, is_own=True))
         return [*deeds, *self._begin(id, _Pending(group, wire, origin), topic, now_s)]
 
     def published(self, ids: Sequence[MessageId], own: Own, now_s: float) -> list[Deed]:
@@ -253,14 +253,14 @@ class Forwarding:
         return [] if found is None else self._advance(id, *found, now_s)
 
     def fetched(self, id: MessageId, wire: bytes | None, now_s: float) -> list[Deed]:
-        """Handle the answer to `Fetch`; without its bytes a message cannot be sent on."""
+        """Handle the answer to `FetchBytes`; without its bytes a message cannot be sent on."""
         own = self._untaken.fetched(id)
         if own is None:
             return []
         topic = self._topics.get(own.group)
         if wire is None or topic is None:
             self._untaken.end(id)
-            return [Forget(id), GaveUp(id, own.group, Cause.GONE, is_own=True)]
+            return [Forget(id), GaveUp(id, own.group, EndCause.GONE, is_own=True)]
         return self._begin(id, _Pending(own.group, wire, Origin(until_s=own.until_s)), topic, now_s)
 
     def restore(self, kept: Iterable[tuple[MessageId, Own]], now_s: float) -> list[Deed]:
@@ -291,8 +291,8 @@ class Forwarding:
         if self._untaken.due_s <= now_s:
             fetch, expired = self._untaken.due(now_s, wall_s)
             for id, own in expired:
-                deeds += [Forget(id), GaveUp(id, own.group, Cause.EXPIRED, is_own=True)]
-            deeds += [Fetch(id, own.group) for id, own in fetch]
+                deeds += [Forget(id), GaveUp(id, own.group, EndCause.EXPIRED, is_own=True)]
+            deeds += [FetchBytes(id, own.group) for id, own in fetch]
         return deeds
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -335,12 +335,12 @@ class Forwarding:
                 deeds.append(self._hand(id, pending, _Copying(target), now_s))
         return deeds
 
-    def _hand(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float, *, again: bool = False) -> Copy:
+    def _hand(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float, *, again: bool = False) -> SendCopy:
         pending.by_router[copy.to] = copy
         self._timers.append((now_s + self._limits.failover_s, id, copy.to))
         self.copies += 1
         self.copies_again += again
-        return Copy(id, pending.group, pending.wire, copy.to, again)
+        return SendCopy(id, pending.group, pending.wire, copy.to, again)
 
     def _advance(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float) -> list[Deed]:
         """Send a copy to the next candidate; if there is none, the copy is over."""
@@ -368,7 +368,9 @@ class Forwarding:
         if id in self._untaken:
             self._untaken.rest(id, now_s)
             return []
-        return [GaveUp(id, pending.group, Cause.NOBODY_TOOK_IT, len(pending.by_router), not pending.origin.is_member)]
+        return [
+            GaveUp(id, pending.group, EndCause.NOBODY_TOOK_IT, len(pending.by_router), not pending.origin.is_member)
+        ]
 
     def _drop(self, id: MessageId) -> None:
         self._bytes -= len(self._pending.pop(id).wire)
@@ -384,7 +386,7 @@ class Forwarding:
                 self._untaken.rest(id, now_s)
             else:
                 tried, is_own = len(oldest.by_router), not oldest.origin.is_member
-                deeds.append(GaveUp(id, oldest.group, Cause.NO_ROOM, tried, is_own))
+                deeds.append(GaveUp(id, oldest.group, EndCause.NO_ROOM, tried, is_own))
         return deeds
 
     def _hear(self, router: PublicKey, now_s: float) -> None:

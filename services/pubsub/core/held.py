@@ -20,7 +20,7 @@ from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.id_set import KEY_BYTES, RANK_MAX, IdSet, key_of, minute_of
-from services.pubsub.core.negentropy import View
+from services.pubsub.core.negentropy import IdRange
 
 MINUTES_MAX = 1 << 32
 
@@ -86,10 +86,10 @@ class Held:
         index = self._indexes.get(group)
         return index is not None and not index.is_asked and now.mono_s - index.at_s <= self._fresh_s
 
-    def view(self, group: PublicKey, lo: int, hi: int) -> View:
+    def view(self, group: PublicKey, lo: int, hi: int) -> IdRange:
         """Return the held ids that expire in minute `lo` or later, before minute `hi`."""
         index = self._indexes[group]
-        return View(index.ids, max(lo, index.floor), hi)
+        return IdRange(index.ids, max(lo, index.floor), hi)
 
     def came_before(self, group: PublicKey, wall_s: float) -> int:
         """Return the rank below which messages came before that Unix second, and the rank from which on they came

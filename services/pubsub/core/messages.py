@@ -22,7 +22,7 @@ from router.core.wire import shape
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, Advertisement, read_advertisement
 from router.core.wire.codec import Malformed, encode, head
 from router.core.wire.crypto import MessageId, PublicKey, Signature, SigningKey, verify
-from router.core.wire.forms import Form, read_form
+from router.core.wire.forms import MessageForm, read_form
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.meeting import MET_ITEMS_MAX, TAG_BYTES, Meet, Met, meet_fields, met_fields, read_meet, read_met
 from services.pubsub.core.arrival_order import ORDER_BYTES_MAX
@@ -269,14 +269,14 @@ def _to(kind: Callable[..., Message], read: Callable[[Any], tuple[Any, ...]]) ->
 _INTERESTS_ITEMS = 3 + 4 + 1 + INTERESTS_MAX * (6 + ADVERTISEMENT_ITEMS_MAX)
 _INTERESTS_BYTES = 512 + INTERESTS_MAX * (512 + ADVERTISEMENT_BYTES_MAX)
 _RINGS_ITEMS = 5 + ADVERTS_MAX * ADVERTISEMENT_ITEMS_MAX + RINGS_MAX * (3 + 3 * RING_MEMBERS_MAX)
-_FORMS: dict[int, Form] = {
-    5: Form("MEET", MEET_BYTES_MAX, 3, read_meet),
-    6: Form("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
-    7: Form("INTERESTS", _INTERESTS_BYTES, _INTERESTS_ITEMS, _to(AskInterests, _read_interests)),
-    8: Form("INTERESTS", _INTERESTS_BYTES, _INTERESTS_ITEMS, _to(TellInterests, _read_interests)),
-    9: Form("RINGS", BODY_BYTES_MAX, _RINGS_ITEMS, _to(AskRings, _read_rings)),
-    10: Form("RINGS", BODY_BYTES_MAX, _RINGS_ITEMS, _to(TellRings, _read_rings)),
-    11: Form("COMPARE", BODY_BYTES_MAX, 11, _to(Compare, _read_compare)),
-    12: Form("COMPARED", BODY_BYTES_MAX, 13, _to(Compared, _read_compared)),
-    13: Form("HAVE", HAVE_BYTES_MAX, 5 + IDS_MAX, _read_have),
+_FORMS: dict[int, MessageForm] = {
+    5: MessageForm("MEET", MEET_BYTES_MAX, 3, read_meet),
+    6: MessageForm("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
+    7: MessageForm("INTERESTS", _INTERESTS_BYTES, _INTERESTS_ITEMS, _to(AskInterests, _read_interests)),
+    8: MessageForm("INTERESTS", _INTERESTS_BYTES, _INTERESTS_ITEMS, _to(TellInterests, _read_interests)),
+    9: MessageForm("RINGS", BODY_BYTES_MAX, _RINGS_ITEMS, _to(AskRings, _read_rings)),
+    10: MessageForm("RINGS", BODY_BYTES_MAX, _RINGS_ITEMS, _to(TellRings, _read_rings)),
+    11: MessageForm("COMPARE", BODY_BYTES_MAX, 11, _to(Compare, _read_compare)),
+    12: MessageForm("COMPARED", BODY_BYTES_MAX, 13, _to(Compared, _read_compared)),
+    13: MessageForm("HAVE", HAVE_BYTES_MAX, 5 + IDS_MAX, _read_have),
 }

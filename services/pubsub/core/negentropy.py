@@ -42,7 +42,7 @@ class BadFrame(ValueError):
     """A frame that the protocol does not allow; the text says why."""
 
 
-class View(Struct, frozen=True):
+class IdRange(Struct, frozen=True):
     """The ids of a set that expire in minute `lo` or later and before minute `hi`; positions are those of the set."""
 
     ids: IdSet
@@ -88,7 +88,9 @@ class Differences(Struct):
     have: list[bytes] = field(default_factory=list)
     is_cut: bool = False
 
-    def compare(self, view: View, lower: int, upper: int, theirs: dict[bytes, int], minutes: tuple[int, int]) -> None:
+    def compare(
+        self, view: IdRange, lower: int, upper: int, theirs: dict[bytes, int], minutes: tuple[int, int]
+    ) -> None:
         """Compare all ids of a range, which expire in those minutes, with those of the other side and their ranks."""
         for key in view.ids.keys(lower, upper):
             identity = key[MINUTE_BYTES:]
@@ -102,7 +104,7 @@ class Differences(Struct):
         self.need |= {identity: Needed(*minutes, rank) for identity, rank in theirs.items()}
 
 
-def ask(view: View, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+def ask(view: IdRange, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
     """Return the asker's first frame."""
     frame = _Writer(frame_bytes_max)
     _divide(view, *view.span, END, frame)
@@ -118,10 +120,10 @@ class Answer(NamedTuple):
 
 def judge(frame: bytes) -> None:
     """Raise `BadFrame` if the frame cannot be answered, whatever is held here."""
-    answer(View(IdSet()), frame)
+    answer(IdRange(IdSet()), frame)
 
 
-def answer(view: View, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) -> Answer:
+def answer(view: IdRange, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) -> Answer:
     """Return the answer to a frame; one with nothing but our version to a frame of another version.
 
     Raises `BadFrame`."""
@@ -134,7 +136,11 @@ def answer(view: View, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) 
 
 
 def go_on(
-    view: View, received: bytes, found: Differences, frame_bytes_max: int = FRAME_BYTES_MAX, ranks: Sequence[int] = ()
+    view: IdRange,
+    received: bytes,
+    found: Differences,
+    frame_bytes_max: int = FRAME_BYTES_MAX,
+    ranks: Sequence[int] = (),
 ) -> bytes:
     """Handle an answer and add to `found`; return the asker's next frame, b"" if all differences are found.
 
@@ -146,7 +152,7 @@ def go_on(
 
 
 def _compare(
-    view: View, received: bytes, found: Differences | None, frame_bytes_max: int, ranks: Sequence[int] = ()
+    view: IdRange, received: bytes, found: Differences | None, frame_bytes_max: int, ranks: Sequence[int] = ()
 ) -> _Writer:
     """Go through the ranges of a frame. `found`: the asker's findings, None at the answerer."""
     frame, listed_before = _Writer(frame_bytes_max), 0
@@ -181,7 +187,7 @@ def _compare(
     return frame
 
 
-def _divide(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer) -> None:
+def _divide(view: IdRange, lower: int, upper: int, upper_bound: bytes, frame: _Writer) -> None:
     """Answer a range by the fingerprints of its parts, or by its ids if they are few."""
     count, ids = upper - lower, view.ids
     if count <= LISTED_MAX:
@@ -198,7 +204,7 @@ def _divide(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writ
         before = after
 
 
-def _list(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer, room: int) -> int:
+def _list(view: IdRange, lower: int, upper: int, upper_bound: bytes, frame: _Writer, room: int) -> int:
     """Answer a range by as many of its ids as there is room for; return the position after the last of them."""
     stop = min(upper, lower + room // ID_BYTES + 1)
     listed = b"".join(key[MINUTE_BYTES:] for key in view.ids.keys(lower, stop))
@@ -207,13 +213,13 @@ def _list(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer
     return stop
 
 
-def _close(view: View, lower: int, end: int, frame: _Writer) -> _Writer:
+def _close(view: IdRange, lower: int, end: int, frame: _Writer) -> _Writer:
     """Close a full frame by one fingerprint of everything after it."""
     frame.put(END, FINGERPRINT, _fingerprint(view, lower, end))
     return frame
 
 
-def _fingerprint(view: View, lower: int, upper: int) -> bytes:
+def _fingerprint(view: IdRange, lower: int, upper: int) -> bytes:
     return fingerprint(view.ids.sum_before(upper) - view.ids.sum_before(lower), _digits(upper - lower))
 
 

@@ -58,7 +58,7 @@ class RingOf(NamedTuple):
 # -- deeds ------------------------------------------------------------------------------------------------------------
 
 
-class Ask(Struct, frozen=True):
+class ExchangeRings(Struct, frozen=True):
     """Ask a neighbour for its rings, and send it those known here."""
 
     to: Neighbour
@@ -78,7 +78,7 @@ class MeetWith(Struct, frozen=True):
     candidate: Neighbour
 
 
-Deed = Ask | Reply | MeetWith
+Deed = ExchangeRings | Reply | MeetWith
 
 
 class Question(NamedTuple):
@@ -237,7 +237,7 @@ class Overlay:
         yield from self._ask_next(now_s)
         yield from map(MeetWith, self._candidates.choose(rings, self._chance, now_s))
 
-    def _ask_next(self, now_s: float) -> Iterator[Ask]:
+    def _ask_next(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask about the topic that has waited longest, among those for which a member can be asked."""
         for ring in sorted(self._rings.values(), key=lambda one: one.since):
             partner = ring.partner(self._chance)
@@ -247,7 +247,7 @@ class Overlay:
                 yield self._ask(ring, partner, now_s)
                 return
 
-    def _ask(self, first: TopicRing, partner: Neighbour, now_s: float) -> Ask:
+    def _ask(self, first: TopicRing, partner: Neighbour, now_s: float) -> ExchangeRings:
         shared = [self._rings[one.group] for one in self._known.shared_with(partner.router) if one.group in self._rings]
         riders = sorted((one for one in shared if one is not first), key=lambda one: one.since)
         rings = [first, *riders][: self._limits.rings_max]
@@ -257,9 +257,9 @@ class Overlay:
                 ring.next_turn()
         self._questions += 1
         self._asked[partner.router] = Question(now_s + self._limits.answer_s, first.topic.group)
-        return Ask(partner, tuple([self._told(one, partner) for one in rings]))
+        return ExchangeRings(partner, tuple([self._told(one, partner) for one in rings]))
 
-    def _ask_the_silent(self, now_s: float) -> Iterator[Ask]:
+    def _ask_the_silent(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask the members that did not take something whether they are there."""
         silent = self._known.fell_silent
         while silent and self._questions < self._limits.questions_max:
@@ -272,7 +272,7 @@ class Overlay:
             if seat is not None and router not in self._asked:
                 yield self._ask(rings[0], seat.neighbour, now_s)
 
-    def _give_up(self, now_s: float) -> Iterator[Ask]:
+    def _give_up(self, now_s: float) -> Iterator[ExchangeRings]:
         """Remove the members that did not answer, and ask the next on that side."""
         for router, question in [one for one in self._asked.items() if one[1].until_s <= now_s]:
             del self._asked[router]

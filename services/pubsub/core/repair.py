@@ -58,7 +58,7 @@ class Named(Enum):
     HAVE = "by HAVE"
 
 
-class Cause(Enum):
+class SkipCause(Enum):
     """Why an id that was named is not asked for."""
 
     NO_ROOM = "more ids are missing than are remembered"
@@ -69,7 +69,7 @@ class Cause(Enum):
 # -- deeds ------------------------------------------------------------------------------------------------------------
 
 
-class Ask(NamedTuple):
+class AskForMessage(NamedTuple):
     """Ask a router for a message; this node's router does so in its own name, if it does not know the message."""
 
     router: PublicKey
@@ -94,7 +94,7 @@ class Unanswered(NamedTuple):
     asks: int
 
 
-Deed = Ask | Repaired | Unanswered
+Deed = AskForMessage | Repaired | Unanswered
 
 Source = bytes
 """The source that named ids are charged to: the group of a message that names them, or the router of a HAVE."""
@@ -158,7 +158,7 @@ class Repair:
         self._spent: dict[Source, tuple[float, float]] = {}
         self._given_up: dict[MessageId, int] = {}
         self.is_catching_up = False
-        self.left_out = Counter[tuple[Cause, Source]]()
+        self.left_out = Counter[tuple[SkipCause, Source]]()
 
     def __repr__(self) -> str:
         return f"<repair: {len(self._missing)} messages missing, {self._open_in_all} asked for>"
@@ -314,7 +314,7 @@ class Repair:
         heappush(self._due, (missing.at_s, id))
         self._open[missing.source] += 1
         self._open_in_all += 1
-        return [Ask(router, missing.group, id)]
+        return [AskForMessage(router, missing.group, id)]
 
     def _next_router(self, missing: _Missing) -> PublicKey | None:
         """Return the router to ask: one that named the id, else a neighbour; one that announced it may be asked
@@ -329,16 +329,16 @@ class Repair:
 
     # -- the books --------------------------------------------------------------------------------------------------
 
-    def _refusal(self, id: MessageId, source: Source, now_s: float) -> Cause | None:
+    def _refusal(self, id: MessageId, source: Source, now_s: float) -> SkipCause | None:
         """Return why an id is not asked for; or charge its source for it and return None."""
         limits = self._limits
         if self._given_up.get(id, 0) >= limits.rounds_max:
-            return Cause.GIVEN_UP
+            return SkipCause.GIVEN_UP
         if len(self._missing) >= limits.missing_max:
-            return Cause.NO_ROOM
+            return SkipCause.NO_ROOM
         spent = self._spent_by(source, now_s)
         if spent + 1 > limits.source_burst:
-            return Cause.SOURCE
+            return SkipCause.SOURCE
         self._note_spent(source, spent + 1, now_s)
         return None
 
@@ -353,7 +353,7 @@ class Repair:
         if spent > 0:
             self._spent[source] = spent, now_s
 
-    def _count(self, cause: Cause, source: Source) -> None:
+    def _count(self, cause: SkipCause, source: Source) -> None:
         row = cause, source
         known = row in self.left_out or len(self.left_out) < self._limits.sources_max
         self.left_out[row if known else (cause, b"")] += 1

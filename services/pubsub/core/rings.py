@@ -29,7 +29,7 @@ from services.pubsub.core.messages import (
     encode_message,
 )
 from services.pubsub.core.others import Others
-from services.pubsub.core.overlay import Ask, Deed, MeetWith, Overlay, Reply, RingOf
+from services.pubsub.core.overlay import Deed, ExchangeRings, MeetWith, Overlay, Reply, RingOf
 from services.pubsub.core.partners import Partners
 from services.pubsub.core.refusals import Refusals
 from services.pubsub.core.topic_ring import Told
@@ -154,7 +154,7 @@ class Rings:
     def _carry_out(self, decided: Iterable[Deed], now: c.Now) -> Iterator[c.Deed]:
         for one in decided:
             match one:
-                case Ask(to, rings):
+                case ExchangeRings(to, rings):
                     yield from self._others.learn(to.router, now)
                     yield self._send(to, AskRings, rings)
                 case Reply(to, rings):

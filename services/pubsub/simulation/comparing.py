@@ -12,7 +12,7 @@ from services.pubsub.simulation.baselines.gossipsub import GossipSub
 from services.pubsub.simulation.baselines.plumtree import Plumtree
 from services.pubsub.simulation.broadcast import Broadcast, mean_reach
 from services.pubsub.simulation.engine import Engine, Links
-from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario, reach_figures
+from services.pubsub.simulation.figures import Goal, Result, Scenario, ScenarioRun, reach_figures
 from services.pubsub.simulation.network import Network
 from services.pubsub.simulation.rings import make_whole
 
@@ -34,7 +34,7 @@ class Disseminating(Protocol):
         """Spread a message among the live nodes; return its receipts when nothing is on its way any more."""
 
 
-def run(plan: Plan) -> Iterator[Result]:
+def run(plan: ScenarioRun) -> Iterator[Result]:
     """Measure each protocol while all nodes live, and right after many died; then Cyclon, in rounds, which are not
     drawn."""
     for name, make in MAKERS.items():
@@ -43,7 +43,9 @@ def run(plan: Plan) -> Iterator[Result]:
     yield from _cyclon(plan)
 
 
-def _measured(setting: str, make: Callable[[Engine, Plan], Disseminating], plan: Plan, share: float) -> Result:
+def _measured(
+    setting: str, make: Callable[[Engine, ScenarioRun], Disseminating], plan: ScenarioRun, share: float
+) -> Result:
     engine = Engine(plan.seed)
     network = make(engine, plan)
     dead = set(engine.chance.sample(range(plan.nodes), int(plan.nodes * share)))
@@ -60,7 +62,7 @@ def _measured(setting: str, make: Callable[[Engine, Plan], Disseminating], plan:
 class Ours:
     """Whole rings, with forwarding and repair as they ship."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ScenarioRun) -> None:
         self._network = Network(plan.seed, plan.nodes, plan.fanout)
         make_whole(self._network)
 
@@ -72,12 +74,12 @@ class Ours:
         return self._network.broadcasts[id]
 
 
-def _gossip(engine: Engine, plan: Plan, retries: bool) -> Gossip:
+def _gossip(engine: Engine, plan: ScenarioRun, retries: bool) -> Gossip:
     views = [engine.chance.sample(range(plan.nodes), min(VIEW, plan.nodes)) for _ in range(plan.nodes)]
     return Gossip(engine, Links(engine.chance), views.__getitem__, plan.fanout, retries)
 
 
-MAKERS: dict[str, Callable[[Engine, Plan], Disseminating]] = {
+MAKERS: dict[str, Callable[[Engine, ScenarioRun], Disseminating]] = {
     "this router": lambda engine, plan: Ours(plan),
     "random gossip": lambda engine, plan: _gossip(engine, plan, retries=False),
     "random gossip with retry": lambda engine, plan: _gossip(engine, plan, retries=True),
@@ -86,7 +88,7 @@ MAKERS: dict[str, Callable[[Engine, Plan], Disseminating]] = {
 }
 
 
-def _cyclon(plan: Plan) -> Iterator[Result]:
+def _cyclon(plan: ScenarioRun) -> Iterator[Result]:
     engine = Engine(plan.seed)
     cyclon = Cyclon(plan.nodes, engine.chance)
     cyclon.run()

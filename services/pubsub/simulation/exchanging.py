@@ -28,7 +28,7 @@ class Period(NamedTuple):
     fast: int
 
 
-class Told(NamedTuple):
+class FilterTold(NamedTuple):
     """A node sends its filter and some of others. `is_question`: it wants as many in return."""
 
     by: int
@@ -49,7 +49,7 @@ class Exchange:
             Filter(1, tell(node.known.topics, chance.randbytes(SECRET_BYTES)), UNSIGNED) for node in network.nodes
         ]
         network.on(Period, self._begin_period)
-        network.on(Told, self._hear)
+        network.on(FilterTold, self._hear)
         for node in network.nodes:
             network.engine.after(chance.random() * self._limits.fast_s, node.number, Period(self._limits.fast_periods))
 
@@ -70,7 +70,7 @@ class Exchange:
         lonely = [(group, len(topic.neighbours)) for group, topic in node.known.topics.items()]
         node.overlay.suggest(table.suggested(lonely, _partners(node)))
 
-    def _hear(self, node: Node, event: Told) -> None:
+    def _hear(self, node: Node, event: FilterTold) -> None:
         table, by = self._tables[node.number], self._network.neighbour(event.by)
         for one in event.view:
             if one.filter is not None:
@@ -81,7 +81,7 @@ class Exchange:
 
     def _tell(self, node: Node, to: PublicKey, *, is_question: bool) -> None:
         view = _as_it_is(self._tables[node.number].told(to))
-        said = Told(node.number, self._filters[node.number], view, is_question)
+        said = FilterTold(node.number, self._filters[node.number], view, is_question)
         self._network.say(node, self._network.number(to), said)
 
 

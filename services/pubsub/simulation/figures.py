@@ -60,7 +60,7 @@ class Goal(Struct, frozen=True):
         return f"≥ {least}" if self.most == float("inf") else f"{least} to {most}"
 
 
-class Plan(Struct, frozen=True):
+class ScenarioRun(Struct, frozen=True):
     """One run of a scenario."""
 
     nodes: int
@@ -101,7 +101,7 @@ class Scenario(Struct, frozen=True):
     """A scenario: `run` yields a result for each setting; `goals` returns the goals for a number of nodes, by
     setting."""
 
-    run: Callable[[Plan], Iterator[Result]]
+    run: Callable[[ScenarioRun], Iterator[Result]]
     goals: Callable[[int], Mapping[str, tuple[Goal, ...]]]
     axes: Axes = REACHED
 
@@ -170,7 +170,7 @@ def measure(
     found: dict[str, list[Result]] = {}
     for seed in seeds:
         hint(f"{name}, seed {seed} …")
-        for result in scenario.run(Plan(nodes, fanout, seed)):
+        for result in scenario.run(ScenarioRun(nodes, fanout, seed)):
             found.setdefault(result.setting, []).append(result)
     goals = scenario.goals(nodes)
     return [_row(name, nodes, results, goals.get(setting, ())) for setting, results in found.items()]

@@ -8,7 +8,7 @@ from random import Random
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from services.pubsub.core.filters import BITS_OF_A_GROUP, SECRET_BYTES, agreement, tell
-from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
+from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 
 TOPICS = (5, 10, 20, 40, 80)
 SETTING_TOPICS = 20
@@ -19,7 +19,7 @@ WANTED, UNWANTED = 20, 40
 """Topics that are guessed for each filter: wanted by its owner, and not wanted."""
 
 
-def run(plan: Plan) -> Iterator[Result]:
+def run(plan: ScenarioRun) -> Iterator[Result]:
     """Yield the quality of the best guess, for different numbers of topics a node."""
     chance = Random(plan.seed)
     groups = [PublicKey(chance.randbytes(KEY_BYTES)) for _ in range(TOPICS_IN_ALL)]

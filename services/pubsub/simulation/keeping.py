@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from router.core.wire.crypto import MessageId
 from services.pubsub.core.overlay import OverlayLimits
-from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
+from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 from services.pubsub.simulation.network import GROUP, Network
 from services.pubsub.simulation.rings import make_whole, members, right_links
 
@@ -29,7 +29,7 @@ _CHURN = {0.002: (0.998, 0.9999), 0.01: (0.994, 0.9995)}
 reached."""
 
 
-def run_bootstrap(plan: Plan) -> Iterator[Result]:
+def run_bootstrap(plan: ScenarioRun) -> Iterator[Result]:
     """Let nodes that all know one of them find their places; periods are short at first."""
     limits = OverlayLimits()
     network = Network(plan.seed, plan.nodes, plan.fanout, rings=limits)
@@ -45,7 +45,7 @@ def run_bootstrap(plan: Plan) -> Iterator[Result]:
     yield Result(_ONE_KNOWN, None, {"cycles": curve[-1][0], "ring_links": curve[-1][1]}, curve)
 
 
-def run_healing(plan: Plan) -> Iterator[Result]:
+def run_healing(plan: ScenarioRun) -> Iterator[Result]:
     """Let half of all nodes die, and publish a message in each cycle until all are reached and the ring is right."""
     network = Network(plan.seed, plan.nodes, plan.fanout, rings=STEADY)
     make_whole(network)
@@ -67,7 +67,7 @@ def run_healing(plan: Plan) -> Iterator[Result]:
     yield Result(_MENDED, plan.fanout, measured, curve)
 
 
-def run_churn(plan: Plan) -> Iterator[Result]:
+def run_churn(plan: ScenarioRun) -> Iterator[Result]:
     """Let a share of all nodes die in each cycle, as many join that know one other, and a message be published."""
     for share in _CHURN:
         network = Network(plan.seed, plan.nodes, plan.fanout, rings=STEADY)

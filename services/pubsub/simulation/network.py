@@ -52,7 +52,7 @@ class Announced(NamedTuple):
     id: MessageId
 
 
-class Asked(NamedTuple):
+class MessageAsked(NamedTuple):
     """A node asks for a message."""
 
     by: int
@@ -73,14 +73,14 @@ class Met(NamedTuple):
     is_answer: bool
 
 
-class AskRings(NamedTuple):
+class RingsAsked(NamedTuple):
     """A node asks for members of rings, and sends those it knows."""
 
     by: int
     rings: tuple[o.RingOf, ...]
 
 
-class TellRings(NamedTuple):
+class RingsTold(NamedTuple):
     """A node answers with members of rings."""
 
     by: int
@@ -169,13 +169,13 @@ class Network:
         self._handle: dict[type, Callable[[Node, Any], None]] = {
             Meet: self._meet,
             Met: self._met,
-            AskRings: self._ask_rings,
-            TellRings: self._tell_rings,
+            RingsAsked: self._ask_rings,
+            RingsTold: self._tell_rings,
             Unreachable: self._unreachable,
             Arrive: self._arrive,
             Taken: self._taken,
             Announced: self._announced,
-            Asked: self._asked,
+            MessageAsked: self._asked,
             Due: self._due,
         }
         for _ in range(nodes):
@@ -260,13 +260,13 @@ class Network:
         if event.is_answer:
             self.say(node, event.by, Met(node.number, is_answer=False))
 
-    def _ask_rings(self, node: Node, event: AskRings) -> None:
+    def _ask_rings(self, node: Node, event: RingsAsked) -> None:
         assert node.overlay is not None
         reply = node.overlay.hear_question(self.neighbour(event.by), event.rings)
         if reply is not None:
-            self.say(node, event.by, TellRings(node.number, reply.rings))
+            self.say(node, event.by, RingsTold(node.number, reply.rings))
 
-    def _tell_rings(self, node: Node, event: TellRings) -> None:
+    def _tell_rings(self, node: Node, event: RingsTold) -> None:
         assert node.overlay is not None
         node.overlay.hear_answer(self.neighbour(event.by), event.rings)
 
@@ -305,7 +305,7 @@ class Network:
             by, group = self.nodes[event.by].key, self._groups[event.id]
             node.repair.named([event.id], group, by, r.Named.HAVE, self.engine.now_s)
 
-    def _asked(self, node: Node, event: Asked) -> None:
+    def _asked(self, node: Node, event: MessageAsked) -> None:
         if event.id in node.held:
             self.say(node, event.by, Arrive(node.number, event.id, is_answer=True))
 
@@ -324,14 +324,14 @@ class Network:
     def _forward(self, node: Node, deeds: Iterable[f.Deed]) -> None:
         for deed in deeds:
             match deed:
-                case f.Copy():
+                case f.SendCopy():
                     if not (self.faults.lost and self.engine.chance.random() < self.faults.lost):
                         self.say(node, self._numbers[deed.to], Arrive(node.number, deed.id))
                 case f.Announce():
                     self.say(node, self._numbers[deed.to.router], Announced(node.number, deed.id))
                 case f.Silent():
                     node.known.silent(deed.router)
-                case f.Fetch():
+                case f.FetchBytes():
                     now_s = self.engine.now_s
                     self._forward(node, node.forwarding.fetched(deed.id, self._wires[deed.id], now_s))
                 case f.GaveUp():
@@ -339,14 +339,14 @@ class Network:
 
     def _repair(self, node: Node, deeds: Iterable[r.Deed]) -> None:
         for deed in deeds:
-            if isinstance(deed, r.Ask):
-                self.say(node, self._numbers[deed.router], Asked(node.number, deed.id))
+            if isinstance(deed, r.AskForMessage):
+                self.say(node, self._numbers[deed.router], MessageAsked(node.number, deed.id))
 
     def _keep_rings(self, node: Node, deeds: Iterable[o.Deed]) -> None:
         for deed in deeds:
             match deed:
-                case o.Ask():
-                    self._connect(node, deed.to, AskRings(node.number, deed.rings))
+                case o.ExchangeRings():
+                    self._connect(node, deed.to, RingsAsked(node.number, deed.rings))
                 case o.MeetWith():
                     self._connect(node, deed.candidate, Meet(node.number))
 

@@ -8,8 +8,8 @@ from random import Random
 from typing import NamedTuple
 
 from services.pubsub.core.id_set import IdSet, key_of
-from services.pubsub.core.negentropy import Differences, View, answer, ask, go_on
-from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
+from services.pubsub.core.negentropy import Differences, IdRange, answer, ask, go_on
+from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 
 IDS = 100_000
 NEWEST, SCATTERED = 20_000, 100
@@ -32,7 +32,7 @@ class Talk(NamedTuple):
     need: set[bytes]
 
 
-def compare(mine: View, theirs: View) -> Talk:
+def compare(mine: IdRange, theirs: IdRange) -> Talk:
     """Let one side ask the other until it has found all differences; a round is a question and its answer."""
     found = Differences()
     cost, rounds, question = 0, 0, ask(mine)
@@ -43,7 +43,7 @@ def compare(mine: View, theirs: View) -> Talk:
     return Talk(cost, rounds, set(found.need))
 
 
-def run(plan: Plan) -> Iterator[Result]:
+def run(plan: ScenarioRun) -> Iterator[Result]:
     """Compare large sets, then let a network catch up."""
     chance = Random(plan.seed)
     keys = [key_of(MINUTE + at // PER_MINUTE, chance.randbytes(ID_BYTES)) for at in range(IDS)]
@@ -63,8 +63,8 @@ def _compared(setting: str, mine: Sequence[bytes], theirs: Sequence[bytes]) -> R
     return Result(setting, None, measured)
 
 
-def _view(keys: IdSet) -> View:
-    return View(keys, MINUTE, MINUTE + IDS)
+def _view(keys: IdSet) -> IdRange:
+    return IdRange(keys, MINUTE, MINUTE + IDS)
 
 
 def _caught_up(nodes: int, chance: Random) -> Result:

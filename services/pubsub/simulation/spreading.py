@@ -8,7 +8,7 @@ from router.core.wire.crypto import MessageId
 from services.pubsub.core.forwarding import ForwardingLimits
 from services.pubsub.simulation.broadcast import Broadcast, Reach, mean_reach
 from services.pubsub.simulation.engine import DELAY_S
-from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario, reach_figures
+from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun, reach_figures
 from services.pubsub.simulation.network import SMALL_BYTES, Faults, Network
 from services.pubsub.simulation.rings import make_whole
 
@@ -33,14 +33,14 @@ _DEAD = {_HALF: 0.5, _MOST: 0.7}
 
 
 def _whole(
-    plan: Plan, seed: int, fanout: int, faults: Faults | None = None, delay_s: tuple[float, float] = DELAY_S
+    plan: ScenarioRun, seed: int, fanout: int, faults: Faults | None = None, delay_s: tuple[float, float] = DELAY_S
 ) -> Network:
     network = Network(seed, plan.nodes, fanout, faults, delay_s=delay_s)
     make_whole(network)
     return network
 
 
-def run_static(plan: Plan) -> Iterator[Result]:
+def run_static(plan: ScenarioRun) -> Iterator[Result]:
     """Measure messages one after the other while nothing fails."""
     for setting, (size, delay_s) in _STATIC.items():
         network = _whole(plan, plan.seed, plan.fanout, delay_s=delay_s)
@@ -53,7 +53,7 @@ def run_static(plan: Plan) -> Iterator[Result]:
         yield Result(setting, plan.fanout, reach_figures(reach), found[0].curve(everyone))
 
 
-def run_catastrophe(plan: Plan) -> Iterator[Result]:
+def run_catastrophe(plan: ScenarioRun) -> Iterator[Result]:
     """Measure the first message after many nodes died, which nobody knows yet."""
     for setting, share in _DEAD.items():
         reaches, curve = [], None
@@ -68,20 +68,20 @@ def run_catastrophe(plan: Plan) -> Iterator[Result]:
         yield Result(setting, plan.fanout, reach_figures(mean_reach(reaches)), curve or ())
 
 
-def run_loss(plan: Plan) -> Iterator[Result]:
+def run_loss(plan: ScenarioRun) -> Iterator[Result]:
     """Measure messages of which 5 % of the copies are lost although they were acknowledged."""
     for kind, faults in _LOSSES.items():
         yield from _later(plan, kind, plan.fanout, faults)
 
 
-def run_droppers(plan: Plan) -> Iterator[Result]:
+def run_droppers(plan: ScenarioRun) -> Iterator[Result]:
     """Measure messages in networks where some take every copy and forward none, at the fan-outs of the goals."""
     for share, more in _DROPPERS.items():
         faults = Faults(droppers=frozenset(range(int(share * plan.nodes))))  # keys are random, so their places are
         yield from _later(plan, _drop(share), plan.fanout + more, faults)
 
 
-def _later(plan: Plan, kind: str, fanout: int, faults: Faults) -> Iterator[Result]:
+def _later(plan: ScenarioRun, kind: str, fanout: int, faults: Faults) -> Iterator[Result]:
     """Publish messages, each naming the earlier ones; yield how far they spread at once, and some messages later."""
     network = _whole(plan, plan.seed, fanout, faults)
     honest = [number for number in network.live if number not in faults.droppers]

@@ -16,7 +16,7 @@ from router.core.wire.crypto import KEY_BYTES, PublicKey
 from services.pubsub.core.overlay import OverlayLimits
 from services.pubsub.core.ring import place_of
 from services.pubsub.simulation.exchanging import Exchange
-from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
+from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 from services.pubsub.simulation.network import Network
 from services.pubsub.simulation.rings import members, right_links
 
@@ -32,7 +32,7 @@ _UNHINTED = f"no hints, after {UNHINTED_CYCLES} cycles"
 _FEW, _MANY = f"{TOPICS_A_NODE} topics a node", f"{MORE_TOPICS} topics a node"
 
 
-def run(plan: Plan) -> Iterator[Result]:
+def run(plan: ScenarioRun) -> Iterator[Result]:
     """Let nodes find their rings, with hints and without, publish, and count neighbours."""
     yield from _with_hints(plan)
     yield _without_hints(plan)
@@ -51,7 +51,7 @@ def wanted(nodes: int, topics: int, each: int, chance: Random) -> list[list[int]
     return found
 
 
-def _with_hints(plan: Plan) -> Iterator[Result]:
+def _with_hints(plan: ScenarioRun) -> Iterator[Result]:
     network, groups = _network(plan, HINTS)
     rings = _rings(network, groups)
     small = [group for group, order in rings.items() if len(order) <= SMALL]
@@ -70,7 +70,7 @@ def _with_hints(plan: Plan) -> Iterator[Result]:
     yield Result(_HINTS, plan.fanout, measured, curve, "with hints")
 
 
-def _without_hints(plan: Plan) -> Result:
+def _without_hints(plan: ScenarioRun) -> Result:
     network, groups = _network(plan, 0)
     Exchange(network)
     rings = _rings(network, groups)
@@ -91,7 +91,7 @@ def _cycles(network: Network, rings: Mapping[PublicKey, Sequence[int]], cycles: 
         yield cycle, _right_share(network, rings)
 
 
-def _network(plan: Plan, hints: int) -> tuple[Network, list[PublicKey]]:
+def _network(plan: ScenarioRun, hints: int) -> tuple[Network, list[PublicKey]]:
     network = Network(plan.seed, 0, plan.fanout, rings=OverlayLimits())
     chance = network.engine.chance
     groups = [PublicKey(chance.randbytes(KEY_BYTES)) for _ in range(plan.nodes)]
@@ -122,7 +122,7 @@ def _published(network: Network, rings: Mapping[PublicKey, Sequence[int]]) -> fl
     return reached / sum(len(rings[group]) for group in sent)
 
 
-def _neighbours(plan: Plan) -> Iterator[Result]:
+def _neighbours(plan: ScenarioRun) -> Iterator[Result]:
     """Count the distinct neighbours of each node on the rings of all its topics, once these are right."""
     found: list[float] = []
     for setting, each in ((_FEW, TOPICS_A_NODE), (_MANY, MORE_TOPICS)):
@@ -131,7 +131,7 @@ def _neighbours(plan: Plan) -> Iterator[Result]:
         yield Result(setting, None, measured if len(found) == 1 else measured | {"growth": found[-1] / found[0]})
 
 
-def _distinct(plan: Plan, each: int, chance: Random) -> float:
+def _distinct(plan: ScenarioRun, each: int, chance: Random) -> float:
     keys = [chance.randbytes(KEY_BYTES) for _ in range(plan.nodes)]
     rings: list[list[int]] = [[] for _ in range(plan.nodes)]
     for node, chosen in enumerate(wanted(plan.nodes, len(rings), each, chance)):

@@ -13,7 +13,7 @@ from samples.audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B
 
 from router.audit import engine
 from router.audit.database import AuditFailed
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.log.segment import file_name
 from spark_analytics.judgement.schema import ENDS
@@ -389,4 +389,4 @@ def test_too_little_memory_is_said(tmp_path: Path) -> None:
     log = Log()
     log.accepted(1, range(3))
     with pytest.raises(AuditFailed, match="--memory"):
-        audit(list_logs([ended(log).write(tmp_path)]), Span(START), memory_bytes=2_000_000)
+        audit(list_logs([ended(log).write(tmp_path)]), AuditSpan(START), memory_bytes=2_000_000)

@@ -8,7 +8,7 @@ from pathlib import Path
 from samples.audit_logs import APP, LATE, START, B, Log, audited, name, states
 
 from router.audit.database import database
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 
 
@@ -82,7 +82,7 @@ def test_the_tables_agree_about_what_is_in_flight(tmp_path: Path) -> None:
     handed_over(log)
     log.state("join", LATE)
     audited_into = tmp_path / "out"
-    audit(list_logs([log.write(tmp_path / "log")]), Span(START + LATE * 10**9), out=audited_into)
+    audit(list_logs([log.write(tmp_path / "log")]), AuditSpan(START + LATE * 10**9), out=audited_into)
     with database(10**9) as tables:
         [row] = tables.rows(f"SELECT sum(pending) AS p, sum(unaccounted) AS u FROM '{audited_into}/message.parquet'")
     assert (row["p"], row["u"]) == (2, 1)

@@ -11,7 +11,7 @@ import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_id, name
 
 from router.audit.database import AuditFailed
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.audit.publish import FILES, GOLD, give_name, page
 from router.core.wire.text import key_text
@@ -38,7 +38,7 @@ def logs(directory: Path) -> Path:
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     out = tmp_path / "new" / "out"
-    return out, audit(list_logs([logs(tmp_path / "logs")]), Span(START + LATE * 10**9), out=out)
+    return out, audit(list_logs([logs(tmp_path / "logs")]), AuditSpan(START + LATE * 10**9), out=out)
 
 
 def rows(out: Path, table: str) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ def test_the_other_tables(made: tuple[Path, dict[str, Any]]) -> None:
 def test_an_earlier_audit_is_replaced(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     out, _ = made
     (out / "report.html").write_text("old")
-    audit(list_logs([tmp_path / "logs" / "a"]), Span(START), out=out)
+    audit(list_logs([tmp_path / "logs" / "a"]), AuditSpan(START), out=out)
     assert (out / "report.html").read_text() != "old"
     assert {row["router"] for row in rows(out, "delivery")} == {name(A)}
 
@@ -108,7 +108,7 @@ def test_a_directory_with_other_things_is_left_alone(made: tuple[Path, dict[str,
     (out / "letter.txt").write_text("mine")
     before = (out / "summary.json").read_bytes()
     with pytest.raises(AuditFailed, match=r"letter\.txt"):
-        audit(list_logs([tmp_path / "logs"]), Span(START), out=out)
+        audit(list_logs([tmp_path / "logs"]), AuditSpan(START), out=out)
     assert (out / "letter.txt").read_text() == "mine" and (out / "summary.json").read_bytes() == before
 
 

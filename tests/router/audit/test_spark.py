@@ -11,13 +11,13 @@ from samples.audit_logs import LATE, SECOND, START, Log
 
 from router.audit import spark
 from router.audit.database import AuditFailed
-from router.audit.engine import Span
+from router.audit.engine import AuditSpan
 from router.audit.listing import list_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AS_OF = Span(START + LATE * SECOND)
+AS_OF = AuditSpan(START + LATE * SECOND)
 
 
 def log() -> Log:

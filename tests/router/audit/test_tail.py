@@ -13,9 +13,9 @@ import pytest
 from samples.audit_logs import LATE, START, Log, audited, states
 from samples.segments import accepted, outward
 
-from router.audit.engine import Span, audit
+from router.audit.engine import AuditSpan, audit
 from router.audit.tail import logs_of, node_paths, write_tails
-from router.core.log.events import State, encode_events
+from router.core.log.events import RouterChange, encode_events
 from router.core.log.line import encode_line, rows
 from router.disk.store.terms import StoreError
 from router.settings import keyring
@@ -45,7 +45,11 @@ def store(home: Home, *values: bytes) -> None:
 
 
 def test_the_store_of_a_stopped_node(home: Home, tmp_path: Path) -> None:
-    store(home, encode_events([State(4, 5, "start", ()), accepted(3)], 1, BOOT), encode_events([outward()], 5, BOOT))
+    store(
+        home,
+        encode_events([RouterChange(4, 5, "start", ()), accepted(3)], 1, BOOT),
+        encode_events([outward()], 5, BOOT),
+    )
     [path] = node_paths(home, tmp_path, refuse)
     assert path.name == "tail-0000000000000001.jsonl"
     found = audited(path)
@@ -78,7 +82,7 @@ def test_the_segments_of_a_node_with_a_damaged_store_are_audited(home: Home, tmp
         else:
             (home.store_path / "data.mdb").write_bytes(spoilt)
         with logs_of([home.path], refuse) as listing:
-            found = audit(listing, Span(START + LATE * 10**9))
+            found = audit(listing, AuditSpan(START + LATE * 10**9))
         assert (states(found), found["verdict"]) == ({"owed": 2, "delivered": 2}, "attention")
         [problem] = found["problems"]
         said = f"{home.store_path}: the newest events are not known: "
@@ -97,7 +101,7 @@ def test_a_store_that_was_cut_short_is_a_sentence(home: Home) -> None:
 
 
 def test_a_running_node_is_asked_until_there_is_no_more(home: Home, tmp_path: Path) -> None:
-    value = encode_events([State(4, 5, "start", ()), accepted(3), outward()], 1, BOOT)
+    value = encode_events([RouterChange(4, 5, "start", ()), accepted(3), outward()], 1, BOOT)
     texts = [encode_line(row).decode() for row in rows(value, bytes(keyring.load(home, keyring.NODE).public))]
     answers = {
         "0": {"lines": texts[:1], "next_seq": 2, "sealed_seq": 0, "more": True},
@@ -143,9 +147,9 @@ def test_the_tails_of_homes_are_told_by_their_homes(tmp_path: Path) -> None:
         keyring.load_or_create(home, keyring.NODE)
         if number:
             home.key_path.write_bytes(homes[0].key_path.read_bytes())
-        store(home, encode_events([State(4 + number, 5, "start", ())], 1, BOOT))
+        store(home, encode_events([RouterChange(4 + number, 5, "start", ())], 1, BOOT))
     with logs_of([home.path for home in homes], refuse) as listing:
-        found = audit(listing, Span(START), out=tmp_path / "out")
+        found = audit(listing, AuditSpan(START), out=tmp_path / "out")
         paths = list(listing.names)
     assert [(file["path"], file["status"]) for file in found["files"]] == [
         (f"{home.path} (unsealed events)", "fork") for home in homes
@@ -155,6 +159,6 @@ def test_the_tails_of_homes_are_told_by_their_homes(tmp_path: Path) -> None:
 
 
 def test_tails_with_gaps_between_them_have_different_names(home: Home) -> None:
-    store(home, encode_events([State(4, 5, "start", ())], 1, BOOT), encode_events([outward()], 5, BOOT))
+    store(home, encode_events([RouterChange(4, 5, "start", ())], 1, BOOT), encode_events([outward()], 5, BOOT))
     with logs_of([home.path], refuse) as listing:
         assert sorted(listing.names.values()) == [f"{home.path} (unsealed events from {seq})" for seq in (1, 5)]

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from router.bench.goals import Goal
+from router.bench.goals import RowGoal
 from router.bench.noise import OTHERS_MAX, PAIRS_MAX, Noise, Spread, Watch, paired
 from router.bench.yardstick import Yardstick
 
 
 def test_a_goal_is_met_by_the_worse_end_of_a_spread() -> None:
-    least, most = Goal("Fast", "rate", 2.0), Goal("Small", "size", 60.0, more=False)
+    least, most = RowGoal("Fast", "rate", 2.0), RowGoal("Small", "size", 60.0, more=False)
     assert (least.met(2.0), least.met(1.9), most.met(60.0), most.met(60.1)) == (True, False, True, False)
     assert not least.met(Spread(2.5, 1.9, 2.6)) and not most.met(Spread(50.0, 40.0, 61.0))
     assert least.met(Spread(2.5, 2.0, 2.6)) and most.met(Spread(50.0, 40.0, 60.0))

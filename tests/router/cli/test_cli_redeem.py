@@ -24,7 +24,7 @@ from router.core.wire.link_text import SCHEME
 from router.core.wire.text import key_text
 from router.settings import config, keyring, received
 from router.settings.home import Home
-from router.settings.received import Answer
+from router.settings.received import InvitationAnswer
 
 NOW_S = 1_790_000_040  # 2026-09-21 14:14
 END_S = NOW_S + 7 * 86_400
@@ -75,7 +75,7 @@ def test_it_is_shown_and_kept_and_waits_for_the_node_to_run(router: Run, home: P
 def test_the_list_of_neighbours_says_what_became_of_it(router: Run, home: Path) -> None:
     router("peer", "add", TEXT, "--yes")
     assert "\n  its invitation is not answered yet\n" in router("peer", "list").stdout
-    no = Answer(reason="invite:used-up", sentence="All uses of the invitation are taken by other guests.")
+    no = InvitationAnswer(reason="invite:used-up", sentence="All uses of the invitation are taken by other guests.")
     received.answered(home, GIVEN.id, no, NOW_S)
     said = "it refused our invitation: all uses of the invitation are taken by other guests; "
     said += "ask its operator for a new invitation"
@@ -95,7 +95,7 @@ def test_as_json_it_says_the_outcome(router: Run, home: Path) -> None:
         "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": list(GIVEN.rights),
         "group": None, "had": False,
     }  # fmt: skip
-    received.answered(home, GIVEN.id, Answer(rights=("join",)), NOW_S)
+    received.answered(home, GIVEN.id, InvitationAnswer(rights=("join",)), NOW_S)
     assert said(5) == {
         "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": list(GIVEN.rights),
         "group": None, "had": False,

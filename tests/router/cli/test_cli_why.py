@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from router.core.routing.not_owed import OF_AN_UPLINK
 from router.core.why.fate import Hop, Recipient, Trace
-from router.core.why.report import Outcome, Report, followed, recipient_json
+from router.core.why.report import NeighbourReport, RecipientCount, followed, recipient_json
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
-from router.disk.log.search import Found
+from router.disk.log.search import FoundEvents
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
@@ -31,8 +31,9 @@ ACKED = Recipient(
     CORE.hex(), "acked", None, (Hop(HERE, "forwarded", 6 * S), Hop(HERE, "acked", 7 * S)), 1, None,
     f"nothing here: {CORE.hex()[:8]}… has taken custody",
 )  # fmt: skip
-TOLD = Report("", 3 * S, (
-    Outcome("delivered", None, 3, 5 * S), Outcome("queued", None, 2, 0), Outcome("delivered", None, 1, 4 * S, 1),
+TOLD = NeighbourReport("", 3 * S, (
+    RecipientCount("delivered", None, 3, 5 * S), RecipientCount("queued", None, 2, 0),
+    RecipientCount("delivered", None, 1, 4 * S, 1),
 ))  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def test_fields_of_services_are_shown_as_they_say() -> None:
 
 def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
     for unread, said in ((("a.jsonl",), "a.jsonl is gone or damaged"), ((), "")):
-        found = Found(None, (), 1, 1, 0, 0, unread)
+        found = FoundEvents(None, (), 1, 1, 0, 0, unread)
         _tell(answer_of(found, Trace(CORE), None, {}), names)
         lines = [line for line in capsys.readouterr().out.splitlines() if "incomplete" in line]
         assert [said in line for line in lines] == [True] * bool(said)
@@ -76,7 +77,7 @@ def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[s
 def test_of_a_message_that_nobody_reads_it_says_what_that_means(
     names: Names, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = answer_of(Found(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
+    answer = answer_of(FoundEvents(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
     turned = {"time": "T", "reason": "no-subscribers", "from": "5a" * 32}
     _tell(answer | {"accepted_at": None, "turned_away": [turned], "turned_away_times": 1}, names)
     _, _, once, meaning, remedy, *_ = capsys.readouterr().out.splitlines()
@@ -89,7 +90,7 @@ def test_of_a_message_that_nobody_reads_it_says_what_that_means(
 
 
 def test_which_lan_neighbours_were_not_owed_it_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = answer_of(Found(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
+    answer = answer_of(FoundEvents(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
     _tell(answer | {"not_owed": [{"neighbour": "5a" * 32, "why": OF_AN_UPLINK}]}, names)
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not owed to")]
     assert line.endswith(f", a LAN neighbour: {OF_AN_UPLINK}")
@@ -129,7 +130,7 @@ def test_each_router_s_events_stand_under_its_own_clock(names: Names, capsys: py
 
 
 def test_who_did_not_answer_has_no_clock(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = told(followed(ACKED, Report("", problem="it is not connected now")), names, capsys)
+    lines = told(followed(ACKED, NeighbourReport("", problem="it is not connected now")), names, capsys)
     assert lines[5:7] == [f"  at {ADDRESS}:", "    now                          unknown (it is not connected now)"]
 
 

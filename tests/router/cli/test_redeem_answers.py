@@ -23,17 +23,17 @@ from router.core.wire.reasons import (
 from router.node.connection import TURNED_AWAY
 from router.settings import received
 from router.settings.config_peers import Peer
-from router.settings.received import Answer, Received, State
+from router.settings.received import InvitationAnswer, ReceivedInvitation, State
 
 PEER = Peer(address=CORE.public, name="hub")
 UNTIL_S = 1_790_604_840
 ASK = "Ask for a new one, or remove its entry by `router peer remove hub`."
 
 
-def one(outcome: State, reason: Reason | None = None, **more: object) -> Received:
+def one(outcome: State, reason: Reason | None = None, **more: object) -> ReceivedInvitation:
     given = {"reason": reason.word, "sentence": reason.sentence} if reason else {}
     fields = {"id": "0" * 64, "inviter": CORE.public.hex(), "until_s": UNTIL_S, "rights": ("join",), "outcome": outcome}
-    return Received(**(fields | given | more))  # type: ignore[arg-type]
+    return ReceivedInvitation(**(fields | given | more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_after_a_refusal_it_is_not_said_to_be_a_neighbour(router: Run, home: Pat
     until_s = time.time() + 86_400
     first, second = invitation(until_s=until_s), invitation(until_s=until_s, secret=b"2" * 16)
     router("peer", "add", first.text(), "--yes")
-    no = Answer(reason=INVITE_USED_UP.word, sentence=INVITE_USED_UP.sentence)
+    no = InvitationAnswer(reason=INVITE_USED_UP.word, sentence=INVITE_USED_UP.sentence)
     for given in (first, second):
         received.answered(home, first.id, no, int(time.time()))
         told = router("peer", "add", given.text(), "--yes").stderr

@@ -8,7 +8,7 @@ import pytest
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import short_text
-from router.cli.publish_report import Tally, hear_uplinks
+from router.cli.publish_report import PublishCounts, hear_uplinks
 from router.client.outcomes import Outcomes
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.link_items import Outcome, RecipientOutcome
@@ -23,7 +23,7 @@ ALICE, BOB = (SigningKey(bytes([n]) * 32).public for n in range(2))
 
 
 def end_of(*recipients: RecipientOutcome) -> Failure:
-    tally = Tally(as_json=True)
+    tally = PublishCounts(as_json=True)
     tally.followed(ID, recipients, complete=True)
     with pytest.raises(Failure) as caught:
         tally.finish()
@@ -38,7 +38,7 @@ def test_refused_by_a_recipient_is_code_4() -> None:
 
 @pytest.mark.parametrize(("refused", "said"), [(1, "1 of 2 messages was"), (2, "2 of 2 messages were")])
 def test_the_number_agrees(refused: int, said: str) -> None:
-    tally = Tally(as_json=True)
+    tally = PublishCounts(as_json=True)
     for at in range(2):
         state = "refused" if at < refused else "delivered"
         tally.followed(MessageId(bytes([at]) * 32), [RecipientOutcome(ALICE, state)], complete=True)
@@ -53,7 +53,7 @@ def test_refused_by_a_router_says_so() -> None:
 
 
 def test_delivered_is_code_0() -> None:
-    tally = Tally(as_json=True)
+    tally = PublishCounts(as_json=True)
     tally.followed(ID, [RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "acked")], complete=True)
     tally.finish()
     assert repr(tally) == "<1 messages, 0 refused>"
@@ -67,17 +67,17 @@ def test_the_own_pubsub_service_is_shown_only_if_it_is_the_only_recipient(
     service = keyring.load_or_create(home, "service-pubsub").public
     names = Names(home, config.load(home.config_path)[0])
     for readers, shown in (([ALICE], ALICE), ([], service)):
-        tally = Tally(False, names)
+        tally = PublishCounts(False, names)
         tally.followed(ID, [RecipientOutcome(one, "delivered") for one in (*readers, service)], complete=True)
         [line] = capsys.readouterr().out.splitlines()
         assert any(text in line for text in (key_text("addr", shown), short_text("addr", shown)))
 
 
 def test_empty_standard_input_is_said_unless_something_was_sent(capsys: pytest.CaptureFixture[str]) -> None:
-    Tally(as_json=False).nothing_read()
+    PublishCounts(as_json=False).nothing_read()
     said = "standard input was empty: nothing was read, so nothing was sent; give messages as BODY, or one a line\n"
     assert capsys.readouterr().err == said
-    one = Tally(as_json=True)
+    one = PublishCounts(as_json=True)
     one.taken(ID)
     one.nothing_read()
     assert capsys.readouterr().err == ""
@@ -105,7 +105,7 @@ async def test_what_the_uplinks_refuse_is_said_also_where_apps_of_this_node_have
     here: list[RecipientOutcome], state: str, reason: Reason | None, noted: str, ended: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    outcomes, tally = Outcomes(ID), Tally(as_json=True)
+    outcomes, tally = Outcomes(ID), PublishCounts(as_json=True)
     outcomes.hear(Outcome(ID, (*here, RecipientOutcome(BOB, "queued"))))
     outcomes.hear(Outcome(ID, (RecipientOutcome(BOB, state, reason),)))
     await hear_uplinks(outcomes, frozenset([BOB]), tally)

@@ -18,16 +18,16 @@ from samples.apps import FAMILY
 from samples.histories import ANN, BOB, EVE, Talk
 
 from router.client.custody.arrivals import Arrival
-from router.client.custody.asks import Wanted
+from router.client.custody.asks import MissingMessage
 from router.client.custody.causes import Causes
 from router.client.custody.inbox import Inbox
 from router.client.journal import Journal
 from router.client.opening import Opener
-from router.client.ordering import Opened, Ordering
+from router.client.ordering import OpenedMessage, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import message_id
@@ -48,7 +48,7 @@ class Hub:
     answers: list[bytes] = field(default_factory=list)
     carries: bool = True
 
-    def pull(self, wanted: Wanted) -> None:
+    def pull(self, wanted: MissingMessage) -> None:
         id = wanted.id
         wire = self.on_asking.pop(id, None)
         if wire is not None and not self.carries:
@@ -106,11 +106,11 @@ class App:
         wires = self.hub.owed[len(self.sent) :][: max(0, room)]
         if wires:
             data = b"".join(map(frame, wires))
-            self.inbox.take_in(Messages(len(self.sent) + 1, data, split_frames(data)[0]), WALL_S)
+            self.inbox.take_in(MessageRun(len(self.sent) + 1, data, split_frames(data)[0]), WALL_S)
             self.sent += wires
         return bool(wires)
 
-    def look(self) -> Opened | None:
+    def look(self) -> OpenedMessage | None:
         """Return the next message if one can be given now."""
         while self.hub.answers:
             self.readers.carried(self.hub.answers.pop(0))

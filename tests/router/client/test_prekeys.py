@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.client.prekeys import KEPT_MAX, Prekeys, Sealed, SealedError
+from router.client.prekeys import KEPT_MAX, Prekeys, SealedContent, SealedError
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -25,7 +25,7 @@ def test_what_is_sealed_to_a_prekey_is_opened_by_its_owner_after_a_restart(tmp_p
     bodies = [Prekeys("wallet", home=bob).seal(prekey, b"link %d" % number) for number in range(2)]
     sender = keyring.load_or_create(Home(bob), "wallet").public
     again = Prekeys("wallet", home=alice)
-    assert [again.open(one) for one in bodies] == [Sealed(sender, b"link 0"), Sealed(sender, b"link 1")]
+    assert [again.open(one) for one in bodies] == [SealedContent(sender, b"link 0"), SealedContent(sender, b"link 1")]
     assert b"link" not in bodies[0] and "link" not in repr(again.open(bodies[0]))
     assert (alice / "apps" / "wallet.prekeys").stat().st_mode & 0o777 == 0o600
 

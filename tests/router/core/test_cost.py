@@ -40,9 +40,9 @@ from samples.discovery import MESSAGES
 from samples.dmq_messages import SUBMISSION
 
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Messages, Session
+from router.core.link.session import MessageRun, Session
 from router.core.routing.intake import read_messages
-from router.core.why.report import OUTCOMES_MAX, Outcome, Report, decode_report, encode_report
+from router.core.why.report import OUTCOMES_MAX, NeighbourReport, RecipientCount, decode_report, encode_report
 from router.core.wire import link_items as link
 from router.core.wire.address import parse_address
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
@@ -95,7 +95,7 @@ def said_to(role: str, envelope: Callable[[bytes], bytes] = frame) -> Callable[[
 
 def all_messages(data: bytes) -> object:
     framed = frame(data)
-    return read_messages(1, Messages(1, framed, split_frames(framed)[0]))
+    return read_messages(1, MessageRun(1, framed, split_frames(framed)[0]))
 
 
 def any_command(data: bytes) -> object:
@@ -147,7 +147,9 @@ COSTS = {
     "application.unseal": Cost(lambda data: unseal(data, GROUP.public, CONTENT_KEYS), 5000, 0.1),
     "application.unseal_unicast": Cost(lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS), 5000, 0.1),
 }
-REPORT = Report("ab" * 32, 1, tuple(Outcome("x" * 150, "y" * 150, 1, 1, 1) for _ in range(OUTCOMES_MAX)), "z" * 1000)
+REPORT = NeighbourReport(
+    "ab" * 32, 1, tuple(RecipientCount("x" * 150, "y" * 150, 1, 1, 1) for _ in range(OUTCOMES_MAX)), "z" * 1000
+)
 SAMPLES = (
     *map(encode_wanted, WANTED), *WIRES, *map(encode_control, CONTROLS),
     *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,

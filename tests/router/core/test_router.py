@@ -7,12 +7,12 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.admission import TOGETHER_S
 from router.core.routing.effects import Close
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import AdmissionLimits, Limits, QueueLimits, RouteLimits
+from router.core.routing.limits import AdmissionLimits, CoreLimits, QueueLimits, RouteLimits
 from router.core.routing.routes import Route
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -63,7 +63,7 @@ def test_later_or_from_the_same_side_the_newer_connection_wins() -> None:
 
 def test_neither_ourselves_nor_the_blocked_nor_too_many_strangers() -> None:
     blocked = Neighbour(BOB.public, blocked=True)
-    one = OneRouter(blocked, strangers=True, limits=Limits(admission=AdmissionLimits(strangers_connections_max=1)))
+    one = OneRouter(blocked, strangers=True, limits=CoreLimits(admission=AdmissionLimits(strangers_connections_max=1)))
     for key in (ME.public, BOB.public, LOWER.public, HIGHER.public):
         one.link(key, role="router")
     assert one.closed() == [(1, "not-authorised"), (2, "not-authorised"), (4, "rate-limited")]
@@ -71,7 +71,7 @@ def test_neither_ourselves_nor_the_blocked_nor_too_many_strangers() -> None:
 
 
 def test_only_durable_apps_of_the_owner_are_recorded_and_not_too_many() -> None:
-    one = OneRouter(limits=Limits(admission=AdmissionLimits(locals_max=1)), strangers=True)
+    one = OneRouter(limits=CoreLimits(admission=AdmissionLimits(locals_max=1)), strangers=True)
     one.link(ALICE.public, durable=False)
     one.link(LOWER.public, owner=False)
     assert not one.disk.locals
@@ -87,7 +87,7 @@ def test_only_durable_apps_of_the_owner_are_recorded_and_not_too_many() -> None:
 
 
 def test_all_strangers_together_fill_no_more_than_their_share() -> None:
-    limits = Limits(queues=QueueLimits(node_messages_max=300, strangers_percent=1))
+    limits = CoreLimits(queues=QueueLimits(node_messages_max=300, strangers_percent=1))
     disk = Disk()
     one = OneRouter(strangers=True, limits=limits, locals={ALICE.public}, disk=disk)
     one.router.directory.public = frozenset({ALICE.public})
@@ -139,7 +139,7 @@ def test_a_neighbour_that_does_not_come_back_holds_its_routes_no_longer_than_ano
         Neighbour(BOB.public),
         disk=disk,
         locals={ALICE.public},
-        limits=Limits(routes=RouteLimits(hold_s=30)),
+        limits=CoreLimits(routes=RouteLimits(hold_s=30)),
     )
     bob = one.link(BOB.public, role="router", owner=False)
     letters = [seal_unicast(HIGHER, ALICE.public, bytes((n,)), ttl_s=300, expiry_min=EXPIRY - 5) for n in range(2)]
@@ -163,7 +163,7 @@ def test_who_may_have_no_queue_any_more_loses_it_at_the_start() -> None:
     one = OneRouter(disk=disk, locals={ALICE.public, BOB.public})
     one.cycle()
     assert list(disk.groups) == [(group, BOB.public)]
-    left = [event for event in one.events if isinstance(event, State) and event.event == "leave"]
+    left = [event for event in one.events if isinstance(event, RouterChange) and event.event == "leave"]
     assert {dict(event.fields)["subscriber"] for event in left} == {gone, ALICE.public}
     assert not one.router.purges, "nothing waits for them"
     assert disk.away == {BOB.public: WALL_S}, "away since now, for it may have been here until the crash"

@@ -14,7 +14,17 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.doctor import home_checks as of_home
 from router.doctor import network_checks as of_network
-from router.doctor.finding import Advertised, Descriptors, Dial, DialledBack, Disk, Finding, Interface, Lan, Running
+from router.doctor.finding import (
+    AdvertisedAddress,
+    Descriptors,
+    DialBackAnswer,
+    DialResult,
+    DiskFacts,
+    Finding,
+    InterfaceCheck,
+    LanFacts,
+    Running,
+)
 from router.doctor.network_probe import is_on_loopback
 from router.settings.config import Config, by_role
 from router.settings.config_peers import Peer
@@ -23,7 +33,7 @@ GIB = 1 << 30
 KEY, OTHER = bytes(32), b"\1" * 32
 CONFIG = by_role(Config())
 CORE = by_role(Config(node=with_settings(Config().node, role="core")))
-DISK = Disk("/home/ann/store", "ext4", 50 * GIB, syncs_s=(0.002, 0.004, 0.003))
+DISK = DiskFacts("/home/ann/store", "ext4", 50 * GIB, syncs_s=(0.002, 0.004, 0.003))
 UNSYNCED = with_settings(CONFIG, store=with_settings(CONFIG.store, durability="unsynced"))
 URL = "tls://203.0.113.9:4100"
 
@@ -44,7 +54,7 @@ def seen(found: Finding | None) -> tuple[bool | None, str]:
         (replace(DISK, free_bytes=GIB // 4 + (1 << 20)), True, "log and database may grow by 64.0 MiB, and 1.0 MiB"),
     ],
 )
-def test_disk(disk: Disk, ok: bool, said: str) -> None:
+def test_disk(disk: DiskFacts, ok: bool, said: str) -> None:
     found = seen(of_home.judge_disk(disk, CONFIG))
     assert found[0] is ok and said in found[1]
 
@@ -58,7 +68,7 @@ def test_disk(disk: Disk, ok: bool, said: str) -> None:
         (replace(DISK, syncs_s=()), CONFIG, None, "not measured"),
     ],
 )
-def test_sync(disk: Disk, config: Config, ok: bool | None, said: str) -> None:
+def test_sync(disk: DiskFacts, config: Config, ok: bool | None, said: str) -> None:
     found = seen(of_home.judge_sync(disk, config))
     assert found[0] is ok and said in found[1]
 
@@ -139,23 +149,27 @@ def test_a_blocked_neighbour_is_named_among_many_and_while_no_node_runs() -> Non
     assert found.found.startswith(f"{key_text('addr', eve)} is blocked on this node")
 
 
-def advertised(text: str = URL, ip: str = "203.0.113.9", **more: Any) -> Advertised:
-    return Advertised(parse_address(text), (ip_address(ip),), **more)
+def advertised(text: str = URL, ip: str = "203.0.113.9", **more: Any) -> AdvertisedAddress:
+    return AdvertisedAddress(parse_address(text), (ip_address(ip),), **more)
 
 
 @pytest.mark.parametrize(
     ("one", "ok", "said"),
     [
-        (advertised(dial=Dial(URL, KEY.hex())), True, f"{URL} leads to this node"),
-        (advertised(dial=Dial(URL, OTHER.hex())), False, "not this node; name this node's own address"),
-        (advertised(dial=Dial(URL, why="refused; is it up?")), None, "(refused); the node itself listens on 4101"),
+        (advertised(dial=DialResult(URL, KEY.hex())), True, f"{URL} leads to this node"),
+        (advertised(dial=DialResult(URL, OTHER.hex())), False, "not this node; name this node's own address"),
+        (
+            advertised(dial=DialResult(URL, why="refused; is it up?")),
+            None,
+            "(refused); the node itself listens on 4101",
+        ),
         (advertised(), None, "was not dialled, as no node runs"),
         (advertised("tls://ann.org:4100", "10.0.0.3"), None, "(10.0.0.3), which only its own network reaches,"),
         (advertised("tls://ann.org:4100", "127.0.1.1"), False, "leads to 127.0.1.1, which leads back to the machine"),
         (advertised("tls://0.0.0.0:4100"), False, "names no host"),
     ],
 )
-def test_addresses(one: Advertised, ok: bool | None, said: str) -> None:
+def test_addresses(one: AdvertisedAddress, ok: bool | None, said: str) -> None:
     found = seen(of_network.judge_address(one, KEY, frozenset((4101,))))
     assert found[0] is ok and said in found[1], found
 
@@ -176,7 +190,7 @@ def test_a_node_that_listens_on_loopback_alone_may_advertise_that() -> None:
     named = with_settings(CORE, node=with_settings(CORE.node, advertise=(url,)))
 
     def judged(key: bytes, *, alone: bool) -> tuple[bool | None, str]:
-        here = [advertised(url, "127.0.0.1", dial=Dial(url, key.hex()))]
+        here = [advertised(url, "127.0.0.1", dial=DialResult(url, key.hex()))]
         [found] = of_network.judge_addresses(here, named, KEY, frozenset((4101,)), on_loopback=alone)
         return seen(found)
 
@@ -195,19 +209,19 @@ def test_loopback_is_told_by_the_hosts_listened_on() -> None:
 
 def test_port_and_tls() -> None:
     assert seen(of_network.judge_port(URL, "in use; stop it", None, False)) == (False, "in use; stop it")
-    assert seen(of_network.judge_port(URL, "", Dial(URL, why="refused; is it up?"), True))[0] is False
-    assert seen(of_network.judge_port(URL, "", Dial(URL, KEY.hex()), True))[0] is True
-    assert of_network.judge_tls(URL, Dial(URL, why="refused"), KEY) is None
-    assert seen(of_network.judge_tls(URL, Dial(URL, OTHER.hex()), KEY))[0] is False
+    assert seen(of_network.judge_port(URL, "", DialResult(URL, why="refused; is it up?"), True))[0] is False
+    assert seen(of_network.judge_port(URL, "", DialResult(URL, KEY.hex()), True))[0] is True
+    assert of_network.judge_tls(URL, DialResult(URL, why="refused"), KEY) is None
+    assert seen(of_network.judge_tls(URL, DialResult(URL, OTHER.hex()), KEY))[0] is False
     assert seen(of_network.judge_nothing_listens(CORE))[0] is False
     assert seen(of_network.judge_nothing_listens(CONFIG))[0] is True
 
 
 def test_reachability() -> None:
-    failed, reached = DialledBack("bob", URL, "no answer; is there a firewall?"), DialledBack("ann", URL)
+    failed, reached = DialBackAnswer("bob", URL, "no answer; is there a firewall?"), DialBackAnswer("ann", URL)
     assert seen(of_network.judge_reachability((), "no node runs")) == (None, "not checked: no node runs; ")
     assert seen(of_network.judge_reachability((failed, reached), ""))[0] is True
-    unasked = DialledBack("eve", "", "its discovery service is not known here")
+    unasked = DialBackAnswer("eve", "", "its discovery service is not known here")
     assert seen(of_network.judge_reachability((unasked,), "")) == (
         None, "not checked by eve: its discovery service is not known here; ",
     )  # fmt: skip
@@ -216,23 +230,31 @@ def test_reachability() -> None:
 
 
 NETWORK = {"interface": "eth0", "network": "0a1b2c", "name": "home", "allowed": True, "heard": 0}
-BACK, LOST = Interface("eth0", True), Interface("eth1", False, "a firewall may drop them")
+BACK, LOST = InterfaceCheck("eth0", True), InterfaceCheck("eth1", False, "a firewall may drop them")
 
 
 @pytest.mark.parametrize(
     ("lan", "ok", "said"),
     [
-        (Lan((BACK,), why="no node runs; start one"), None, "was not checked: no node runs; start one"),
-        (Lan((BACK, LOST), why="x"), None, "does not come back on eth1 (a firewall may drop them), it does on eth0"),
-        (Lan((), "wg0", (), ""), None, "all other traffic goes through wg0, perhaps a VPN"),
-        (Lan((BACK,), "", ({**NETWORK, "allowed": False},)), None, "off: no network is allowed (home); allow this one"),
-        (Lan((BACK,), "", (NETWORK,)), None, "nobody was heard; multicast works within this machine on eth0; if"),
-        (Lan((LOST,), "", (NETWORK,)), False, "nobody was heard; multicast does not come back on eth1"),
-        (Lan((BACK,), "", ({**NETWORK, "heard": 3},)), True, "3 nodes heard on eth0"),
-        (Lan((BACK,), "", (NETWORK,), "", "the port is taken; stop that program"), False, "is taken; stop that"),
+        (LanFacts((BACK,), why="no node runs; start one"), None, "was not checked: no node runs; start one"),
+        (
+            LanFacts((BACK, LOST), why="x"),
+            None,
+            "does not come back on eth1 (a firewall may drop them), it does on eth0",
+        ),
+        (LanFacts((), "wg0", (), ""), None, "all other traffic goes through wg0, perhaps a VPN"),
+        (
+            LanFacts((BACK,), "", ({**NETWORK, "allowed": False},)),
+            None,
+            "off: no network is allowed (home); allow this one",
+        ),
+        (LanFacts((BACK,), "", (NETWORK,)), None, "nobody was heard; multicast works within this machine on eth0; if"),
+        (LanFacts((LOST,), "", (NETWORK,)), False, "nobody was heard; multicast does not come back on eth1"),
+        (LanFacts((BACK,), "", ({**NETWORK, "heard": 3},)), True, "3 nodes heard on eth0"),
+        (LanFacts((BACK,), "", (NETWORK,), "", "the port is taken; stop that program"), False, "is taken; stop that"),
     ],
 )
-def test_lan(lan: Lan, ok: bool | None, said: str) -> None:
+def test_lan(lan: LanFacts, ok: bool | None, said: str) -> None:
     found = seen(of_network.judge_lan(lan))
     assert found[0] is ok and said in found[1]
 

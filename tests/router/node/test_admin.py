@@ -9,7 +9,7 @@ import pytest
 
 from router.core.wire.admin import Inquiry
 from router.node.admin import ANSWER_BYTES_MAX, Inquiries
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 NOTHING: Any = None
 
@@ -24,7 +24,7 @@ class EchoQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {self._word: self._repeat}
 
-    def _repeat(self, _: Asked, argument: str) -> str:
+    def _repeat(self, _: CycleView, argument: str) -> str:
         return argument * self._times
 
 

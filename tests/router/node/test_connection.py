@@ -25,7 +25,7 @@ from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
 from router.node.connection import Connection, NodeSide
 from router.node.in_flight import InFlight
-from router.node.link_events import LinkEvent, Opened
+from router.node.link_events import LinkEvent, LinkOpened
 from router.transport.contract import Stream
 from router.transport.pace import BEAT_S, Pace, PaceLimits, Paces, next_beat
 from transports.memory import MemoryStream, stream_pair
@@ -80,7 +80,7 @@ class Ends:
         await self._ours.aclose()
 
     async def shake_hands(self) -> None:
-        while not any(isinstance(one, Opened) for one in self.told):
+        while not any(isinstance(one, LinkOpened) for one in self.told):
             await self.flush()
             self.session.receive(await self.stream.receive_some(1 << 16), 0)
             await self.flush()

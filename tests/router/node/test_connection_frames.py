@@ -21,7 +21,7 @@ from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
 from router.node.connection import Connection, NodeSide
 from router.node.in_flight import InFlight
-from router.node.link_events import LinkEvent, Opened
+from router.node.link_events import LinkEvent, LinkOpened
 from router.transport.contract import Stream, StreamBroken
 from transports.memory import stream_pair
 
@@ -110,7 +110,7 @@ async def test_a_frame_that_is_never_complete_ends_the_link(pieces: int, autojum
     last = await ended(scene, partial(scene.say, data, 3.0, 1 if pieces else len(data)))
     assert last == link.Goodbye(Reason.CONNECT_TIMEOUT, "a frame was not complete after 60 s of waiting for it")
     assert trio.current_time() < FRAME_S + 30
-    assert [type(one).__name__ for one in scene.told] == ["Opened", "Closed"]
+    assert [type(one).__name__ for one in scene.told] == ["LinkOpened", "LinkClosed"]
 
 
 async def test_an_honest_frame_may_take_its_time(autojump_clock: MockClock) -> None:
@@ -181,7 +181,7 @@ async def test_a_stranger_s_frame_is_shorter(autojump_clock: MockClock) -> None:
     last = await ended(scene, partial(scene.say, b"\x59\x20\x01", 0, 3))
     assert last == link.Goodbye(Reason.TOO_LARGE, "frame of 8193 bytes; the limit is 8192")
     assert scene.connection._session.is_stranger
-    assert isinstance(scene.told[0], Opened)
+    assert isinstance(scene.told[0], LinkOpened)
 
 
 async def test_many_messages_that_cannot_be_read_end_the_link(autojump_clock: MockClock) -> None:

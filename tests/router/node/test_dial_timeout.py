@@ -13,12 +13,12 @@ from router.core.neighbours.dial_budget import DialBudget, DialLimits
 from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey
-from router.node.dialler import Dialler, Verdict
+from router.node.dialler import Dialler, LastWords
 from router.settings.config import Link
 from router.transport.contract import Stream
 
 
-async def never(stream: Stream, expect: PublicKey) -> Verdict:
+async def never(stream: Stream, expect: PublicKey) -> LastWords:
     raise AssertionError("nobody answered")
 
 

@@ -18,7 +18,7 @@ from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.asked_listeners import AskedListeners
-from router.node.dialler import Dialler, Verdict
+from router.node.dialler import Dialler, LastWords
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import Stream
@@ -32,20 +32,20 @@ ME, THERE, OTHER = map(seeded, (91, 92, 93))
 SHORTEST_S, LONGEST_S = 0.5, 60.0
 NOBODY_THERE = "memory://nobody"
 DAY_S = 86_400.0
-NOTHING_WRONG = Verdict()
+NOTHING_WRONG = LastWords()
 
 
 @dataclass
 class House:
     """A dialler, and the other ends that it reaches: `connected` has the time and the expected key of each connection.
 
-    A connection lasts `lasts_s`, then ends with `verdict`; `failed`: the reports about neighbours not reached. `owed`:
-    keys with waiting messages; `asked`: how often that was asked.
+    A connection lasts `lasts_s`, then ends with `last_words`; `failed`: the reports about neighbours not reached.
+    `owed`: keys with waiting messages; `asked`: how often that was asked.
     """
 
     nursery: trio.Nursery
     lasts_s: float = 0.0
-    verdict: Verdict = NOTHING_WRONG
+    last_words: LastWords = NOTHING_WRONG
     me: SigningKey = ME
     owed: set[bytes] = field(default_factory=set)
     asked: int = 0
@@ -68,11 +68,11 @@ class House:
             lambda neighbour, text, let_in: self.failed.append((neighbour.key, text, let_in)),
         )
 
-    async def _run(self, stream: Stream, expect: PublicKey) -> Verdict:
+    async def _run(self, stream: Stream, expect: PublicKey) -> LastWords:
         self.connected.append((round(trio.current_time(), 3), expect))
         await trio.sleep(self.lasts_s)
         await stream.aclose()
-        return self.verdict
+        return self.last_words
 
     async def _waiting(self, key: bytes) -> bool:
         self.asked += 1
@@ -130,11 +130,11 @@ async def test_who_is_waited_for_is_dialled_soon(house: House, autojump_clock: M
 
 
 async def test_who_lets_us_in_after_all_is_dialled_again_at_once(house: House, autojump_clock: MockClock) -> None:
-    house.verdict = Verdict("it does not let us in", lets_in=False)
+    house.last_words = LastWords("it does not let us in", lets_in=False)
     dialler = house.dialler(there())
     dialler.reconcile([there()])
     await trio.sleep(40.0)
-    house.verdict = NOTHING_WRONG  # the stranger's connection ends once it is let in
+    house.last_words = NOTHING_WRONG  # the stranger's connection ends once it is let in
     await trio.sleep(30.0)
     assert [round(at, 1) for at in house.times[-4:]] == [63.5, 64.0, 65.0, 67.0]
 
@@ -143,11 +143,11 @@ async def test_what_the_neighbour_has_told_before_is_logged_once(
     house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for told, warnings in ((False, 1), (True, 1)):
-        house.verdict = Verdict(f"told: {told}", lets_in=False, is_logged=told)
+        house.last_words = LastWords(f"told: {told}", lets_in=False, is_logged=told)
         dialler = house.dialler(there())
         dialler.reconcile([there()])
         await trio.sleep(3.0)
-        assert dialler.problems[THERE.public] == house.verdict.text
+        assert dialler.problems[THERE.public] == house.last_words.text
         assert sum("told: " in one.message for one in caplog.records) == warnings
         dialler.reconcile([])
 
@@ -207,14 +207,17 @@ async def test_urls_are_tried_in_order_and_a_problem_is_told_once(
     house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = there(NOBODY_THERE, "memory://there")
-    house.verdict = Verdict("it does not let us in", lets_in=False)
+    house.last_words = LastWords("it does not let us in", lets_in=False)
     with caplog.at_level(logging.WARNING):
         dialler = house.dialler(one)
         dialler.reconcile([one])
         await trio.sleep(100.0)
-    assert len(house.connected) > 3 and dialler.problems[THERE.public] == house.verdict.text
+    assert len(house.connected) > 3 and dialler.problems[THERE.public] == house.last_words.text
     told = [row.getMessage() for row in caplog.records]
-    assert told[:2] == [f"there: nobody in this process is listening on {NOBODY_THERE}", f"there: {house.verdict.text}"]
+    assert told[:2] == [
+        f"there: nobody in this process is listening on {NOBODY_THERE}",
+        f"there: {house.last_words.text}",
+    ]
 
 
 # -- what a new configuration changes ----------------------------------------------------------------------------
@@ -315,7 +318,7 @@ async def test_a_dial_that_was_wanted_goes_on_where_the_neighbour_is_now(
 async def test_who_made_a_neighbour_known_is_told_that_it_was_not_reached(
     house: House, autojump_clock: MockClock, let_in: bool
 ) -> None:
-    house.verdict = NOTHING_WRONG if let_in else Verdict("it does not let us in", lets_in=False)
+    house.last_words = NOTHING_WRONG if let_in else LastWords("it does not let us in", lets_in=False)
     dialler = house.dialler(there(NOBODY_THERE if let_in else "memory://there", uplink=False))
     dialler.want(THERE.public)
     await trio.sleep(1.0)
@@ -324,7 +327,7 @@ async def test_who_made_a_neighbour_known_is_told_that_it_was_not_reached(
 
 
 async def test_who_only_waits_is_not_said_to_refuse_this_node(house: House, autojump_clock: MockClock) -> None:
-    house.verdict = Verdict("it does not take this node now")
+    house.last_words = LastWords("it does not take this node now")
     house.dialler(there(uplink=False)).want(THERE.public)
     await trio.sleep(1.0)
     assert house.failed == [(THERE.public, "it does not take this node now", True)]
@@ -337,12 +340,12 @@ async def test_who_only_waits_is_not_said_to_refuse_this_node(house: House, auto
 async def test_another_connection_that_takes_over_is_no_problem_if_the_other_end_may_have_dialled_it(
     house: House, autojump_clock: MockClock, is_lower: bool, is_uplink: bool, lasts_s: float, is_told: bool
 ) -> None:
-    house.verdict, house.lasts_s = Verdict("another node has this key", is_displaced=True), lasts_s
+    house.last_words, house.lasts_s = LastWords("another node has this key", is_displaced=True), lasts_s
     house.me = next(one for one in map(seeded, range(1, 91)) if (THERE.public < one.public) is is_lower)
     dialler = house.dialler(one := there(uplink=is_uplink))
     dialler.want(one.key)
     await trio.sleep(lasts_s + SHORTEST_S / 4)
-    assert dialler.problems == {THERE.public: house.verdict.text if is_told else ""}
+    assert dialler.problems == {THERE.public: house.last_words.text if is_told else ""}
     assert bool(house.failed) is is_told
 
 

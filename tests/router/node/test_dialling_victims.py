@@ -13,7 +13,7 @@ from router.core.neighbours.dial_budget import DialBudget, DialLimits
 from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.node.dialler import Dialler, Verdict
+from router.node.dialler import Dialler, LastWords
 from router.settings.config import Link
 from router.transport.contract import Stream
 
@@ -31,7 +31,7 @@ class AtOnce(HostnameResolver):
         return socket.getnameinfo(sockaddr, flags)
 
 
-async def never(stream: Stream, expect: PublicKey) -> Verdict:
+async def never(stream: Stream, expect: PublicKey) -> LastWords:
     raise AssertionError("nobody with that key is there")
 
 

@@ -23,7 +23,7 @@ from router.core.wire.reasons import (
     Reason,
 )
 from router.node.connection import TURNED_AWAY
-from router.node.guest import Guest
+from router.node.guest import InvitationFiles
 from router.settings import keyring, received
 from router.settings.home import Home
 
@@ -40,13 +40,13 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def problems(guest: Guest, dialled: dict[bytes, str]) -> list[str]:
+def problems(guest: InvitationFiles, dialled: dict[bytes, str]) -> list[str]:
     idle = OneRouter().router.redeeming
     return [one["problem"] for one in guest.rows(idle, dialled)]
 
 
 async def test_it_offers_what_waits_and_tells_what_became_of_it(home: Home) -> None:
-    guest = Guest(home, "laptop")
+    guest = InvitationFiles(home, "laptop")
     [offer] = guest.offers()
     assert (offer.id, offer.inviter, offer.secret, offer.name) == (GIVEN.id, CORE.public, GIVEN.secret, "laptop")
     assert offer.until_s == NOW_S + 3600
@@ -59,7 +59,7 @@ async def test_it_offers_what_waits_and_tells_what_became_of_it(home: Home) -> N
 
 
 async def test_who_is_turned_away_hears_of_the_block_as_far_as_it_was_told(home: Home) -> None:
-    guest = Guest(home)
+    guest = InvitationFiles(home)
     turned_away: dict[bytes, str] = {CORE.public: TURNED_AWAY}
     guest.offers()
     waits = "its invitation is not answered yet: it does not let us in"
@@ -76,7 +76,7 @@ async def test_who_is_turned_away_hears_of_the_block_as_far_as_it_was_told(home:
 async def test_a_damaged_link_is_said_and_taken_again(home: Home) -> None:
     path = home.path / "invitations" / GIVEN.id.hex()
     path.write_text(path.read_text().replace(GIVEN.text()[-6:], "AAAAAA"))
-    guest = Guest(home)
+    guest = InvitationFiles(home)
     assert not guest.offers()
     said = "the link that is kept for it is damaged; take the invitation again"
     assert problems(guest, {}) == [f"its invitation is not answered yet: {said}"]
@@ -85,7 +85,7 @@ async def test_a_damaged_link_is_said_and_taken_again(home: Home) -> None:
 
 
 async def test_a_refusal_is_kept_and_logged_with_its_sentence(home: Home, caplog: pytest.LogCaptureFixture) -> None:
-    guest = Guest(home)
+    guest = InvitationFiles(home)
     guest.offers()
     with caplog.at_level(logging.WARNING):
         await guest.answered(InvitationAnswered(GIVEN.id, 194, (), 0))
@@ -108,7 +108,7 @@ async def test_a_refusal_is_kept_and_logged_with_its_sentence(home: Home, caplog
     ],
 )
 async def test_each_refusal_has_its_sentence(home: Home, reason: Reason, said: str) -> None:
-    guest = Guest(home)
+    guest = InvitationFiles(home)
     guest.offers()
     await guest.answered(InvitationAnswered(GIVEN.id, int(reason), (), 0))
     assert problems(guest, {}) == [f"it refused our invitation: {said}; ask its operator for a new invitation"]
@@ -117,7 +117,7 @@ async def test_each_refusal_has_its_sentence(home: Home, reason: Reason, said: s
 async def test_a_disk_that_refuses_is_tried_again_and_said_once(
     home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    guest, tries = Guest(home), 0
+    guest, tries = InvitationFiles(home), 0
     guest.offers()
     write = received.answered
 
@@ -137,7 +137,7 @@ async def test_a_disk_that_refuses_is_tried_again_and_said_once(
 async def test_what_its_router_says_of_our_rights_is_written_after_the_answer_and_the_newest_counts(
     home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
-    guest = Guest(home)
+    guest = InvitationFiles(home)
     guest.offers()
     assert not guest.inviters()
     removed = TermsHeard(CORE.public, int(INVITE_REMOVED), (), 0)

@@ -12,11 +12,11 @@ from samples.logs import KEY, outward
 from samples.stores import WALL_S, parcel
 
 from router.core.link.session import Offer, Session
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.router import Router
 from router.core.routing.effects import Changes, Finished
-from router.core.routing.limits import Limits as CoreLimits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Belief, Recovered
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.link_items import Hello
@@ -53,7 +53,7 @@ class House:
         self.free = 1 << 40
 
     def begin(self) -> Housekeeping:
-        """Begin a run, as `Node` begins one."""
+        """Begin a run, as `RunningNode` begins one."""
         newest_ns = self.logbook.newest_ns()
         first = Belief(newest_ns, newest_ns, "believed") if newest_ns else None
         self.wall = WallClock(self.shown(), ClockLimits(), self.store.recover(KEY.public).clock or first)
@@ -124,7 +124,7 @@ def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, ca
 
 
 def clock_steps(changes: Changes) -> list[tuple[tuple[str, object], ...]]:
-    return [one.fields for one in changes.events if isinstance(one, State) and one.event == "clock_step"]
+    return [one.fields for one in changes.events if isinstance(one, RouterChange) and one.event == "clock_step"]
 
 
 class Pinged:

@@ -11,7 +11,7 @@ from rigs.serving import serving
 from router.actors.actor import ActorFailed
 from router.client.node import connect
 from router.node.cycle import Cycle, Heard
-from router.node.link_events import Opened
+from router.node.link_events import LinkOpened
 
 
 async def test_a_fault_in_hearing_ends_the_node_and_not_the_connection_alone(
@@ -20,7 +20,7 @@ async def test_a_fault_in_hearing_ends_the_node_and_not_the_connection_alone(
     hear = Cycle.hear
 
     def broken(self: Cycle, heard: Heard) -> object:
-        if isinstance(heard, Opened):
+        if isinstance(heard, LinkOpened):
             raise ZeroDivisionError("a fault of ours")
         return hear(self, heard)
 

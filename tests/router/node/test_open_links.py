@@ -6,7 +6,7 @@ from samples.logs import KEY
 
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.router import Router
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Recovered
 from router.core.wire.link_items import Hello
 from router.core.wire.now import Now
@@ -23,7 +23,7 @@ def at(seconds: float) -> Now:
 def test_open_links_know_when_the_newest_neighbours_were_here() -> None:
     directory = Directory(KEY.public, accept_strangers=True)
     directory.replace_neighbours([Neighbour(key) for key in KEYS[1:]])
-    router, links = Router(KEY, directory, Limits(), Recovered(), at(0)), OpenLinks()
+    router, links = Router(KEY, directory, CoreLimits(), Recovered(), at(0)), OpenLinks()
     for number, key in enumerate(KEYS[:3]):
         router.link_up(number, key, False, HELLO, at(1))
         links.note_end(router, number, at(2))

@@ -14,7 +14,7 @@ from rigs.patience import HANG_S
 from samples.core import ALICE, BOB
 
 from router.core.link.custody import Outgoing
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.neighbours.directory import STRANGERS, Standing
 from router.core.routing.intake import read_messages
 from router.core.routing.job import Job
@@ -42,7 +42,7 @@ def job(of: Link, bodies: range, false: frozenset[int] = frozenset()) -> Job:
             other = seal_unicast(SigningKey(b"x" * 32), BOB.public, n.to_bytes(4), ttl_s=60, expiry_min=1)
             wires[at] = wires[at][:-64] + other[-64:]
     data = b"".join(map(frame, wires))
-    arrived = read_messages(of.id, Messages(1, data, split_frames(data)[0]))
+    arrived = read_messages(of.id, MessageRun(1, data, split_frames(data)[0]))
     positions = array(U32)
     for row in arrived.rows:
         positions.extend((row.start, row.end, row.signer_at))

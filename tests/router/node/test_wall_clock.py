@@ -14,7 +14,7 @@ from router.core.routing.recovered import Belief
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.disk.store.terms import StoreError
-from router.node.wall_clock import BELIEVED, ClockLimits, State, Vote, WallClock, check, consensus
+from router.node.wall_clock import BELIEVED, ClockLimits, ClockState, Vote, WallClock, check, consensus
 
 START = Now(1_800_000_000 * SECOND_NS, 50 * SECOND_NS)
 DAY_S = 86_400
@@ -35,7 +35,7 @@ def judged(clock: WallClock, now: Now) -> int:
     return clock.now(now).judged_s - START.wall_s
 
 
-def state(clock: WallClock) -> State:
+def state(clock: WallClock) -> ClockState:
     return clock.state
 
 
@@ -63,38 +63,40 @@ def test_a_step_that_nobody_has_judged_ends_nothing() -> None:
 def test_a_step_ahead_is_doubted_until_a_neighbour_agrees() -> None:
     clock = WallClock(START, LIMITS)
     assert looked(clock, after(1, 7200), 0) == pytest.approx(7200), "what was measured before the step says nothing"
-    assert state(clock) is State.DOUBTED and judged(clock, after(5, 7200)) == 5
+    assert state(clock) is ClockState.DOUBTED and judged(clock, after(5, 7200)) == 5
     assert "2.0 hours ahead of the last time that this node trusted" in clock.problem(clock.now(after(5, 7200)))
-    assert looked(clock, after(7, 7200), 2) == 0 and state(clock) is State.BELIEVED
+    assert looked(clock, after(7, 7200), 2) == 0 and state(clock) is ClockState.BELIEVED
     assert judged(clock, after(8, 7200)) == 7208 and not clock.problem(clock.now(after(8, 7200)))
 
 
 def test_a_step_back_is_believed_and_one_to_what_was_believed_ends_the_doubt() -> None:
     clock = WallClock(START, LIMITS)
-    assert looked(clock, after(1, -7200)) == pytest.approx(-7200) and state(clock) is State.BELIEVED
+    assert looked(clock, after(1, -7200)) == pytest.approx(-7200) and state(clock) is ClockState.BELIEVED
     assert judged(clock, after(3, -7200)) == 3 - 7200
     clock = WallClock(START, LIMITS)
     looked(clock, after(1, 2 * DAY_S))
-    assert looked(clock, after(2, 2 * DAY_S - 7200)) < 0 and state(clock) is State.DOUBTED, "a part of the way back"
+    assert looked(clock, after(2, 2 * DAY_S - 7200)) < 0 and state(clock) is ClockState.DOUBTED, (
+        "a part of the way back"
+    )
     looked(clock, after(16, 60))
-    assert state(clock) is State.BELIEVED and judged(clock, after(17, 60)) == 77
+    assert state(clock) is ClockState.BELIEVED and judged(clock, after(17, 60)) == 77
 
 
 def test_a_step_too_small_to_be_doubted_still_voids_what_was_measured() -> None:
     clock = WallClock(START, LIMITS)
-    assert looked(clock, after(1, 1800), 1800) == pytest.approx(1800) and state(clock) is State.BELIEVED
+    assert looked(clock, after(1, 1800), 1800) == pytest.approx(1800) and state(clock) is ClockState.BELIEVED
 
 
 @pytest.mark.parametrize("offset_s", [2 * DAY_S, -8 * DAY_S])
 def test_a_clock_that_its_uplink_disputes_is_not_gone_by(offset_s: int) -> None:
     clock = WallClock(START, LIMITS)
     looked(clock, after(1), uplink_s=offset_s)
-    assert state(clock) is State.DISPUTED and judged(clock, after(2)) == pytest.approx(2 + offset_s, abs=1)
-    assert looked(clock, after(3)) == 0 and state(clock) is State.DISPUTED, "the uplink is gone, its word is not"
+    assert state(clock) is ClockState.DISPUTED and judged(clock, after(2)) == pytest.approx(2 + offset_s, abs=1)
+    assert looked(clock, after(3)) == 0 and state(clock) is ClockState.DISPUTED, "the uplink is gone, its word is not"
     way = "behind" if offset_s > 0 else "ahead of"
     assert f"days {way} its neighbours' clocks" in clock.problem(clock.now(after(3)))
     looked(clock, after(4, offset_s))
-    assert state(clock) is State.BELIEVED, "it is set to what they say"
+    assert state(clock) is ClockState.BELIEVED, "it is set to what they say"
 
 
 def test_the_operator_confirms_and_neighbours_are_not_heard_until_it_steps() -> None:
@@ -102,9 +104,9 @@ def test_the_operator_confirms_and_neighbours_are_not_heard_until_it_steps() -> 
     looked(clock, after(1, 2 * DAY_S))
     clock.confirm(clock.now(after(2, 2 * DAY_S)))
     looked(clock, after(3, 2 * DAY_S), uplink_s=-2 * DAY_S)
-    assert state(clock) is State.CONFIRMED and judged(clock, after(3, 2 * DAY_S)) == 3 + 2 * DAY_S
+    assert state(clock) is ClockState.CONFIRMED and judged(clock, after(3, 2 * DAY_S)) == 3 + 2 * DAY_S
     looked(clock, after(4, 4 * DAY_S))
-    assert state(clock) is State.DOUBTED
+    assert state(clock) is ClockState.DOUBTED
 
 
 # -- who is heard -------------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ def test_ten_thousand_that_differ_are_weighed_in_one_pass() -> None:
 # -- starts -------------------------------------------------------------------------------------------------------
 
 
-def known(ahead_s: float = 0.0, state: State = State.BELIEVED, judged_s: float = 0.0) -> Belief:
+def known(ahead_s: float = 0.0, state: ClockState = ClockState.BELIEVED, judged_s: float = 0.0) -> Belief:
     """Return the belief of an earlier run: its time, and how far ahead of it the clock was."""
     judged_ns = START.wall_ns + int(judged_s * SECOND_NS)
     return Belief(judged_ns, judged_ns + int(ahead_s * SECOND_NS), state.value)
@@ -153,20 +155,22 @@ def known(ahead_s: float = 0.0, state: State = State.BELIEVED, judged_s: float =
 
 def test_a_start_far_ahead_of_all_that_is_known_is_doubted_until_a_neighbour_agrees() -> None:
     clock = WallClock(START, LIMITS, known(judged_s=-8 * DAY_S))
-    assert state(clock) is State.DOUBTED and judged(clock, after(5)) == 5 - 8 * DAY_S
+    assert state(clock) is ClockState.DOUBTED and judged(clock, after(5)) == 5 - 8 * DAY_S
     assert "8.0 days ahead of" in clock.problem(clock.now(START))
     looked(clock, after(7), 1)
-    assert state(clock) is State.BELIEVED and clock.now(after(9)) == after(9)
-    assert WallClock(START, LIMITS, known(judged_s=-6 * DAY_S)).state is State.BELIEVED, "off for less than a lifetime"
+    assert state(clock) is ClockState.BELIEVED and clock.now(after(9)) == after(9)
+    assert WallClock(START, LIMITS, known(judged_s=-6 * DAY_S)).state is ClockState.BELIEVED, (
+        "off for less than a lifetime"
+    )
 
 
-@pytest.mark.parametrize("before", [State.DOUBTED, State.DISPUTED])
+@pytest.mark.parametrize("before", [ClockState.DOUBTED, ClockState.DISPUTED])
 @pytest.mark.parametrize("ahead_s", [2 * DAY_S, 365 * DAY_S, -2 * DAY_S])
-def test_a_restart_settles_no_doubt(before: State, ahead_s: int) -> None:
+def test_a_restart_settles_no_doubt(before: ClockState, ahead_s: int) -> None:
     left = known(ahead_s, before)
     for run in range(3):
         clock = WallClock(after(10, ahead_s), LIMITS, left)
-        assert state(clock) is State.DOUBTED and judged(clock, after(10, ahead_s)) == 10 * run
+        assert state(clock) is ClockState.DOUBTED and judged(clock, after(10, ahead_s)) == 10 * run
         left = clock.belief(clock.now(after(20, ahead_s)))
     assert WallClock(after(30, 60 if ahead_s > 0 else ahead_s), LIMITS, left).is_doubted is (ahead_s < 0), "set back"
 
@@ -174,15 +178,15 @@ def test_a_restart_settles_no_doubt(before: State, ahead_s: int) -> None:
 @pytest.mark.parametrize("step_s", [0, 3 * DAY_S])
 def test_a_start_behind_the_last_known_time_is_told_until_it_is_set_or_a_neighbour_agrees(step_s: int) -> None:
     clock = WallClock(after(5), LIMITS, known(judged_s=3 * DAY_S))
-    assert state(clock) is State.BELIEVED, "nothing ends too early by it"
+    assert state(clock) is ClockState.BELIEVED, "nothing ends too early by it"
     assert "began 3.0 days behind the last time that this node knew" in clock.problem(clock.now(after(5)))
     looked(clock, after(9, step_s), 1)
     assert "began" not in clock.problem(clock.now(after(10, step_s)))
 
 
 def test_a_confirmed_clock_stays_so_over_a_restart() -> None:
-    assert WallClock(after(5), LIMITS, known(state=State.CONFIRMED)).state is State.CONFIRMED
-    assert WallClock(after(5, 8 * DAY_S), LIMITS, known(state=State.CONFIRMED)).state is State.DOUBTED
+    assert WallClock(after(5), LIMITS, known(state=ClockState.CONFIRMED)).state is ClockState.CONFIRMED
+    assert WallClock(after(5, 8 * DAY_S), LIMITS, known(state=ClockState.CONFIRMED)).state is ClockState.DOUBTED
 
 
 # -- in any order -------------------------------------------------------------------------------------------------
@@ -246,7 +250,7 @@ def test_time_moves_on_its_own_only_as_the_steady_clock_does(deeds: list[tuple[s
             farthest_ns, mono_ns = now.wall_ns, life.shown.mono_ns
         elif deed in ("step", "pass", "restart") and was not in BELIEVED:
             assert life.clock.is_doubted or now.judged_s <= before.judged_s + 7 * DAY_S + 3601
-    assert life.clock.state in State
+    assert life.clock.state in ClockState
 
 
 def test_a_clock_whose_times_cannot_be_kept_is_named() -> None:

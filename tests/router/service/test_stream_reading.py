@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from rigs.patience import HANG_S
 
-from router.service.stream_reading import AHEAD_MAX, Readers, Reading
+from router.service.stream_reading import AHEAD_MAX, Reading, StreamReaders
 
 Done = Callable[[], None]
 
@@ -19,7 +19,7 @@ async def test_a_stream_pauses_until_what_it_said_is_carried_out() -> None:
     came, told = trio.open_memory_channel[tuple[bytes, Done]](10)
     with ours, theirs, trio.fail_after(HANG_S):
         ours.setblocking(False)
-        readers = Readers()
+        readers = StreamReaders()
         ended = trio.Event()
         reading = Reading(readers, ours.fileno(), lambda data, done: came.send_nowait((data, done)), ended.set)
         async with trio.open_nursery() as nursery:
@@ -49,7 +49,7 @@ async def test_the_end_waits_for_what_was_said_before_it() -> None:
     came, told = trio.open_memory_channel[tuple[bytes, Done]](10)
     with ours, theirs, trio.fail_after(HANG_S):
         ours.setblocking(False)
-        readers = Readers()
+        readers = StreamReaders()
         ended = trio.Event()
         reading = Reading(readers, ours.fileno(), lambda data, done: came.send_nowait((data, done)), ended.set)
         async with trio.open_nursery() as nursery:
@@ -72,7 +72,7 @@ async def test_what_has_ended_leaves_the_next_stream_of_its_number_alone() -> No
     came, told = trio.open_memory_channel[bytes](10)
     with ours, theirs, trio.fail_after(HANG_S):
         ours.setblocking(False)
-        readers, ends = Readers(), list[str]()
+        readers, ends = StreamReaders(), list[str]()
         old = Reading(readers, ours.fileno(), lambda data, done: None, lambda: ends.append("old"))
         old.begin()
         old.cut()

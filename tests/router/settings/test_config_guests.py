@@ -12,7 +12,7 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.settings.config import edit_peers, load
 from router.settings.config_guests import (
     NAME_MAX,
-    Guest,
+    GuestGrant,
     Written,
     check_writable,
     digest_of,
@@ -35,11 +35,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def guest(key: PublicKey = ANNA, *rights: str, name: str = "anna", until_s: int = 0) -> Guest:
-    return Guest(key, name, frozenset(rights or ("join", "store")), until_s)
+def guest(key: PublicKey = ANNA, *rights: str, name: str = "anna", until_s: int = 0) -> GuestGrant:
+    return GuestGrant(key, name, frozenset(rights or ("join", "store")), until_s)
 
 
-def write(file: Path, *guests: Guest) -> Written:
+def write(file: Path, *guests: GuestGrant) -> Written:
     done = write_guests(file, guests, digest_of(file), NOW_S)
     assert done is not None
     return done

@@ -13,12 +13,12 @@ from router.core.wire.grouplink import new_group
 from router.disk import private_file
 from router.settings import keyring, received
 from router.settings.keyring import KeyringError
-from router.settings.received import KEEP_S, Answer, Told
+from router.settings.received import KEEP_S, InvitationAnswer, Told
 
 NOW_S = 1_800_000_000
 GIVEN = invitation(until_s=NOW_S + 3600)
-YES = Answer(rights=("join", "store"), grant_until_s=NOW_S + 9)
-NO = Answer(reason="invite:used-up", sentence="All uses of the invitation are taken by other guests.")
+YES = InvitationAnswer(rights=("join", "store"), grant_until_s=NOW_S + 9)
+NO = InvitationAnswer(reason="invite:used-up", sentence="All uses of the invitation are taken by other guests.")
 
 
 def file_of(home: Path) -> Path:
@@ -43,7 +43,7 @@ def test_it_is_kept_for_its_owner_alone_until_the_answer_and_its_secret_not_long
 
 
 @pytest.mark.parametrize("answer", [YES, NO])
-def test_an_answer_counts_once(tmp_path: Path, answer: Answer) -> None:
+def test_an_answer_counts_once(tmp_path: Path, answer: InvitationAnswer) -> None:
     received.keep(tmp_path, GIVEN)
     assert received.answered(tmp_path, GIVEN.id, answer, NOW_S)
     assert received.answered(tmp_path, GIVEN.id, NO if answer is YES else YES, NOW_S) is None
@@ -184,7 +184,7 @@ def wrong(home: Path, now_s: int = NOW_S) -> str:
     ],
 )  # fmt: skip
 def test_the_newest_that_its_router_said_is_what_is_wrong(
-    tmp_path: Path, steps: tuple[Answer | Told, ...], said: str
+    tmp_path: Path, steps: tuple[InvitationAnswer | Told, ...], said: str
 ) -> None:
     received.keep(tmp_path, GIVEN)
     for at_s, step in enumerate(steps, NOW_S):
@@ -204,7 +204,7 @@ def test_rights_with_an_end_end_by_themselves(tmp_path: Path) -> None:
 
 
 def test_a_later_refusal_takes_no_right_that_we_have_and_an_older_one_is_overtaken(tmp_path: Path) -> None:
-    for at_s, (one, said) in enumerate(((OTHER, NO), (GIVEN, Answer(rights=("join",)))), NOW_S):
+    for at_s, (one, said) in enumerate(((OTHER, NO), (GIVEN, InvitationAnswer(rights=("join",)))), NOW_S):
         received.keep(tmp_path, one)
         received.answered(tmp_path, one.id, said, at_s)
     assert wrong(tmp_path) == ""

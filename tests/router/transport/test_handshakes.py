@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.transport.handshakes import PREFIXES_MAX, Places, is_gone, prefix_of
 from router.transport.limits import HandshakeLimits
-from router.transport.sockets import Refused
+from router.transport.sockets import NotLetIn
 
 FREE = HandshakeLimits(per_s_per_prefix=0, per_s=0, timeout_s=1000)
 
@@ -48,7 +48,7 @@ async def test_silent_handshakes_keep_their_prefix_out_for_a_moment_only(autojum
     done: list[float] = []
 
     async def silent() -> None:
-        with pytest.raises(Refused, match="not done after 2 s, and others"):
+        with pytest.raises(NotLetIn, match="not done after 2 s, and others"):
             async with places.place("192.0.2.1"):
                 await trio.sleep_forever()
 
@@ -118,7 +118,7 @@ async def test_a_flood_that_is_over_leaves_no_debt(autojump_clock: MockClock) ->
     scopes: list[trio.CancelScope] = []
 
     async def come(address: str) -> None:
-        with trio.CancelScope() as scope, suppress(Refused):
+        with trio.CancelScope() as scope, suppress(NotLetIn):
             scopes.append(scope)
             async with places.place(address):
                 await trio.sleep_forever()
@@ -213,7 +213,7 @@ async def test_a_connection_that_its_client_has_closed_takes_no_turn(autojump_cl
         try:
             async with places.place("192.0.2.1", lambda: number in gone):
                 raise AssertionError("it had a turn")
-        except Refused as error:
+        except NotLetIn as error:
             refused.append(str(error))
 
     limits = HandshakeLimits(max_per_prefix=8, per_s_per_prefix=0, per_s=0.25, timeout_s=1000)
@@ -256,7 +256,7 @@ async def test_who_waits_too_long_hears_so_and_so_does_the_operator(
         try:
             async with places.place(f"192.0.{number % 3}.1"):
                 pass
-        except Refused as error:
+        except NotLetIn as error:
             texts.append(str(error))
 
     with caplog.at_level(logging.WARNING):

@@ -22,24 +22,24 @@ from router.transport.records import (
     RECORD_HEAD,
     SMALL_BYTES,
     SPARE_BYTES,
-    Records,
+    TlsRecords,
 )
-from router.transport.sockets import Refused
+from router.transport.sockets import NotLetIn
 
 CLIENT = SigningKey(b"\x02" * 32)
 SERVER = SigningKey(b"\x01" * 32)
 
 
-def shake(expect: PublicKey | None = None) -> tuple[Records, Records]:
+def shake(expect: PublicKey | None = None) -> tuple[TlsRecords, TlsRecords]:
     """Return the client's and the server's end after a handshake."""
     ends = connection(CLIENT, expect, server=False), connection(SERVER, None, server=True)
-    client, server = Records(ends[0]), Records(ends[1])
+    client, server = TlsRecords(ends[0]), TlsRecords(ends[1])
     hand_shake(ends, (client, server))
     assert client.read(1) == server.read(1) == b""
     return client, server
 
 
-def hand_shake(ends: tuple[SSL.Connection, SSL.Connection], records: tuple[Records, Records]) -> None:
+def hand_shake(ends: tuple[SSL.Connection, SSL.Connection], records: tuple[TlsRecords, TlsRecords]) -> None:
     client, server = records
     for _ in range(3):
         for tls, mine, other in ((ends[0], client, ends[1]), (ends[1], server, ends[0])):
@@ -63,8 +63,8 @@ class ByHand:
         ends = SSL.Connection(context, None), connection(SERVER, None, server=True)
         ends[0].set_app_data(_Judge(None))
         ends[0].set_connect_state()
-        self.server = Records(ends[1])
-        hand_shake(ends, (Records(ends[0]), self.server))
+        self.server = TlsRecords(ends[1])
+        hand_shake(ends, (TlsRecords(ends[0]), self.server))
         secret = next(line for line in lines if line.startswith(b"CLIENT_TRAFFIC_SECRET_0"))
         self._rekey(bytes.fromhex(secret.split()[2].decode()))
 
@@ -90,7 +90,7 @@ class ByHand:
         return wire
 
 
-def carried(sender: Records, text: bytes) -> bytes:
+def carried(sender: TlsRecords, text: bytes) -> bytes:
     return b"".join(sender.encrypt(text))
 
 
@@ -194,7 +194,7 @@ def test_buffers_can_be_replaced_in_the_middle_of_a_record() -> None:
     assert server.read(1 << 20) == big
 
 
-def fed_until_it_ends(server: Records, pieces: Iterator[bytes]) -> int:
+def fed_until_it_ends(server: TlsRecords, pieces: Iterator[bytes]) -> int:
     """Return after how many pieces without data, fed one by one, the stream ends for that reason."""
     for number, piece in enumerate(pieces):
         server.feed(piece)
@@ -274,7 +274,7 @@ def test_the_wrong_key_is_refused_before_ours_is_shown() -> None:
     with pytest.raises(SSL.Error) as alerted:
         server.do_handshake()
     assert "alert" in explain(alerted.value)
-    with pytest.raises(Refused, match="no certificate"):
+    with pytest.raises(NotLetIn, match="no certificate"):
         proven_peer(server)
 
 

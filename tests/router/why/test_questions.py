@@ -14,7 +14,7 @@ from router.core.log.events import Outward
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import Changes
 from router.core.routing.not_owed import OF_A_ROUTER
-from router.core.why.report import Outcome, Report, encode_report
+from router.core.why.report import NeighbourReport, RecipientCount, encode_report
 from router.core.wire.admin import Inquiry
 from router.why.questions import (
     ASKED_MAX,
@@ -267,7 +267,9 @@ def test_a_neighbour_asks_one_question_at_a_time(tmp_path: Path) -> None:
 
 
 def delivered(node: Here) -> bytes:
-    return encode_report(Report(node.identity, WALL_S * S, (Outcome("delivered", None, 1, WALL_S * S),)))
+    return encode_report(
+        NeighbourReport(node.identity, WALL_S * S, (RecipientCount("delivered", None, 1, WALL_S * S),))
+    )
 
 
 def test_of_very_many_only_so_many_are_asked_and_that_is_said(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ import pytest
 from router.core.why.fate import Trace
 from router.core.why.id_prefix import parse_prefix
 from router.core.why.report import noted_json
-from router.disk.log.search import Found
+from router.disk.log.search import FoundEvents
 from router.service.running import key_of
 from router.service.state import Batch, State
 from router.settings.home import Home
 from router.why.waiting import with_waiting
 
 FIRST, SECOND, THIRD, FOURTH = (bytes([n]) * 32 for n in range(1, 5))
-NOTHING = Found(None, (), 0, 0, 0, 0)
+NOTHING = FoundEvents(None, (), 0, 0, 0, 0)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_message_is_known_by_an_event_about_several(home: Home) -> None:
 
 
 def test_what_the_log_has_is_not_told_twice(home: Home) -> None:
-    once = with_waiting(Found(Trace(FIRST), (), 0, 0, 0, 0), home, parse_prefix(FIRST.hex()))
+    once = with_waiting(FoundEvents(Trace(FIRST), (), 0, 0, 0, 0), home, parse_prefix(FIRST.hex()))
     assert once.trace is not None and len(once.trace.noted) == 1
     assert with_waiting(once, home, parse_prefix(FIRST.hex())) == once
 

@@ -48,18 +48,24 @@ SOME = st.lists(st.sampled_from(STORED), min_size=1, max_size=6).map(tuple)
 COMMON: st.SearchStrategy[Any] = st.one_of(
     SOME.map(n.Msg),
     st.builds(n.GetMsg, FLOATS, SOME_IDS),
-    st.builds(n.Query, NUMBERS, KINDS, NUMBERS, NUMBERS, st.sampled_from([b"TK", b"TK1\0", b"TK1" + bytes(13), b"T"])),
-    st.just(own.Rescind((SECRET, b"of nothing"))),
+    st.builds(
+        n.PrefixQuery, NUMBERS, KINDS, NUMBERS, NUMBERS, st.sampled_from([b"TK", b"TK1\0", b"TK1" + bytes(13), b"T"])
+    ),
+    st.just(own.RescindSecrets((SECRET, b"of nothing"))),
 )
 OTHER: st.SearchStrategy[Any] = st.one_of(
     st.builds(n.Inv, SOME_IDS, st.sampled_from([72, 72, 73])),
-    st.builds(n.Query, NUMBERS, KINDS, NUMBERS, NUMBERS, st.sampled_from([b"", b"TK", b"TK1\0", b"TK1" + bytes(13)])),
+    st.builds(
+        n.PrefixQuery, NUMBERS, KINDS, NUMBERS, NUMBERS,
+        st.sampled_from([b"", b"TK", b"TK1\0", b"TK1" + bytes(13)]),
+    ),
     st.builds(
         own.MaskedQuery, NUMBERS, KINDS, NUMBERS, NUMBERS,
         st.sampled_from([Pattern.prefix(b""), Pattern.of(b"T", b"\xff"), Pattern.of(b"\0\0r", b"\0\0\x0f")]),
     ),
-    st.builds(n.Remove, NUMBERS), st.builds(own.GetHeld, NUMBERS, NUMBERS), st.builds(own.Held, NUMBERS, SOME_IDS),
-    st.just(own.Rescind((SECRET, b"of nothing"))), st.builds(n.Info, FLOATS, FLOATS, FLOATS), st.just(n.GetInfo()),
+    st.builds(n.Remove, NUMBERS), st.builds(own.GetHeld, NUMBERS, NUMBERS), st.builds(own.HeldIds, NUMBERS, SOME_IDS),
+    st.just(own.RescindSecrets((SECRET, b"of nothing"))), st.builds(n.PoolLines, FLOATS, FLOATS, FLOATS),
+    st.just(n.GetInfo()),
     st.builds(n.IdsReply, NUMBERS, NUMBERS, SOME_IDS), st.builds(n.MessagesReply, NUMBERS, NUMBERS, SOME),
     st.just(Ping(1)), st.just(Pong(1)), st.just(Packet("capdmsg", b"\x05")), st.just(Packet("block", bytes(9000))),
 )  # fmt: skip

@@ -14,8 +14,8 @@ from services.capd.core import messages as m
 from services.capd.core.full_disk import ROOM_AGAIN, SAID
 from services.capd.core.limits import Standing
 from services.capd.core.message import rescind_hash_of
-from services.capd.core.nexa.commands import INV_TYPE, GetMsg, Inv, MessagesReply, Msg, Query
-from services.capd.core.nexa.own_commands import Rescind
+from services.capd.core.nexa.commands import INV_TYPE, GetMsg, Inv, MessagesReply, Msg, PrefixQuery
+from services.capd.core.nexa.own_commands import RescindSecrets
 from services.capd.core.pattern import Pattern
 
 SECRET = b"s" * 32
@@ -63,7 +63,7 @@ def test_pool_on_a_full_disk_answers_takes_nothing_and_keeps_changes_when_there_
     assert isinstance(answer, c.Send) and not answer.kept
     assert served(pool) == [one.encoded() for one in (OFFER, SHORT, ENDED)]
     assert pool.ask(m.Get(1, OFFER.own_id())).count == 1 and pool.ask(m.Info(1)).count == 3
-    [reply] = client.say(Query(5, 1, 0, 10, b"TKD\x0c"))
+    [reply] = client.say(PrefixQuery(5, 1, 0, 10, b"TKD\x0c"))
     assert isinstance(reply, MessagesReply) and reply.total == 3
     # Nothing is taken, and each sender gets the reason.
     told = pool.ask(m.Post(1, NEW.encoded()))
@@ -74,7 +74,7 @@ def test_pool_on_a_full_disk_answers_takes_nothing_and_keeps_changes_when_there_
     assert client.say(Inv((NEW.own_id(),), INV_TYPE)) == [], "it is not asked for"
     client.say(Msg((NEW,)))
     # Messages that expire, or that a neighbour rescinds, end at once.
-    client.say(Rescind((SECRET,)))
+    client.say(RescindSecrets((SECRET,)))
     pool.pass_time(31)
     assert served(pool) == [OFFER.encoded()] and pool.kept == before
     # With room again the ends are kept, and the new message is fetched.

@@ -93,7 +93,7 @@ def test_list_of_too_many_ids_costs_points_and_is_ignored() -> None:
 
 
 ABUSE: list[tuple[str, list[Any], str]] = [
-    ("standing queries", [n.Query(1, 0x81, 0, 0, b"%04d" % one) for one in range(257)], "more than 256 standing"),
+    ("standing queries", [n.PrefixQuery(1, 0x81, 0, 0, b"%04d" % one) for one in range(257)], "more than 256 standing"),
     (
         "standing queries with a mask",
         [
@@ -102,12 +102,12 @@ ABUSE: list[tuple[str, list[Any], str]] = [
         ],
         "more than 16 standing queries with a mask",
     ),
-    ("queries", [n.Query(1, 1, 0, 0, b"%04d" % one) for one in range(1001)], "more than 500 units a second"),
+    ("queries", [n.PrefixQuery(1, 1, 0, 0, b"%04d" % one) for one in range(1001)], "more than 500 units a second"),
     ("what cannot be read", [Packet("capdq", b"x")] * 201, "more than 500 units a second"),
     ("what is known", [n.Msg((OFFER,) * 5000)] * 4, "more than 500 units a second"),
     ("ids", [n.Inv(tuple(bytes([at]) * 32 for at in range(250)) * 80)] * 9, "more than 500 units a second"),
     ("pings", [Ping(1)] * 20_001, "more than 500 units a second"),
-    ("secrets", [own.Rescind((b"%d" % one,) * 16) for one in range(130)], "more than 500 units a second"),
+    ("secrets", [own.RescindSecrets((b"%d" % one,) * 16) for one in range(130)], "more than 500 units a second"),
     ("answers that nobody asked for", [n.IdsReply(1, 1, (bytes(32),) * 20_000)] * 9, "more than 500 units a second"),
 ]
 
@@ -126,13 +126,13 @@ def test_neighbour_that_asks_for_too_much_is_closed_and_others_are_undisturbed(
     [(reason, detail)] = parted(pool)
     assert reason is reasons.ASKS_TOO_MUCH and cause in str(detail) and client.is_closed
     other.take()
-    assert other.say(n.Query(1, n.IDS, 0, 9, b"TK")) == [n.IdsReply(1, 1, (OFFER.own_id(),))]
+    assert other.say(n.PrefixQuery(1, n.IDS, 0, 9, b"TK")) == [n.IdsReply(1, 1, (OFFER.own_id(),))]
 
 
 def test_address_has_one_allowance_and_one_count_of_standing_queries_for_all_connections() -> None:
     pool = Pool()
     clients = [greeted(pool, f"203.0.113.7:{port}", port) for port in range(100, 105)]
-    queries = [n.Query(1, 0x81, 0, 0, b"%04d" % one) for one in range(200)]
+    queries = [n.PrefixQuery(1, 0x81, 0, 0, b"%04d" % one) for one in range(200)]
     for client in clients[:2]:
         client.say(*queries)
     clients[2].say(*queries)
@@ -253,7 +253,7 @@ def test_searches_of_one_neighbour_let_others_in_between_and_are_answered_in_ord
     pool.is_stepped = True
     many = [own.MaskedQuery(number, 1, 0, 9, Pattern.prefix(b"TKD")) for number in range(20)]
     assert [one.cookie for one in busy.say(*many)] == [0, 1, 2, 3, 4, 5], "a turn when it asks, and one after that"
-    assert [one.cookie for one in other.say(n.Query(99, 1, 0, 9, b"TKD\x0c"))] == [99]
+    assert [one.cookie for one in other.say(n.PrefixQuery(99, 1, 0, 9, b"TKD\x0c"))] == [99]
     pool.is_stepped = False
     pool.hear(c.Tick())
     assert [one.cookie for one in busy.take()] == list(range(6, 20)), "the rest comes when it is woken"
@@ -267,5 +267,5 @@ def test_query_costs_units_for_its_matches(monkeypatch: pytest.MonkeyPatch) -> N
     client = greeted(pool)
     found = 0
     while not client.is_closed:
-        found += len(client.say(n.Query(1, 1, 0, 0, b"TK")))
+        found += len(client.say(n.PrefixQuery(1, 1, 0, 0, b"TK")))
     assert 4 <= found <= 6, "8 messages of each cost as much as 8 units"

@@ -31,7 +31,7 @@ STRICT, COMPAT = Settings(network="regtest"), Settings(network="regtest", profil
 def test_brought_message_is_kept_announced_and_served() -> None:
     pool = Pool()
     client, other = greeted(pool), greeted(pool, FAR, 5)
-    assert client.say(n.GetInfo(), cookie=0x5_0000) == [n.Info(1.0, 2.0, 2.0)]
+    assert client.say(n.GetInfo(), cookie=0x5_0000) == [n.PoolLines(1.0, 2.0, 2.0)]
     assert client.say(n.Msg((OFFER,))) == [n.Inv((OFFER.own_id(),))], "as deployed, also to who brought it"
     assert other.take() == [n.Inv((OFFER.own_id(),))]
     assert client.say(n.Msg((OFFER,))) == [] == other.take(), "once"
@@ -51,11 +51,11 @@ def test_commands_of_one_read_are_handled_in_order() -> None:
     client = greeted(pool)
     ids = OFFER.own_id(), secret.own_id()
     said = [
-        n.Msg((OFFER, secret)), n.GetMsg(2.0, ids), own.Rescind((SECRET,)), n.GetMsg(2.0, ids),
-        n.Query(1, n.MESSAGES, 0, 9, b"TKD\x0c"), Ping(7),
+        n.Msg((OFFER, secret)), n.GetMsg(2.0, ids), own.RescindSecrets((SECRET,)), n.GetMsg(2.0, ids),
+        n.PrefixQuery(1, n.MESSAGES, 0, 9, b"TKD\x0c"), Ping(7),
     ]  # fmt: skip
     assert client.say(*said) == [
-        n.Inv(ids), n.Msg((OFFER, secret)), own.Rescind((SECRET,)), n.Msg((OFFER,)),
+        n.Inv(ids), n.Msg((OFFER, secret)), own.RescindSecrets((SECRET,)), n.Msg((OFFER,)),
         n.MessagesReply(1, 1, (OFFER,)), Pong(7),
     ]  # fmt: skip
     pool.crash()
@@ -103,10 +103,10 @@ def test_neighbour_pools_exchange_what_they_held_before_they_met_and_what_comes(
     assert post(late, secret) == 0
     client = greeted(one)
     assert client.say(own.GetHeld(0)) == [
-        own.Held(0, tuple(one.own_id() for one in (before, other, OFFER))),
-        own.Rescind((SECRET,)),
+        own.HeldIds(0, tuple(one.own_id() for one in (before, other, OFFER))),
+        own.RescindSecrets((SECRET,)),
     ]
-    greeted(late).say(own.Rescind((SECRET, b"another")))
+    greeted(late).say(own.RescindSecrets((SECRET, b"another")))
     assert late.ask(m.Query(1, Pattern.prefix(b""), True, 0, 10)).ids == ()
 
 
@@ -135,7 +135,7 @@ def test_held_ids_are_listed_in_pages() -> None:
         after, pages = page.after, pages + 1
     assert found == ids and pages == 3
     for after, quantity in ((7, 5), ((1 << 64) - 1, 0xFFFFFFFF), (0, 0)):
-        assert client.say(own.GetHeld(after, quantity)) == [own.Held(0, ())]
+        assert client.say(own.GetHeld(after, quantity)) == [own.HeldIds(0, ())]
 
 
 def test_announced_message_is_requested_from_the_first_and_then_from_another() -> None:
@@ -162,7 +162,7 @@ def test_announced_message_is_requested_from_the_first_and_then_from_another() -
 def test_messages_that_would_be_below_the_line_within_five_seconds_are_not_sent() -> None:
     pool = Pool()
     client, picky = greeted(pool), greeted(pool, FAR, 5)
-    picky.say(n.Info(1.0, 3.0, 9.0))
+    picky.say(n.PoolLines(1.0, 3.0, 9.0))
     cases = [(2.005, False, False), (2.1, True, False), (3.01, True, False), (3.1, True, True)]
     for priority, here, there in cases:
         message = posted(b"%d" % int(1000 * priority), priority)
@@ -172,9 +172,9 @@ def test_messages_that_would_be_below_the_line_within_five_seconds_are_not_sent(
         assert picky.take() == (inventory if there else []), priority
         assert picky.say(n.GetMsg(3.0, (message.own_id(),))) == ([n.Msg((message,))] if there else [])
         assert client.say(n.GetMsg(0.0, (message.own_id(),))) == [n.Msg((message,))], "who wants all, gets all"
-        client.say(n.Info(1.0, 2.0, 9.0))
-    client.say(n.Info(0.0, 1e300, 0.0))
-    picky.say(n.Info(0.0, float("nan"), 0.0))
+        client.say(n.PoolLines(1.0, 2.0, 9.0))
+    client.say(n.PoolLines(0.0, 1e300, 0.0))
+    picky.say(n.PoolLines(0.0, float("nan"), 0.0))
     assert post(pool, posted(b"to nobody", 50.0)) == 0 and client.take() == [] == picky.take()
     seen = peers(pool)["neighbours"]
     assert [one["line"] for one in seen] == [1e300, "nan"] and [one["announced"] for one in seen] == [3, 1]
@@ -184,7 +184,7 @@ def test_messages_that_would_be_below_the_line_within_five_seconds_are_not_sent(
 def test_messages_are_not_passed_on_in_the_last_minutes_of_their_own_expiration(settings: Settings) -> None:
     pool = Pool(settings)
     client, expected = greeted(pool), settings is COMPAT
-    query = n.Query(1, n.IDS | n.SUBSCRIBE, 0, 10, b"of")
+    query = n.PrefixQuery(1, n.IDS | n.SUBSCRIBE, 0, 10, b"of")
     assert client.say(query) == [n.IdsReply(1, 0, ())]
     for seconds, passed, served in ((301, True, True), (300, expected, True), (0, expected, expected)):
         message = posted(b"of %d s" % seconds, 9.0, expiration=seconds)
@@ -209,18 +209,20 @@ def test_queries_are_answered_as_deployed() -> None:
     most = 0xFFFFFFFF
     ids = tuple(one.own_id() for one in stored)
     for content in (b"TK", b"TKD\x0c", b"TKD\x0c0000"):
-        assert client.say(n.Query(most, n.MESSAGES, 0, most, content)) == [n.MessagesReply(most, 3, tuple(stored))]
-        assert client.say(n.Query(7, n.IDS, 1, 1, content)) == [n.IdsReply(7, 3, ids[1:2])]
-    assert client.say(n.Query(7, n.MESSAGES, most, most, b"TK")) == [n.MessagesReply(7, 3, ())]
-    assert client.say(n.Query(7, n.IDS, 0, 0, stored[1].data)) == [n.IdsReply(7, 1, ())]
-    assert client.say(n.Query(7, n.MESSAGES, 0, 9, b"nowhere ")) == [n.MessagesReply(7, 0, ())]
+        assert client.say(n.PrefixQuery(most, n.MESSAGES, 0, most, content)) == [
+            n.MessagesReply(most, 3, tuple(stored))
+        ]
+        assert client.say(n.PrefixQuery(7, n.IDS, 1, 1, content)) == [n.IdsReply(7, 3, ids[1:2])]
+    assert client.say(n.PrefixQuery(7, n.MESSAGES, most, most, b"TK")) == [n.MessagesReply(7, 3, ())]
+    assert client.say(n.PrefixQuery(7, n.IDS, 0, 0, stored[1].data)) == [n.IdsReply(7, 1, ())]
+    assert client.say(n.PrefixQuery(7, n.MESSAGES, 0, 9, b"nowhere ")) == [n.MessagesReply(7, 0, ())]
     for length in (0, 1, 3, 5, 15, 17, 255):
-        assert client.say(n.Query(7, n.MESSAGES, 0, 9, b"T" * length)) == [n.BadLengthReply(7, length)]
+        assert client.say(n.PrefixQuery(7, n.MESSAGES, 0, 9, b"T" * length)) == [n.BadLengthReply(7, length)]
     for kind in (0, 3, 4, 0x7F, n.SUBSCRIBE, n.SUBSCRIBE | 3):
-        assert client.say(n.Query(7, kind, 0, 9, b"TK")) == [], "an unknown type gets no answer"
+        assert client.say(n.PrefixQuery(7, kind, 0, 9, b"TK")) == [], "an unknown type gets no answer"
     masked = own.MaskedQuery(8, n.IDS, 0, most, Pattern.of(b"\0KD", b"\0\xff\xff"))
     assert client.say(masked) == [n.IdsReply(8, 3, ids)]
-    client.session.say(n.Query(7, n.IDS, 0, 9, b"no"), 0x9_0000)
+    client.session.say(n.PrefixQuery(7, n.IDS, 0, 9, b"no"), 0x9_0000)
     client.flush()
     assert [one.cookie for one in client.heard] == [0x9_FFFF]
 
@@ -230,16 +232,16 @@ def test_standing_query_sends_each_match_once_and_ends_with_its_connection() -> 
     before, other = posted(b"TKD\x0cbefore", 3.0), posted(b"TK another", 3.0)
     post(pool, before)
     client = greeted(pool)
-    exact, wide = n.Query(1, n.MESSAGES | n.SUBSCRIBE, 0, 10, b"TKD\x0c"), Pattern.of(b"T", b"\xff")
+    exact, wide = n.PrefixQuery(1, n.MESSAGES | n.SUBSCRIBE, 0, 10, b"TKD\x0c"), Pattern.of(b"T", b"\xff")
     assert client.say(exact) == [n.MessagesReply(1, 1, (before,))]
     assert client.say(own.MaskedQuery(2, n.IDS | n.SUBSCRIBE, 0, 10, wide)) == [n.IdsReply(2, 1, (before.own_id(),))]
-    client.say(n.Info(0.0, 1e300, 0.0))  # nothing is announced, so the matches come alone
+    client.say(n.PoolLines(0.0, 1e300, 0.0))  # nothing is announced, so the matches come alone
     post(pool, OFFER)
     assert client.take() == [n.MessagesReply(1, 1, (OFFER,)), n.IdsReply(2, 1, (OFFER.own_id(),))], "one a cookie"
     assert client.say(n.Msg((OFFER, before))) == [], "what comes again is not told again"
     post(pool, other)
     assert client.take() == [n.IdsReply(2, 1, (other.own_id(),))]
-    assert client.say(n.Query(3, n.IDS | n.SUBSCRIBE, 0, 0, b"TKD\x0c")) == [n.IdsReply(3, 2, ())], "in its place"
+    assert client.say(n.PrefixQuery(3, n.IDS | n.SUBSCRIBE, 0, 0, b"TKD\x0c")) == [n.IdsReply(3, 2, ())], "in its place"
     assert client.say(n.Remove(2), n.Remove(77)) == []
     post(pool, last := posted(b"TKD\x0clast", 3.0))
     assert client.take() == [n.IdsReply(3, 1, (last.own_id(),))]

@@ -20,7 +20,7 @@ from services.discovery.simulation.measures import (
     measure,
     measure_views,
 )
-from services.discovery.simulation.network import Network, advert_of
+from services.discovery.simulation.network import SimulatedNetwork, advert_of
 
 LIMITS = SamplingLimits()
 DEVIATION_200 = 3.2
@@ -63,7 +63,7 @@ def test_1000_nodes_meet_every_goal(seed: int) -> None:
     assert {name: getattr(figures, name) for name in GOALS if getattr(figures, name) > GOALS[name]} == {}
 
 
-def known(network: Network) -> dict[int, set[int]]:
+def known(network: SimulatedNetwork) -> dict[int, set[int]]:
     """Return the nodes that each node may announce."""
     return {
         int.from_bytes(key, "big"): {int.from_bytes(one.key, "big") for one in node.sampled}
@@ -73,7 +73,7 @@ def known(network: Network) -> dict[int, set[int]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nine_nodes_that_are_told_of_one_find_each_other_and_a_tenth(seed: int) -> None:
-    network = Network(seed, LIMITS)
+    network = SimulatedNetwork(seed, LIMITS)
     for number in range(9):
         network.join(advert_of(number), [advert_of(0).key])
     network.run(30)
@@ -96,7 +96,7 @@ def test_a_node_without_seeds_is_found_by_who_was_told_of_it() -> None:
 
 def test_the_measures_tell_broken_networks() -> None:
     """Two networks that never met are two components; entries of vanished nodes are dead until they have aged."""
-    network = Network(1, LIMITS)
+    network = SimulatedNetwork(1, LIMITS)
     for number in range(40):
         network.join(advert_of(number), [advert_of(number % 2).key])
     network.run(10)

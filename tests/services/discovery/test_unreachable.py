@@ -10,13 +10,13 @@ from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.core.neighbours.own_advertisement import NOWHERE
-from router.settings.config_services import Resident
+from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
 
 async def test_a_core_that_listens_nowhere_cannot_be_made_known_and_says_what_to_do(tmp_path: Path) -> None:
     home = tmp_path / "h"
-    Home(home).create("core", ("unix:other.sock",), {"discovery": Resident({"sampling": True})})
+    Home(home).create("core", ("unix:other.sock",), {"discovery": NewHomeService({"sampling": True})})
     with trio.fail_after(HANG_S):
         async with serving(home, {}) as served:
             found = await until(served, lambda services: bool(services["discovery"]["problem"]))

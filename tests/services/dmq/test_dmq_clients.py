@@ -7,11 +7,11 @@ from samples.dmq import BODY, POOLS
 from samples.dmq_node import Client, Host
 
 from services.dmq.core import handshake as h
+from services.dmq.core.client_session import HELLO_S
+from services.dmq.core.client_sessions import CAUSES_MAX, FULL_S, OTHER_CAUSES
 from services.dmq.core.mux import HEAD
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
-from services.dmq.core.talk import HELLO_S
-from services.dmq.core.talks import CAUSES_MAX, FULL_S, OTHER_CAUSES
 from services.dmq.node_commands import about_clients
 from services.dmq.settings import Settings
 

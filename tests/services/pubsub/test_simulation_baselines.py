@@ -15,7 +15,7 @@ from services.pubsub.simulation.baselines.hyparview import ACTIVE, PASSIVE, HyPa
 from services.pubsub.simulation.baselines.plumtree import Plumtree
 from services.pubsub.simulation.comparing import BASELINES, MESSAGES, goals
 from services.pubsub.simulation.engine import Engine, Links
-from services.pubsub.simulation.figures import Plan, measure
+from services.pubsub.simulation.figures import ScenarioRun, measure
 
 NODES = 300
 
@@ -119,6 +119,6 @@ def test_cyclons_published_figures_come_out_at_10_000_nodes() -> None:
 
 
 def test_a_seed_decides_the_run() -> None:
-    one, same, other = (list(BASELINES.run(Plan(60, 3, seed))) for seed in (1, 1, 2))
+    one, same, other = (list(BASELINES.run(ScenarioRun(60, 3, seed))) for seed in (1, 1, 2))
     assert one == same != other
     assert MESSAGES > 1

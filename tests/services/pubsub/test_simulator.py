@@ -14,7 +14,17 @@ from router.cli import main
 from services.pubsub.simulation.broadcast import Broadcast, Reach, mean_reach
 from services.pubsub.simulation.drawing import COLOURS, draw
 from services.pubsub.simulation.engine import DELAY_S, Engine, Links
-from services.pubsub.simulation.figures import ALWAYS, REACHED, Axes, Goal, Plan, Result, Scenario, figure_text, measure
+from services.pubsub.simulation.figures import (
+    ALWAYS,
+    REACHED,
+    Axes,
+    Goal,
+    Result,
+    Scenario,
+    ScenarioRun,
+    figure_text,
+    measure,
+)
 
 
 def test_events_happen_in_the_order_of_time_and_then_of_planning() -> None:
@@ -70,7 +80,7 @@ def test_rows_have_mean_spread_and_goals() -> None:
     assert record["spread"] == {"hit": pytest.approx(0.0141, abs=1e-4), "copies": 0}
     assert record["met"] == {"hit": False, "copies": False, "cycles": False}  # what was not measured meets nothing
     assert next(row.cells()) == ("one", "hit", "≥ 92.5 %", "92 %", "± 1.414 %", "no")
-    assert Plan(20, 3, 1) != Plan(20, 3, 2)
+    assert ScenarioRun(20, 3, 1) != ScenarioRun(20, 3, 2)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log
 from samples.growing_logs import said
 
 from router.audit import engine, spark
-from router.audit.engine import Span
+from router.audit.engine import AuditSpan
 from router.audit.listing import list_logs
 
 if TYPE_CHECKING:
@@ -95,15 +95,15 @@ def test_each_alone(spark: SparkSession, fleets: Fleets, tmp_path: Path) -> None
 
 def middle(scene: Scene) -> tuple[int, int]:
     """Return the second of three equal parts of the time in which messages were accepted, in ns."""
-    found = engine.audit(list_logs([scene.directory]), Span(scene.as_of_ns))["span"]
+    found = engine.audit(list_logs([scene.directory]), AuditSpan(scene.as_of_ns))["span"]
     first, last = (int(datetime.fromisoformat(found[name]).timestamp()) * 10**9 for name in ("from", "until"))
     return first + (last - first) // 3, first + 2 * (last - first) // 3
 
 
 def agree(session: SparkSession, logs: Path, *asked: int) -> dict[str, Any]:
     """Check that both engines agree; return their summary."""
-    local = said(engine.audit(list_logs([logs]), Span(*asked)))
-    fleet = said(spark.audited(session, list_logs([logs]), Span(*asked)))
+    local = said(engine.audit(list_logs([logs]), AuditSpan(*asked)))
+    fleet = said(spark.audited(session, list_logs([logs]), AuditSpan(*asked)))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
     assert not unlike
     return local

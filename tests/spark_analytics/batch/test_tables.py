@@ -46,7 +46,7 @@ def mixed(request: pytest.FixtureRequest, fleets: Fleets, tmp_path_factory: pyte
 def audits(spark: SparkSession, mixed: Mixture, tmp_path_factory: pytest.TempPathFactory) -> Audits:
     directory = tmp_path_factory.mktemp("tables")
     found = Audits(mixed.logs, directory / "local", directory / "spark")
-    engine.audit(list_logs([found.logs]), engine.Span(mixed.as_of_ns), out=found.local)
+    engine.audit(list_logs([found.logs]), engine.AuditSpan(mixed.as_of_ns), out=found.local)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(days, "FILE_BYTES", FILE_BYTES)
         job.main([str(found.logs), "--out", str(found.spark), "--as-of", str(mixed.as_of_ns), "--bronze"])

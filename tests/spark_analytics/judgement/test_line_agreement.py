@@ -13,10 +13,10 @@ from samples.growing_logs import said
 from samples.lines import samples
 
 from router.audit import spark as fleet
-from router.audit.engine import Span, evidence_of
+from router.audit.engine import AuditSpan, evidence_of
 from router.audit.listing import list_logs
 from router.core.log.line import encode_lines
-from router.core.log.segment import Tally, file_name, header, sign
+from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.core.wire.crypto import SigningKey
 from spark_analytics.judgement.line_grammar import columns_fit, is_line
 
@@ -38,7 +38,7 @@ def write(directory: Path, seed: int, count: int = COUNT) -> dict[str, bool | No
         log.state("start", 0)
         name = key.public.hex()
         mine = data.replace((line.router or "").encode(), name.encode())
-        tally = Tally(1)
+        tally = SegmentTotals(1)
         written = encode_lines([header(log.lines[0], None), *log.lines]) + mine + b"\n"
         for row in (*log.lines, line):
             tally.note(row)
@@ -77,5 +77,5 @@ def test_both_engines_count_the_same_lines(spark: SparkSession, tmp_path: Path) 
         (tmp_path / "0000" / name).write_bytes(b"\n" * 1_000)
     local = said(audited(tmp_path))
     assert local["problems_more"] > 0
-    by_spark = said(fleet.audited(spark, list_logs([tmp_path]), Span(START + LATE * SECOND)))
+    by_spark = said(fleet.audited(spark, list_logs([tmp_path]), AuditSpan(START + LATE * SECOND)))
     assert {name for name in local if local[name] != by_spark.get(name)} == set()

@@ -34,7 +34,7 @@ class GetInfo(Struct, frozen=True):
     """A request for the lines of a pool."""
 
 
-class Info(Struct, frozen=True):
+class PoolLines(Struct, frozen=True):
     """The lines of a pool; its neighbours are to send it nothing below `relay`."""
 
     local: float
@@ -62,7 +62,7 @@ class Msg(Struct, frozen=True):
     messages: tuple[CapdMessage, ...]
 
 
-class Query(Struct, frozen=True):
+class PrefixQuery(Struct, frozen=True):
     """A request for messages or ids whose data begins with `content`; `type` may hold `SUBSCRIBE`."""
 
     cookie: int
@@ -101,7 +101,7 @@ class Remove(Struct, frozen=True):
     cookie: int
 
 
-Command = GetInfo | Info | Inv | GetMsg | Msg | Query | MessagesReply | IdsReply | BadLengthReply | Remove
+Command = GetInfo | PoolLines | Inv | GetMsg | Msg | PrefixQuery | MessagesReply | IdsReply | BadLengthReply | Remove
 
 
 def encode_command(value: Command) -> tuple[str, bytes]:
@@ -109,7 +109,7 @@ def encode_command(value: Command) -> tuple[str, bytes]:
     match value:
         case GetInfo():
             return "capdgetinfo", b""
-        case Info(local, relay, highest):
+        case PoolLines(local, relay, highest):
             return "capdinfo", _LINES.pack(local, relay, highest)
         case Inv(ids, kind):
             return "capdinv", size_head(kind) + _ids(ids)
@@ -117,7 +117,7 @@ def encode_command(value: Command) -> tuple[str, bytes]:
             return "capdgetmsg", _F64.pack(least) + _ids(ids)
         case Msg(messages):
             return "capdmsg", _messages(messages)
-        case Query(cookie, kind, start, quantity, content):
+        case PrefixQuery(cookie, kind, start, quantity, content):
             return "capdq", _QUERY.pack(cookie, kind, start, quantity) + vector(content)
         case MessagesReply(cookie, total, messages):
             return "capdqreply", _REPLY.pack(cookie, MESSAGES) + _U32.pack(total) + _messages(messages)
@@ -172,8 +172,8 @@ def _double(reader: Reader) -> float:
     return found
 
 
-def _info(reader: Reader) -> Info:
-    return Info(_double(reader), _double(reader), _double(reader))
+def _info(reader: Reader) -> PoolLines:
+    return PoolLines(_double(reader), _double(reader), _double(reader))
 
 
 def _inv(reader: Reader) -> Inv:
@@ -181,9 +181,9 @@ def _inv(reader: Reader) -> Inv:
     return Inv(_read_ids(reader), kind)
 
 
-def _query(reader: Reader) -> Query:
+def _query(reader: Reader) -> PrefixQuery:
     cookie, kind, start, quantity = _QUERY.unpack(reader.take(_QUERY.size, "the query"))
-    return Query(cookie, kind, start, quantity, reader.vector("the content"))
+    return PrefixQuery(cookie, kind, start, quantity, reader.vector("the content"))
 
 
 def _reply(reader: Reader) -> Command:

@@ -14,10 +14,10 @@ from msgspec import Struct, field
 from router.core.wire.codec import Malformed
 from services.capd.core.message import CapdMessage
 
-from .commands import INV_TYPE, BadLengthReply, GetMsg, IdsReply, Info, Inv, MessagesReply, Msg
+from .commands import INV_TYPE, BadLengthReply, GetMsg, IdsReply, Inv, MessagesReply, Msg, PoolLines
 from .envelope import Packet
 from .greeting import Version, has_pool, read_extversion
-from .own_commands import Held, Rescind
+from .own_commands import HeldIds, RescindSecrets
 from .packets import PAYLOADS, packet_of, read_packet
 
 CLOSED, OPEN = "closed", "open"
@@ -105,14 +105,14 @@ def _described(packet: Packet, check: Check) -> str | None:
         case Version():
             words = name if message.knows_extversion else f"{name} without the bit of extversion"
             return words  # its bytes are the node's own
-        case Info(local, relay, highest):
+        case PoolLines(local, relay, highest):
             is_right = local >= 1.0 and relay >= 2.0 and highest >= 2.0
             words = name if is_right else f"{name} {local:g} {relay:g} {highest:g}"
         case GetMsg(_, ids):
             words = _of_ours(name, ids, check)
-        case Held(_, ids):
+        case HeldIds(_, ids):
             words = _of_ours(name, ids, check) or name
-        case Rescind():
+        case RescindSecrets():
             words = name
         case Msg(messages):
             words = f"{name}{_messages(messages, check)}" if messages else None

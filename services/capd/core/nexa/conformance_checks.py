@@ -12,11 +12,11 @@ from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.pattern import Pattern
 from services.capd.core.solving import Draft, bits_of_priority, tried
 
-from .commands import IDS, MESSAGES, SUBSCRIBE, GetInfo, GetMsg, Inv, Msg, Query, Remove
+from .commands import IDS, MESSAGES, SUBSCRIBE, GetInfo, GetMsg, Inv, Msg, PrefixQuery, Remove
 from .conformance import CLOSED, CONNECTED, GREETED, Check
 from .envelope import MAGICS, Packet
 from .greeting import CAPD_KEY, COOKIES_KEY, Version
-from .own_commands import GetHeld, MaskedQuery, Rescind
+from .own_commands import GetHeld, MaskedQuery, RescindSecrets
 from .packets import ExtVersion, Message, Ping, Verack, packet_of
 
 COOKIE, ANSWER = 0x5_0000, "cookie 0005ffff"
@@ -191,7 +191,9 @@ def _queries(trial: Trial) -> Iterator[Check]:
         of = _Offers(trial, name)
         offers = tuple(of.one(one) for one in "ABC")
         begins = offers[0].data[:content] if isinstance(content, int) else content
-        data = wire(GetMsg(LINE, ()), Msg(offers)) + wire(Query(cookie, kind, start, quantity, begins), cookie=COOKIE)
+        data = wire(GetMsg(LINE, ()), Msg(offers)) + wire(
+            PrefixQuery(cookie, kind, start, quantity, begins), cookie=COOKIE
+        )
         wanted = tuple((f"capdqreply {one} {ANSWER}",) for one in expected)
         return Check(name, GREETED, f"capdmsg A B C, capdq {sent}", data, wanted, names=of.names, messages=of.messages)
 
@@ -211,7 +213,7 @@ def _queries(trial: Trial) -> Iterator[Check]:
 def _standing_query(trial: Trial) -> Iterator[Check]:
     wire, of = trial.wire, _Offers(trial, "standing")
     before, after, again = of.one("A"), of.one("B"), of.one("C")
-    standing = Query(77, MESSAGES | SUBSCRIBE, 0, 200, of.prefix)
+    standing = PrefixQuery(77, MESSAGES | SUBSCRIBE, 0, 200, of.prefix)
     data = wire(GetMsg(LINE, ()), Msg((before,))) + wire(standing, cookie=COOKIE)
     sent = "capdmsg A, capdq with 0x80, capdmsg B, capdremove, capdmsg C"
     expected = ((f"capdqreply 77 messages of 1: A {ANSWER}",), ("capdqreply 77 messages of 1: B",))
@@ -259,7 +261,7 @@ def _own(trial: Trial) -> Iterator[Check]:
     of = _Offers(trial, "rescinds")
     secret = sha256(trial.seed).digest()
     first = of.one("A", rescind_hash=rescind_hash_of(secret))
-    data = wire(GetMsg(LINE, ()), Msg((first,)), Rescind((secret,)), GetMsg(0.0, (first.own_id(),)))
+    data = wire(GetMsg(LINE, ()), Msg((first,)), RescindSecrets((secret,)), GetMsg(0.0, (first.own_id(),)))
     yield check("rescinds", "capdmsg A, capdrescind, capdgetmsg A", data, of, "capdrescind")
 
 

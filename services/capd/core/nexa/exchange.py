@@ -28,18 +28,18 @@ from .commands import (
     GetInfo,
     GetMsg,
     IdsReply,
-    Info,
     Inv,
     MessagesReply,
     Msg,
-    Query,
+    PoolLines,
+    PrefixQuery,
     Remove,
 )
 from .envelope import last_of
 from .fetching import Fetching
 from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNIT_ROWS, UNREADABLE_UNITS, NexaLimits
 from .neighbour import Neighbour
-from .own_commands import SECRETS_MAX, GetHeld, Held, MaskedQuery, Rescind
+from .own_commands import SECRETS_MAX, GetHeld, HeldIds, MaskedQuery, RescindSecrets
 from .packets import Ping, Pong, Reject
 from .passing_on import PassingOn
 from .sent_lines import GRACE_S
@@ -127,11 +127,11 @@ class Exchange:
                 yield from self._serving.serve(neighbour, now)
             case GetInfo():
                 self._say_lines(neighbour, heard.cookie, now)
-            case Info(_, relay, _):
+            case PoolLines(_, relay, _):
                 neighbour.line = relay
-            case Inv() | Held():
+            case Inv() | HeldIds():
                 self._fetch(neighbour, message, now)
-            case GetMsg() | Query() | MaskedQuery() | GetHeld():
+            case GetMsg() | PrefixQuery() | MaskedQuery() | GetHeld():
                 yield from self._answer(neighbour, heard, now)
             case Remove(cookie):
                 self._serving.unsubscribe(neighbour, cookie)
@@ -141,7 +141,7 @@ class Exchange:
                 neighbour.pay(len(messages), mono_s)
             case IdsReply(_, _, ids):
                 neighbour.pay(len(ids) // UNIT_IDS, mono_s)
-            case Rescind(secrets):
+            case RescindSecrets(secrets):
                 yield from self._rescind(neighbour, secrets, now)
 
     def _reject(self, neighbour: Neighbour, unreadable: Unreadable, cookie: int, now_s: float) -> None:
@@ -152,16 +152,16 @@ class Exchange:
     def _say_lines(self, neighbour: Neighbour, cookie: int, now: c.Now) -> None:
         lines = self._holdings.pool.lines(int(now.wall_s))
         neighbour.sent_lines.record(lines.relay, now.mono_s)
-        neighbour.say(Info(lines.local, lines.relay, lines.highest), last_of(cookie))
+        neighbour.say(PoolLines(lines.local, lines.relay, lines.highest), last_of(cookie))
 
-    def _fetch(self, neighbour: Neighbour, inventory: Inv | Held, now: c.Now) -> None:
+    def _fetch(self, neighbour: Neighbour, inventory: Inv | HeldIds, now: c.Now) -> None:
         """Request the messages of an inventory that we lack, if the neighbour may send the inventory and pays for
         it."""
         match inventory:
             case Inv(ids, kind):
                 if kind != INV_TYPE or not self._fits(neighbour, len(ids), INV_IDS_MAX, now):
                     return
-            case Held(after, ids):
+            case HeldIds(after, ids):
                 if not neighbour.is_listing and not neighbour.pay(len(ids), now.mono_s):
                     return
                 neighbour.is_listing, neighbour.next_page = False, after if neighbour.is_listing else 0
@@ -174,7 +174,7 @@ class Exchange:
             neighbour.line = message.least
             is_accepted = self._fits(neighbour, len(message.ids), GET_IDS_MAX, now)
         else:
-            rows = 0 if isinstance(message, Query) else len(self._holdings.pool)
+            rows = 0 if isinstance(message, PrefixQuery) else len(self._holdings.pool)
             is_accepted = neighbour.pay(QUERY_UNITS + rows // UNIT_ROWS, now.mono_s)
         if not is_accepted:
             return
@@ -306,4 +306,4 @@ class Exchange:
 def _say_secrets(neighbours: Iterable[Neighbour], secrets: list[bytes]) -> None:
     for neighbour in neighbours:
         for at in range(0, len(secrets), SECRETS_MAX):
-            neighbour.say(Rescind(tuple(secrets[at : at + SECRETS_MAX])))
+            neighbour.say(RescindSecrets(tuple(secrets[at : at + SECRETS_MAX])))

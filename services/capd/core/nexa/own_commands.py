@@ -41,20 +41,20 @@ class GetHeld(Struct, frozen=True):
     quantity: int = HELD_IDS_MAX
 
 
-class Held(Struct, frozen=True):
+class HeldIds(Struct, frozen=True):
     """Ids of messages that are held. `after`: the number to continue with, 0 if there are no more."""
 
     after: int
     ids: tuple[bytes, ...]
 
 
-class Rescind(Struct, frozen=True):
+class RescindSecrets(Struct, frozen=True):
     """Secrets, each of which ends the messages that carry its hash."""
 
     secrets: tuple[bytes, ...]
 
 
-OwnCommand = MaskedQuery | GetHeld | Held | Rescind
+OwnCommand = MaskedQuery | GetHeld | HeldIds | RescindSecrets
 
 
 def encode_own(value: OwnCommand) -> tuple[str, bytes]:
@@ -64,9 +64,9 @@ def encode_own(value: OwnCommand) -> tuple[str, bytes]:
             return "capdmaskq", _QUERY.pack(cookie, kind, start, quantity) + pattern.value + pattern.mask
         case GetHeld(after, quantity):
             return "capdgetheld", _GET_HELD.pack(after, quantity)
-        case Held(after, ids):
+        case HeldIds(after, ids):
             return "capdheld", _U64.pack(after) + size_head(len(ids)) + b"".join(ids)
-        case Rescind(secrets):
+        case RescindSecrets(secrets):
             return "capdrescind", size_head(len(secrets)) + b"".join(map(vector, secrets))
 
 
@@ -76,15 +76,15 @@ def _masked_query(reader: Reader) -> MaskedQuery:
     return MaskedQuery(cookie, kind, start, quantity, Pattern(value, mask))
 
 
-def _held(reader: Reader) -> Held:
+def _held(reader: Reader) -> HeldIds:
     after = reader.uint(8, "the number")
     count = _count(reader, "the list of ids", HELD_IDS_MAX)
-    return Held(after, tuple(reader.take(ID_BYTES, "an id") for _ in range(count)))
+    return HeldIds(after, tuple(reader.take(ID_BYTES, "an id") for _ in range(count)))
 
 
-def _rescind(reader: Reader) -> Rescind:
+def _rescind(reader: Reader) -> RescindSecrets:
     count = _count(reader, "the list of secrets", SECRETS_MAX)
-    return Rescind(tuple(reader.vector("a secret", SECRET_BYTES_MAX) for _ in range(count)))
+    return RescindSecrets(tuple(reader.vector("a secret", SECRET_BYTES_MAX) for _ in range(count)))
 
 
 def _count(reader: Reader, name: str, most: int) -> int:

@@ -55,9 +55,9 @@ Greeting = Version | ExtVersion | Verack
 Command = commands.Command | own_commands.OwnCommand
 Message = Greeting | Ping | Pong | Reject | Command
 COMMANDS: tuple[type, ...] = (
-    commands.GetInfo, commands.Info, commands.Inv, commands.GetMsg, commands.Msg, commands.Query,
+    commands.GetInfo, commands.PoolLines, commands.Inv, commands.GetMsg, commands.Msg, commands.PrefixQuery,
     commands.MessagesReply, commands.IdsReply, commands.BadLengthReply, commands.Remove,
-    own_commands.MaskedQuery, own_commands.GetHeld, own_commands.Held, own_commands.Rescind,
+    own_commands.MaskedQuery, own_commands.GetHeld, own_commands.HeldIds, own_commands.RescindSecrets,
 )  # fmt: skip
 PAYLOADS: Mapping[str, int] = {
     "version": SMALL_BYTES_MAX,
@@ -116,7 +116,9 @@ def packet_of(message: Message, cookie: int = 0) -> Packet:
         case Reject(command, text):
             payload = vector(command.encode()) + bytes((MALFORMED_CODE,)) + vector(text.encode())
             return Packet("reject", payload, cookie)
-        case own_commands.MaskedQuery() | own_commands.GetHeld() | own_commands.Held() | own_commands.Rescind():
+        case (
+            own_commands.MaskedQuery() | own_commands.GetHeld() | own_commands.HeldIds() | own_commands.RescindSecrets()
+        ):
             return Packet(*own_commands.encode_own(message), cookie)
         case _:
             return Packet(*commands.encode_command(message), cookie)

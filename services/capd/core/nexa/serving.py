@@ -27,12 +27,12 @@ from .commands import (
     IdsReply,
     MessagesReply,
     Msg,
-    Query,
+    PrefixQuery,
 )
 from .envelope import last_of
 from .limits import QUERY_UNITS, UNIT_MATCHES, UNIT_ROWS, NexaLimits, answer_units
 from .neighbour import Neighbour
-from .own_commands import HELD_IDS_MAX, GetHeld, Held, MaskedQuery
+from .own_commands import HELD_IDS_MAX, GetHeld, HeldIds, MaskedQuery
 from .passing_on import PassingOn
 from .session import Heard
 from .subscriptions import Subscription, Subscriptions
@@ -76,7 +76,7 @@ class Serving:
             match heard.message:
                 case GetMsg():
                     yield from self._send(neighbour, heard.message, heard.cookie, now)
-                case Query():
+                case PrefixQuery():
                     self._query(neighbour, heard.message, heard.cookie, now)
                 case MaskedQuery(_, _, _, _, pattern):
                     neighbour.turn_left -= len(self._holdings.pool) // UNIT_ROWS
@@ -124,11 +124,11 @@ class Serving:
         found = self._holdings.pool.after(after, min(quantity, HELD_IDS_MAX))
         ids = tuple(row.id for row in found if self._passing_on.may_go(row, neighbour.line, now_s))
         more = found[-1].number if found and self._holdings.pool.after(found[-1].number, 1) else 0
-        neighbour.say(Held(more, ids), last_of(cookie))
+        neighbour.say(HeldIds(more, ids), last_of(cookie))
 
     # -- queries -------------------------------------------------------------------------------------------
 
-    def _query(self, neighbour: Neighbour, query: Query, cookie: int, now: c.Now) -> None:
+    def _query(self, neighbour: Neighbour, query: PrefixQuery, cookie: int, now: c.Now) -> None:
         if len(query.content) not in CONTENT_LENGTHS:
             neighbour.say(BadLengthReply(query.cookie, len(query.content) & 0xFF), last_of(cookie))
         else:
@@ -137,7 +137,7 @@ class Serving:
     def _find(
         self,
         neighbour: Neighbour,
-        query: Query | MaskedQuery,
+        query: PrefixQuery | MaskedQuery,
         what: bytes | Pattern,
         pattern: Pattern,
         cookie: int,

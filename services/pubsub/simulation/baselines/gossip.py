@@ -17,7 +17,7 @@ class Copy(Struct, frozen=True):
     hop: int
 
 
-class Unreachable(Struct, frozen=True):
+class CopyNotTaken(Struct, frozen=True):
     """Reports that a copy for a dead node was not taken, so that another entry of the view is tried."""
 
     hop: int
@@ -54,7 +54,7 @@ class Gossip:
             case Copy() if self._alive(node):
                 if self._broadcast.received(node, event.hop, self._engine.now_s):
                     self._forward(node, event.by, event.hop)
-            case Unreachable():
+            case CopyNotTaken():
                 self._send_next(node, event.hop)
 
     def _forward(self, node: int, by: int, hop: int) -> None:
@@ -74,6 +74,6 @@ class Gossip:
         target = untried.pop()
         if not self._alive(target):
             if self._retries:
-                self._engine.after(CONNECT_FAILS_S, node, Unreachable(hop))
+                self._engine.after(CONNECT_FAILS_S, node, CopyNotTaken(hop))
         elif not self._links.loses():
             self._engine.after(self._links.delay_s(node, target), target, Copy(node, hop + 1))

@@ -22,7 +22,7 @@ GRAFT_S = 0.5
 CYCLES, WARM_UPS = 20, 20
 
 
-class Payload(Struct, frozen=True):
+class TreeMessage(Struct, frozen=True):
     """The message itself, from `by`, after `hop` hops."""
 
     by: int
@@ -51,7 +51,7 @@ class StillMissing(Struct, frozen=True):
     """Reports that an announced message should have come by now."""
 
 
-class Failed(Struct, frozen=True):
+class NeighbourFailed(Struct, frozen=True):
     """Reports that a neighbour is dead."""
 
     peer: int
@@ -103,7 +103,7 @@ class Plumtree:
         if not self._alive(node):
             return
         match event:
-            case Payload():
+            case TreeMessage():
                 self._receive(node, event)
             case IHave():
                 self._hear_of(node, event.by)
@@ -111,16 +111,16 @@ class Plumtree:
                 self._make_lazy(node, event.by)
             case Graft():
                 self._make_eager(node, event.by)
-                self._send(node, event.by, Payload(node, self._broadcast.hops[node] + 1))
+                self._send(node, event.by, TreeMessage(node, self._broadcast.hops[node] + 1))
             case StillMissing():
                 self._graft(node)
-            case Failed():
+            case NeighbourFailed():
                 if self._overlay.failed(node, event.peer):
                     self._replace(node)
             case CandidateFailed():
                 self._replace(node)
 
-    def _receive(self, node: int, came: Payload) -> None:
+    def _receive(self, node: int, came: TreeMessage) -> None:
         if self._broadcast.received(node, came.hop, self._engine.now_s):
             self._make_eager(node, came.by)
             self._push(node, came.by, came.hop)
@@ -130,7 +130,7 @@ class Plumtree:
 
     def _push(self, node: int, by: int, hop: int) -> None:
         for peer in sorted(self._eager[node] - {by}):
-            self._send(node, peer, Payload(node, hop + 1))
+            self._send(node, peer, TreeMessage(node, hop + 1))
         for peer in sorted(self._lazy[node] - {by}):
             self._send(node, peer, IHave(node))
 
@@ -166,7 +166,7 @@ class Plumtree:
 
     def _send(self, node: int, peer: int, event: object) -> None:
         if not self._alive(peer):
-            self._engine.after(CONNECT_FAILS_S, node, Failed(peer))
+            self._engine.after(CONNECT_FAILS_S, node, NeighbourFailed(peer))
         elif not self._links.loses():
             self._engine.after(self._links.delay_s(node, peer), peer, event)
 

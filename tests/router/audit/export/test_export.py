@@ -17,7 +17,7 @@ from router.audit.export.lines import ExportError
 from router.audit.export.logs import Exported, export, secret_from
 from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
-from router.core.log.events import Accepted, Outward, State, Turned
+from router.core.log.events import Accepted, Outward, RouterChange, Turned
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.disk import private_file
@@ -28,12 +28,12 @@ GROUP, APP, STRANGER = (SigningKey(bytes([seed]) * 32).public for seed in (1, 2,
 IDS = bytes(range(64))
 WORDS = bytes(8)
 EVENTS = (
-    State(1, 1, "start", (("arrival", 1), ("listener", f"tls://{STRANGER.hex()}@10.1.2.3:7"))),
-    State(2, 2, "join", (("subscriber", bytes(APP)), ("group", bytes(GROUP)))),
+    RouterChange(1, 1, "start", (("arrival", 1), ("listener", f"tls://{STRANGER.hex()}@10.1.2.3:7"))),
+    RouterChange(2, 2, "join", (("subscriber", bytes(APP)), ("group", bytes(GROUP)))),
     Accepted(3, 3, 1, 1, GROUP, None, STRANGER, 4, (bytes(APP),), IDS, WORDS, WORDS, WORDS),
     Outward(4, 4, "delivered", bytes(APP), 5, ((1, 2),), None, 0, 0, 9, 1),
     Turned(5, 5, "refused", STRANGER, 4, 4, IDS[:32], 1, GROUP),
-    State(6, 6, "link", (("peer", bytes(STRANGER)), ("rtt_ns", 7), ("head_seq", 1), ("head_digest", IDS[:32]))),
+    RouterChange(6, 6, "link", (("peer", bytes(STRANGER)), ("rtt_ns", 7), ("head_seq", 1), ("head_digest", IDS[:32]))),
 )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from router.client.custody.arrivals import UNICASTS, Arrival
 from router.client.custody.inbox import Inbox, Prefix
 from router.client.journal import JournalError
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.routing.intake import Refusal
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.control import JoinAck, encode_control
@@ -59,7 +59,7 @@ class World:
         data = b"".join(map(frame, wires))
         spans, _ = split_frames(data)
         self.k += len(wires)
-        return self.inbox.take_in(Messages(self.k - len(wires), data, spans), 1.5)
+        return self.inbox.take_in(MessageRun(self.k - len(wires), data, spans), 1.5)
 
     def take(self, address: bytes | None = None) -> Arrival:
         found = self.inbox.take(address)

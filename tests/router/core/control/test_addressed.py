@@ -7,7 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.work import allocated, opcodes
 from samples.core import ALICE, GROUP, MULTICASTS
 
-from router.core.link.session import Messages
+from router.core.link.session import MessageRun
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.intake import carried, read_messages
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
@@ -83,5 +83,5 @@ def test_many_carried_messages_of_one_read_are_not_copied_over_and_over() -> Non
     body = encode_control(Carried(seal_multicast(GROUP, bytes(60_000), ttl_s=1, expiry_min=EXPIRY)))
     wire = seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY)
     data = frame(wire) * 20
-    arrived = read_messages(1, Messages(1, data, split_frames(data)[0]))
+    arrived = read_messages(1, MessageRun(1, data, split_frames(data)[0]))
     assert allocated(lambda: [carried(arrived, row) for row in arrived.rows]) < len(data) // 10

@@ -33,7 +33,7 @@ def rows() -> dict[bytes, bytes]:
         BOB.public, (FAR,), {"discovery": ALICE.public}, (), 5, 9, 9, Signature(bytes(64)), b"signed"
     )
     guest = invitations.Guest("laptop", invitations.BEGUN, b"d" * 32)
-    invited = invitations.Invitation(
+    invited = invitations.IssuedInvitation(
         b"i" * 32, frozenset({"join"}), 3, LATER_S, "friends", 0, False, {BOB.public: guest}
     )  # fmt: skip
     met.agree(SERVICE, OTHER, [bytes(GROUP.public)], LATER_S, 0, lan=True)

@@ -9,10 +9,10 @@ from rigs.one_router import ME, WALL_S
 from samples.core import ALICE, GROUP
 
 from router.core.control.guests import UNKNOWN_MAX
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.neighbours.invitations import HEARD_S, KEEP_S
-from router.core.routing.limits import AdmissionLimits, Limits
+from router.core.routing.limits import AdmissionLimits, CoreLimits
 from router.core.wire.control import Join, encode_control
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
@@ -58,7 +58,7 @@ def test_use_grant_and_event_are_one_transaction_before_the_answer() -> None:
     one.router.decide(jobs, set(), one.now())
     decision = one.router.take(one.now())
     assert len(decision.changes.book) == 1 and "invite" in [
-        each.event for each in decision.changes.events if isinstance(each, State)
+        each.event for each in decision.changes.events if isinstance(each, RouterChange)
     ]
     assert one.router.links.to(ANNA.public) is None and not one.bodies(link), "nothing was seen outside yet"
     killed = House(disk=one.disk)
@@ -175,7 +175,7 @@ def test_rights_are_added_and_never_taken() -> None:
 
 
 def test_nobody_new_is_let_in_beyond_the_limit() -> None:
-    one = House(Neighbour(CARLA.public), limits=Limits(guests_max=2))
+    one = House(Neighbour(CARLA.public), limits=CoreLimits(guests_max=2))
     one.invite(uses=3)
     assert one.redeem(one.guest(ANNA), ANNA) == [yes("join", "store")] and one.router.guests.facts()["full"] == 2
     assert one.redeem(one.guest(BERTA), BERTA) == [no(INVITE_NO_ROOM)] and INVITE_NO_ROOM.later
@@ -187,7 +187,7 @@ def test_nobody_new_is_let_in_beyond_the_limit() -> None:
 
 
 def test_what_services_make_known_takes_no_room_from_guests() -> None:
-    one = House(limits=Limits(guests_max=1))
+    one = House(limits=CoreLimits(guests_max=1))
     one.invite()
     learned: dict[bytes, Neighbour] = {key: Neighbour(key, learned="sampled") for key in (BERTA.public, CARLA.public)}
     one.router.directory.merge({**one.router.directory.neighbours, **learned})
@@ -285,13 +285,13 @@ def test_orders_that_do_not_fit_are_sentences() -> None:
 
 
 def test_refusals_of_strangers_are_counted_when_their_part_of_the_log_is_spent() -> None:
-    one = House(limits=Limits(admission=AdmissionLimits(messages_per_s_stranger=0, messages_per_s_strangers=0)))
+    one = House(limits=CoreLimits(admission=AdmissionLimits(messages_per_s_stranger=0, messages_per_s_strangers=0)))
     one.invite()
     one.order("uninvite", ID)
     link = one.guest(ANNA)
     for _ in range(300):
         assert one.redeem(link, ANNA) == [no(INVITE_REVOKED)]
     one.pass_time(60)
-    refused = [dict(each.fields) for each in one.events if isinstance(each, State) and each.event == "invite"]
+    refused = [dict(each.fields) for each in one.events if isinstance(each, RouterChange) and each.event == "invite"]
     named = sum("because" in each for each in refused)
     assert named + sum(int(each.get("times", 0)) for each in refused) == 300

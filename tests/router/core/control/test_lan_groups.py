@@ -11,9 +11,9 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, GROUP
 
-from router.core.log.events import Outward, State
+from router.core.log.events import Outward, RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.control import Join, JoinAck, Leave, decode_control, encode_control
 from router.core.wire.crypto import SigningKey
@@ -33,7 +33,7 @@ OTHERS = (
 
 def node(*known: Neighbour, disk: Disk | None = None, seconds: float = 0.0, lan_keep_s: int = DAY_S) -> OneRouter:
     services = {bytes(DISCOVERY.public): "discovery", bytes(PUBSUB.public): "pubsub"}
-    limits = replace(Limits(), lan_keep_s=lan_keep_s)
+    limits = replace(CoreLimits(), lan_keep_s=lan_keep_s)
     return OneRouter(*known, services=services, locals=[ALICE.public], disk=disk, seconds=seconds, limits=limits)
 
 
@@ -254,7 +254,7 @@ def test_the_log_tells_who_shares_how_much() -> None:
     agree(one, discovery, GROUP, CATS)
     agree(one, discovery, CATS, key=NEXT, lan=False)
     agree(one, discovery)
-    told = [dict(each.fields) for each in one.events if isinstance(each, State) and each.event == "met"]
+    told = [dict(each.fields) for each in one.events if isinstance(each, RouterChange) and each.event == "met"]
     assert told == [
         {"peer": NEAR.public, "groups": 1, "lan": 1},
         {"peer": NEAR.public, "groups": 2, "lan": 2},

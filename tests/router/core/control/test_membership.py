@@ -7,11 +7,11 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.upstream import JOIN_AGAIN_S
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
-from router.core.routing.effects import Inquire, NeighbourAnswered, Pulled
+from router.core.routing.effects import Inquire, LookUpPulled, NeighbourAnswered
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import AdmissionLimits, Limits, MembershipLimits
+from router.core.routing.limits import AdmissionLimits, CoreLimits, MembershipLimits
 from router.core.routing.purges import Purge
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.control import (
@@ -177,7 +177,7 @@ def test_leave_then_join_in_one_cycle_stays_joined_on_disk() -> None:
 
 
 def test_groups_per_client_are_limited() -> None:
-    one = house(limits=Limits(membership=MembershipLimits(groups_per_client_max=1)))
+    one = house(limits=CoreLimits(membership=MembershipLimits(groups_per_client_max=1)))
     alice = one.link(ALICE.public)
     for group in (GROUP.public, CATS, GROUP.public):
         say(one, alice, ALICE, Join(group, False))
@@ -264,14 +264,14 @@ def test_answers_to_one_who_settles_nothing_end_at_the_slack() -> None:
 
 
 def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
-    one = house(limits=Limits(admission=AdmissionLimits(pulls_routers_per_s=2.0)))
+    one = house(limits=CoreLimits(admission=AdmissionLimits(pulls_routers_per_s=2.0)))
     alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
     pull = Pull(GROUP.public, MessageId(b"i" * 32))
     for _ in range(3):
         say(one, alice, ALICE, pull)
     say(one, peer, PEER, pull)
-    asked = [effect for effect in one.done if isinstance(effect, Pulled)]
-    assert asked == [Pulled(alice, GROUP.public, pull.message)] * 2
+    asked = [effect for effect in one.done if isinstance(effect, LookUpPulled)]
+    assert asked == [LookUpPulled(alice, GROUP.public, pull.message)] * 2
 
 
 @pytest.mark.parametrize("ttl_s", [0, 60])
@@ -343,7 +343,11 @@ def test_the_groups_of_a_key_that_is_gone_end_in_one_order() -> None:
         say(one, alice, ALICE, Join(PublicKey(group), False))
     one.router.link_down(alice, one.now())
     one.cycle()
-    left = [dict(event.fields)["group"] for event in one.events if isinstance(event, State) and event.event == "leave"]
+    left = [
+        dict(event.fields)["group"]
+        for event in one.events
+        if isinstance(event, RouterChange) and event.event == "leave"
+    ]
     assert left == sorted((CATS, GROUP.public))
 
 

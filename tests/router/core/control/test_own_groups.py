@@ -9,7 +9,7 @@ from samples.core import ALICE
 
 from router.core.neighbours.advertisements import Advertised, Advertisements, Entry
 from router.core.neighbours.directory import JOIN, STORE, Neighbour
-from router.core.routing.limits import Limits
+from router.core.routing.limits import CoreLimits
 from router.core.wire.address import NamedAddress
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, Advertisement, make_advertisement
 from router.core.wire.codec import encode
@@ -132,7 +132,7 @@ def test_the_advertisement_heard_least_lately_gives_way() -> None:
         assert isinstance(entry, Entry)
         book.hear(entry, lambda key: False)
     assert [book.get(said.router) for said in told] == [told[0], None, told[2]]
-    one = house(limits=Limits(learned_max=1))
+    one = house(limits=CoreLimits(learned_max=1))
     found = one.link(DISCOVERY.public)
     for said in told:
         assert publish(one, found, DISCOVERY, said.message) == []

@@ -11,8 +11,8 @@ from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.pulls import MISS_COST
 from router.core.neighbours.directory import JOIN, Neighbour
-from router.core.routing.effects import Pulled, SendOwn
-from router.core.routing.limits import AdmissionLimits, Limits, PullLimits
+from router.core.routing.effects import LookUpPulled, SendOwn
+from router.core.routing.limits import AdmissionLimits, CoreLimits, PullLimits
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import encode
 from router.core.wire.control import Carried, Join, Pull, decode_control, encode_control
@@ -120,14 +120,14 @@ def test_nothing_is_asked_for_what_the_index_knows_in_memory_or_on_disk(more: di
     one.bring(peer, WIRES[0])
     one.cycle()
     assert pull(one, service, PEER, IDS[0], IDS[1], **more) == ["known", "asked"]
-    again, service, _, peer = house(disk=one.disk, limits=Limits(seen_recent_max=0))
+    again, service, _, peer = house(disk=one.disk, limits=CoreLimits(seen_recent_max=0))
     again.told(peer)
     assert pull(again, service, PEER, IDS[0], IDS[2], **more) == ["known", "asked"], "known on disk alone"
     assert pulls(again, peer) == [Pull(GROUP.public, IDS[2])]
 
 
 def test_whom_it_may_ask_and_how_often() -> None:
-    one, service, _, peer = house(limits=Limits(pulls=PullLimits(asked_per_s=1.0)))
+    one, service, _, peer = house(limits=CoreLimits(pulls=PullLimits(asked_per_s=1.0)))
     one.told(peer)
     assert pull(one, service, SigningKey(b"n" * 32), IDS[0]) == ["away"]
     assert pull(one, service, ALICE, IDS[0]) == ["away"], "an app is no router"
@@ -138,7 +138,7 @@ def test_whom_it_may_ask_and_how_often() -> None:
 
 
 def test_only_so_many_are_open_until_they_come_or_are_given_up() -> None:
-    one, service, _, peer = house(limits=Limits(pulls=PullLimits(open_max=2, open_s=10)))
+    one, service, _, peer = house(limits=CoreLimits(pulls=PullLimits(open_max=2, open_s=10)))
     assert pull(one, service, PEER, *IDS[:3]) == ["asked", "asked", "later"]
     assert pull(one, service, PEER, IDS[0]) == ["asked"], "again, perhaps of another router"
     bring_carried(one, peer, WIRES[0])
@@ -148,7 +148,7 @@ def test_only_so_many_are_open_until_they_come_or_are_given_up() -> None:
 
 
 def test_an_app_asks_for_what_it_misses_in_groups_that_it_has_joined() -> None:
-    one, _, alice, peer = house(limits=Limits(pulls=PullLimits(open_of_app_max=1)))
+    one, _, alice, peer = house(limits=CoreLimits(pulls=PullLimits(open_of_app_max=1)))
     bob = one.link(BOB.public)
     assert pull(one, alice, PEER, *IDS[:2], source=ALICE) == ["asked", "later"]
     assert "join the group first" in pull(one, bob, PEER, IDS[0], source=BOB)
@@ -179,20 +179,20 @@ def asked(one: OneRouter, link: int, source: SigningKey, count: int) -> int:
         body = encode_control(Pull(GROUP.public, id))
         one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
     one.cycle()
-    found = [one for one in one.done if isinstance(one, Pulled)]
+    found = [one for one in one.done if isinstance(one, LookUpPulled)]
     one.done.clear()
     return len(found)
 
 
 def test_an_app_of_another_node_is_answered_slowly() -> None:
-    one, *_ = house(limits=Limits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
+    one, *_ = house(limits=CoreLimits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
     client = one.link(CLIENT.public, role="app", owner=False, messages=512, size=1 << 20)
     join(one, client, CLIENT)
     assert asked(one, client, CLIENT, 300) == 10
 
 
 def test_routers_are_answered_as_fast_as_apps_of_this_node_and_peers_only_what_is_agreed() -> None:
-    one, _, alice, peer = house(limits=Limits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
+    one, _, alice, peer = house(limits=CoreLimits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
     client = one.link(CLIENT.public, role="router", messages=512, size=1 << 20)
     join(one, client, CLIENT)
     assert asked(one, alice, ALICE, 300) == 100 and asked(one, client, CLIENT, 300) == 100
@@ -220,15 +220,15 @@ def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> N
     one.told(slow)
     for wire, fits in ((WIRES[0], True), (large, False)):
         [found] = [(each, i) for each in one.disk.parcels.values() for i in range(each.count) if each.wire(i) == wire]
-        one.router.pulls.looked_up(Pulled(slow, GROUP.public, message_id(wire)), found, one.now())
+        one.router.pulls.looked_up(LookUpPulled(slow, GROUP.public, message_id(wire)), found, one.now())
         one.cycle()
         assert pulls(one, slow) == [Carried(wire)] * fits
     assert len([each for each in one.events if getattr(each, "event", "") == "pulled"]) == 1
 
 
 def test_a_pull_for_what_is_not_here_costs_its_asker_more() -> None:
-    one, _, alice, _ = house(limits=Limits(admission=AdmissionLimits(pulls_routers_per_s=2.0 * MISS_COST)))
-    pulled = Pulled(alice, GROUP.public, IDS[0])
+    one, _, alice, _ = house(limits=CoreLimits(admission=AdmissionLimits(pulls_routers_per_s=2.0 * MISS_COST)))
+    pulled = LookUpPulled(alice, GROUP.public, IDS[0])
     assert asked(one, alice, ALICE, 1) == 1
     for _ in range(4):
         one.router.pulls.looked_up(pulled, None, one.now())
@@ -242,7 +242,7 @@ def test_an_id_is_looked_up_in_the_minutes_that_are_named() -> None:
     one, service, _, peer = house()
     one.bring(peer, WIRES[0])
     one.cycle()
-    again, service, _, peer = house(disk=one.disk, limits=Limits(seen_recent_max=0))
+    again, service, _, peer = house(disk=one.disk, limits=CoreLimits(seen_recent_max=0))
     for first, count, state in ((EXPIRY - 3, 4, "known"), (EXPIRY - 3, 3, "asked"), (EXPIRY, 1, "known")):
         assert pull(again, service, PEER, IDS[0], expiries=[first], minutes=[count]) == [state]
     assert "pull: " in pull(again, service, PEER, IDS[0], expiries=[EXPIRY], minutes=[MINUTES_MAX + 1])

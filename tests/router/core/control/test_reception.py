@@ -8,7 +8,7 @@ import pytest
 from rigs.kernels import kernel
 
 from router.core.control.part import Hears, Orders, Part
-from router.core.control.questions import Questions
+from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.wire.control import Join, Leave
 from router.service.verbs.dial import Dial
@@ -52,9 +52,11 @@ class Ordered(Part):
 def test_reception_rejects_a_second_part_for_the_same(other: Part, said: str) -> None:
     shared = kernel()
     with pytest.raises(AssertionError, match=said):
-        Reception(shared, Questions(shared), (Hearing(), other))
+        Reception(shared, AwaitedAnswers(shared), (Hearing(), other))
 
 
 def test_reception_counts_what_is_heard() -> None:
     shared = kernel()
-    assert repr(Reception(shared, Questions(shared), (Hearing(),))) == ("<reception of 1 bodies, 1 verbs and 1 orders>")
+    assert repr(Reception(shared, AwaitedAnswers(shared), (Hearing(),))) == (
+        "<reception of 1 bodies, 1 verbs and 1 orders>"
+    )

@@ -6,10 +6,10 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, GROUP
 
-from router.core.control.redeeming import AGAIN_S, LATER_S, Offer
-from router.core.log.events import State
+from router.core.control.redeeming import AGAIN_S, LATER_S, UnansweredInvitation
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
-from router.core.routing.effects import Dial, InvitationAnswered, TermsHeard
+from router.core.routing.effects import DialNeighbour, InvitationAnswered, TermsHeard
 from router.core.wire.control import Join, decode_control, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -28,7 +28,7 @@ from router.core.wire.redemption import (
 CORE, PEER = SigningKey(b"C" * 32), SigningKey(b"P" * 32)
 SECRET = b"s" * 16
 EXPIRY = expiry_min(WALL_S + 600)
-OFFER = Offer(b"i" * 32, CORE.public, SECRET, WALL_S + 3600, "laptop")
+OFFER = UnansweredInvitation(b"i" * 32, CORE.public, SECRET, WALL_S + 3600, "laptop")
 
 
 def guest(**more: object) -> OneRouter:
@@ -60,7 +60,7 @@ def answered(one: OneRouter) -> list[InvitationAnswered]:
 
 
 def invited(one: OneRouter) -> list[dict[str, object]]:
-    return [dict(event.fields) for event in one.events if isinstance(event, State) and event.event == "invite"]
+    return [dict(event.fields) for event in one.events if isinstance(event, RouterChange) and event.event == "invite"]
 
 
 YES = Redeemed(SECRET, None, ("join", "store"), 0)
@@ -68,7 +68,7 @@ YES = Redeemed(SECRET, None, ("join", "store"), 0)
 
 def test_a_yes_is_committed_as_an_event_and_ends_the_asking() -> None:
     one = guest()
-    assert Dial(CORE.public) in one.done
+    assert DialNeighbour(CORE.public) in one.done
     link = core_link(one)
     assert [(said.secret, said.name) for said in asked(one, link)] == [(SECRET, "laptop")]
     answer(one, link, YES)
@@ -193,7 +193,7 @@ def test_an_offer_that_is_withdrawn_is_not_asked_for_and_a_new_one_is_asked_for_
     one.router.redeeming.given([], one.now())
     found = one.router.links.get(link)
     assert found is not None and not found.shut
-    another = Offer(b"j" * 32, CORE.public, b"t" * 16, WALL_S + 60)
+    another = UnansweredInvitation(b"j" * 32, CORE.public, b"t" * 16, WALL_S + 60)
     one.router.redeeming.given([another], one.now())
     one.cycle()
     assert [said.secret for said in asked(one, link)] == [b"t" * 16]

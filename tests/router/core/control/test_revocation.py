@@ -6,7 +6,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, WHY, Neighbour, Standing
 from router.core.routing.routes import Route
 from router.core.wire.control import Control, Join, JoinAck, Leave, decode_control, encode_control
@@ -65,7 +65,7 @@ def send(one: OneRouter, body: bytes = b"") -> None:
 
 
 def states(one: OneRouter, event: str) -> list[dict[str, object]]:
-    return [dict(one.fields) for one in one.events if isinstance(one, State) and one.event == event]
+    return [dict(one.fields) for one in one.events if isinstance(one, RouterChange) and one.event == event]
 
 
 def owed(one: OneRouter) -> int:

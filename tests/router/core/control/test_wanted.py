@@ -6,7 +6,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.wanted import AGAIN_S
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, STORE, Neighbour
 from router.core.wire.control import Control, Join, JoinAck, Leave, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -118,7 +118,7 @@ def test_its_refusal_is_logged_and_others_acknowledgements_are_not_its() -> None
     one.pass_time(AGAIN_S)
     assert told(one, service) == [(NEWS, True)]
     say(one, service, SERVICE, JoinAck(NEWS, False))
-    fields = [dict(event.fields) for event in one.events if isinstance(event, State) and event.event == "join"]
+    fields = [dict(event.fields) for event in one.events if isinstance(event, RouterChange) and event.event == "join"]
     assert fields[-1] == {"subscriber": ME.public, "group": NEWS, "refused_by": SERVICE.public}
     one.pass_time(AGAIN_S)
     assert told(one, service) == []

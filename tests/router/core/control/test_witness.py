@@ -7,7 +7,7 @@ from samples.core import ALICE, BOB
 
 from router.core.control.witness import Witness
 from router.core.link.custody import Outgoing
-from router.core.log.events import Plain, State
+from router.core.log.events import Plain, RouterChange
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.routing.links import Link, Links
 from router.core.wire.link_items import LogHead
@@ -32,7 +32,7 @@ class Scene:
         self.witness.heard(number, 3001, -7, head, Now(5 * S, int(mono_s * S)))
 
     def written(self) -> list[dict[str, Plain]]:
-        found = [one for one in self.pending.take().changes.events if isinstance(one, State)]
+        found = [one for one in self.pending.take().changes.events if isinstance(one, RouterChange)]
         assert {one.event for one in found} <= {"link"}
         return [dict(one.fields) for one in found]
 

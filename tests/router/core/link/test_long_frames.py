@@ -6,7 +6,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.session_pair import exchange, offer
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.link.session import Messages, Session
+from router.core.link.session import MessageRun, Session
 from router.core.wire.codec import frame, head
 from router.core.wire.control import Join, Report, decode_control, encode_control
 from router.core.wire.lifetime import expiry_min
@@ -89,4 +89,4 @@ def test_an_app_takes_what_its_sender_could_just_send_and_the_router_named_itsel
     wire = news(room)
     assert len(wire) == limit and frame(wire).startswith(head(limit))
     [messages] = app.receive(frame(with_via(wire, BOB.public)), 0)
-    assert isinstance(messages, Messages)
+    assert isinstance(messages, MessageRun)

@@ -14,7 +14,7 @@ from samples.core import ALICE, BOB, ITEMS, UNICASTS
 
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
 from router.core.link.machine import Agency, Machine, RemoteProtocolError, with_limits
-from router.core.link.session import Ended, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Ended, MessageRun, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.link.table import PROVEN, PROVING, Message, St
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame, head
@@ -107,7 +107,7 @@ def test_hello_proof_and_messages_may_come_in_one_read() -> None:
     app, router = pair(proven=False)
     app.receive(said(router), 0)
     events = router.receive(said(app) + frame(UNICASTS[0]), 0)
-    assert [type(one) for one in events] == [Up, Messages]
+    assert [type(one) for one in events] == [Up, MessageRun]
 
 
 def changed_proof(change: Callable[[bytes], bytes]) -> bytes:
@@ -226,8 +226,8 @@ def test_messages_are_counted_from_1_and_left_where_they_are() -> None:
     _, router = opened()
     data = item(link.Ping(5)) + frame(UNICASTS[0]) + frame(UNICASTS[1]) + item(link.Settled(0)) + frame(UNICASTS[2])
     ping, two, settled, one = router.receive(data, 0)
-    assert ping == Heard(link.Ping(5)) and settled == SettledUpTo(0)
-    assert isinstance(two, Messages) and isinstance(one, Messages)
+    assert ping == OtherItem(link.Ping(5)) and settled == SettledUpTo(0)
+    assert isinstance(two, MessageRun) and isinstance(one, MessageRun)
     assert (two.first_k, one.first_k) == (1, 3)
     assert [two.data[start:end] for _, start, end in two.spans] == [UNICASTS[0], UNICASTS[1]]
     assert one.data is two.data and [one.data[at:end] for at, _, end in one.spans] == [frame(UNICASTS[2])]
@@ -280,7 +280,7 @@ def test_what_is_good_before_the_bad_is_given_out(bad: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as error:
         router.receive(item(link.Settled(0)) + frame(UNICASTS[0]) * 2 + bad + frame(UNICASTS[1]), 0)
     settled, messages = error.value.before
-    assert settled == SettledUpTo(0) and isinstance(messages, Messages) and len(messages.spans) == 2
+    assert settled == SettledUpTo(0) and isinstance(messages, MessageRun) and len(messages.spans) == 2
     assert router.incoming.received == 2
 
 
@@ -326,7 +326,7 @@ def flat(events: list[object]) -> list[object]:
     """Return the messages one by one, wherever the reads were cut."""
     found: list[object] = []
     for event in events:
-        if isinstance(event, Messages):
+        if isinstance(event, MessageRun):
             found += [(event.first_k + at, event.data[start:end]) for at, (_, start, end) in enumerate(event.spans)]
         else:
             found.append(event)

@@ -9,7 +9,7 @@ from samples.core import ALICE, BOB, IDS
 
 from router.core.link.allowance import Allowance
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Heard, Session, Welcome
+from router.core.link.session import OtherItem, Session, Welcome
 from router.core.wire import link_items as link
 from router.core.wire.reasons import Reason
 
@@ -78,7 +78,7 @@ def test_an_item_is_refused_before_the_rest_of_it_has_come(beginning: bytes, rea
 def test_an_outcome_is_heard_only_where_it_was_asked_for() -> None:
     outcome = item(link.Outcome(IDS[0], (link.RecipientOutcome(3, "queued"),)))
     app, _ = opened()
-    assert app.receive(outcome, 0) == [Heard(link.Outcome(IDS[0], (link.RecipientOutcome(3, "queued"),)))]
+    assert app.receive(outcome, 0) == [OtherItem(link.Outcome(IDS[0], (link.RecipientOutcome(3, "queued"),)))]
     app = Session(replace(offer("app", b"d" * 16), features=()), ALICE, dialler=True, peer=BOB.public)
     exchange(app, Session(offer(nonce=b"l" * 16), BOB, dialler=False, peer=ALICE.public))
     with pytest.raises(RemoteProtocolError, match="said to apps that asked for it"):

@@ -10,7 +10,7 @@ from rigs.session_pair import exchange, item, offer, opened
 from rigs.work import allocated, opcodes
 from samples.core import ALICE, BOB
 
-from router.core.link.session import Messages, Session
+from router.core.link.session import MessageRun, Session
 from router.core.link.unfinished import Unfinished
 from router.core.wire import link_items as link
 from router.core.wire.codec import FRAME_BYTES_MAX, frame
@@ -48,7 +48,7 @@ def test_a_frame_in_pieces_is_copied_twice_at_most() -> None:
     events: list[object] = []
     assert allocated(lambda: deque(map(events.extend, (router.receive(one, 0) for one in pieces)))) < 2.5 * len(data)
     [messages] = events
-    assert isinstance(messages, Messages)
+    assert isinstance(messages, MessageRun)
     [(_, start, end)] = messages.spans
     assert messages.data[start:end] == wire
 

@@ -18,11 +18,11 @@ from router.core.log.events import (
     TIMES_MAX,
     TURNED_EVENTS,
     Accepted,
-    Counts,
     Event,
+    EventCounts,
     Noted,
     Outward,
-    State,
+    RouterChange,
     Turned,
     decode_events,
     encode_events,
@@ -79,7 +79,7 @@ _outward = st.builds(
 )  # fmt: skip
 _value = st.text(max_size=20) | st.integers(-FIELD_MAX, FIELD_MAX) | st.binary(max_size=40) | st.booleans()
 _state = st.builds(
-    State, natural, natural, st.sampled_from(sorted(STATE_EVENTS)),
+    RouterChange, natural, natural, st.sampled_from(sorted(STATE_EVENTS)),
     st.lists(st.tuples(st.text(max_size=10), _value) | st.tuples(st.just("times"), words), max_size=4).map(tuple),
 ).filter(lambda state: 0 <= stands_for(state) < 1 << 32)  # fmt: skip
 an_event: st.SearchStrategy[Event] = st.one_of(_accepted(), _outward, _turned(), _state)
@@ -104,7 +104,7 @@ def test_the_bytes_of_a_value() -> None:
     """The bytes are in existing databases: a change needs another version."""
     delivered = Outward(1 << 40, 24, "delivered", ALICE, 3, ((7, 2),), None, 0, 1, 500, 6)
     turned = Turned(2, 3, "duplicate", BOB, 4, Reason.DUPLICATE, b"", 70, None, 3072, 7)
-    state = State(4, 5, "join", (("group", GROUP), ("local", True), ("members", 2), ("name", "ü")))
+    state = RouterChange(4, 5, "join", (("group", GROUP), ("local", True), ("members", 2), ("name", "ü")))
     assert encode_events([delivered, turned, state], 9, BOOT).hex() == (
         "84010950" + BOOT.hex() + "83"
         "8c011b00000100000000001818" "6964656c697665726564" "5820" + ALICE.hex() + "0381820702f600011901f406"
@@ -131,10 +131,10 @@ def test_a_turned_event_may_lack_size_and_duration() -> None:
 
 
 def test_text_and_numbers_that_no_reader_takes_are_stored_as_text_that_it_does() -> None:
-    odd = State(1, 2, "start", (("path", "caf\udce9"), ("limit", 1 << 64), ("below", -(1 << 70)), ("on", True)))
+    odd = RouterChange(1, 2, "start", (("path", "caf\udce9"), ("limit", 1 << 64), ("below", -(1 << 70)), ("on", True)))
     [back] = decode_events(encode_events([odd], 1, BOOT))[2]
     fields = (("path", "caf?"), ("limit", str(1 << 64)), ("below", str(-(1 << 70))), ("on", True))
-    assert back == State(1, 2, "start", fields)
+    assert back == RouterChange(1, 2, "start", fields)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_text_and_numbers_that_no_reader_takes_are_stored_as_text_that_it_does()
         Turned(1, 2, "expired", None, 0, 1, b"", 0, None),
         Turned(1, 2, "refused", None, 0, 1, bytes(32), 0, None),
         Turned(1, 2, "refused", None, 0, 1, bytes(31), 5, None),
-        State(1, 2, "rained", ()),
+        RouterChange(1, 2, "rained", ()),
     ],
 )
 def test_what_could_not_be_read_again_is_not_written(event: Event) -> None:
@@ -220,7 +220,7 @@ def test_a_newer_version_says_so() -> None:
 
 def test_what_a_newer_router_adds_to_an_event_is_ignored() -> None:
     raw = [1, 1, BOOT, [[3, 1, 2, "renamed", [["a", 1]], "new", [4]]]]
-    assert decode_events(cbor2.dumps(raw))[2] == [State(1, 2, "renamed", (("a", 1),))]
+    assert decode_events(cbor2.dumps(raw))[2] == [RouterChange(1, 2, "renamed", (("a", 1),))]
 
 
 # -- what an event counts for ---------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_what_a_newer_router_adds_to_an_event_is_ignored() -> None:
 def test_only_an_accepted_event_takes_more_than_one_sequence_number() -> None:
     outward = Outward(1, 2, "delivered", ALICE, 3, ((7, 40), (60, 2)), None, 0, 1, 500, 7)
     turned = Turned(1, 2, "refused", ALICE, 3, Reason.BAD_SIGNATURE, bytes(32), 70, None)
-    state = State(1, 2, "stop", ())
+    state = RouterChange(1, 2, "stop", ())
     assert [span(event) for event in (accepted(5), outward, turned, state)] == [5, 1, 1, 1]
     assert [stands_for(event) for event in (accepted(5), outward, turned, state)] == [5, 42, 70, 1]
 
@@ -245,9 +245,9 @@ def test_reasons_have_words_and_those_of_services_numbers() -> None:
 
 
 def test_counts() -> None:
-    counts = Counts()
+    counts = EventCounts()
     assert repr(counts) == "<Counts: nothing yet>"
-    counts.add([accepted(5), State(1, 2, "start", ())])
+    counts.add([accepted(5), RouterChange(1, 2, "start", ())])
     counts.add(
         [
             Outward(1, 2, "delivered", ALICE, 3, ((7, 4),), None, 0, 1, 500, 7),

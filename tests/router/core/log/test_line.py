@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_events import ALICE, BOB, BOOT, GROUP, accepted, some_events
 
-from router.core.log.events import Accepted, Event, Outward, State, Turned, encode_events, span
+from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned, encode_events, span
 from router.core.log.line import COLUMNS, Line, decode_line, encode_lines, event_rows, gap, lines, rows
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
@@ -75,7 +75,7 @@ def test_a_turned_event() -> None:
 
 def test_a_state_event() -> None:
     fields = (("group", GROUP), ("local", True), ("members", -2), ("name", 'a "b"\n'))
-    assert the_line(State(5, 6, "join", fields)) == {
+    assert the_line(RouterChange(5, 6, "join", fields)) == {
         **common("join"),
         "fields": {"group": GROUP.hex(), "local": True, "members": -2, "name": 'a "b"\n'},
     }
@@ -83,18 +83,18 @@ def test_a_state_event() -> None:
 
 def test_a_state_event_that_stands_for_several() -> None:
     fields = (("standing", "stranger"), ("times", 900))
-    line = the_line(State(5, 6, "link_up", fields))
+    line = the_line(RouterChange(5, 6, "link_up", fields))
     assert line == {**common("link_up", count=900), "fields": dict(fields)}
 
 
 def test_sequence_numbers_run_on() -> None:
-    stop = State(5, 6, "stop", ())
+    stop = RouterChange(5, 6, "stop", ())
     found = rows(encode_events([stop, accepted(3), stop, accepted(1), stop], 40, BOOT), ROUTER)
     assert [(row.seq, row.n) for row in found] == [(40, 1), (41, 3), (44, 1), (45, 1), (46, 1)]
 
 
 def test_a_gap_takes_the_sequence_numbers_that_are_missing() -> None:
-    [stop] = rows(encode_events([State(5, 6, "stop", ())], 40, BOOT), ROUTER)
+    [stop] = rows(encode_events([RouterChange(5, 6, "stop", ())], 40, BOOT), ROUTER)
     assert gap(31, stop) == Line(1, "log_gap", 31, 9, 5, 6, ROUTER.hex(), BOOT.hex(), count=1, fields={"missing": 9})
 
 

@@ -9,10 +9,10 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.advertisements import SAMPLED
 from router.core.neighbours.directory import Neighbour, Standing
-from router.core.routing.limits import AdmissionLimits, Limits
+from router.core.routing.limits import AdmissionLimits, CoreLimits
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -56,7 +56,7 @@ def send(one: OneRouter, to: PublicKey, via: PublicKey | None = None) -> list[Re
 
 def told(one: OneRouter) -> list[dict[str, object]]:
     """Return the fields of the events `advert`."""
-    return [dict(each.fields) for each in one.events if isinstance(each, State) and each.event == "advert"]
+    return [dict(each.fields) for each in one.events if isinstance(each, RouterChange) and each.event == "advert"]
 
 
 def test_an_advertised_router_is_dialled_when_a_message_waits_for_it() -> None:
@@ -159,7 +159,7 @@ def test_only_addresses_that_anybody_may_name_are_dialled(
 
 
 def test_of_too_many_the_one_that_is_not_connected_and_was_heard_least_lately_gives_way() -> None:
-    one = house(limits=Limits(learned_max=2))
+    one = house(limits=CoreLimits(learned_max=2))
     first, second, third = FAR, OTHER, UP
     announce(one, advert(first), advert(second))
     one.link(first.public, role="router")
@@ -175,7 +175,7 @@ def test_keys_of_this_node_are_no_neighbours() -> None:
 
 def test_advertised_routers_take_the_places_of_strangers_unless_we_dialled_them() -> None:
     """Anybody can make a thousand keys and advertise each of them."""
-    one = house(limits=Limits(admission=AdmissionLimits(strangers_connections_max=1)))
+    one = house(limits=CoreLimits(admission=AdmissionLimits(strangers_connections_max=1)))
     announce(one, advert(FAR), advert(OTHER), advert(UP))
     one.link(FAR.public, role="router", owner=False)
     turned_away = one.link(OTHER.public, role="router", owner=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.core.neighbours.dial_budget import DAY_S, DialBudget, DialLimits, Found
+from router.core.neighbours.dial_budget import DAY_S, DialBudget, DialLimits, WhoAnswered
 from router.core.service.refusals import Refusals
 from router.core.wire.address import IpAddress, parse_address
 from router.core.wire.reasons import DIAL_BUDGET
@@ -35,7 +35,7 @@ def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in
     assert refusals.take() == [(DIAL_BUDGET, {"prefix": "45.0.0.0/24", "times": 59_997})]
 
 
-def rests(found: Found, times: int, step_s: float) -> list[float]:
+def rests(found: WhoAnswered, times: int, step_s: float) -> list[float]:
     """Return how long an address rested before each of these dials, all of which end so."""
     limits = DialLimits(connections=times)
     budget, now_s, waited = DialBudget(limits, Refusals()), 0.0, []
@@ -49,12 +49,12 @@ def rests(found: Found, times: int, step_s: float) -> list[float]:
 
 
 def test_another_key_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day() -> None:
-    waited = rests(Found.OTHER, 12, 60)
+    waited = rests(WhoAnswered.OTHER, 12, 60)
     assert waited[:4] == [0, 600, 1200, 2400] and waited[-1] == DAY_S == max(waited)
 
 
 def test_an_address_where_nobody_answers_rests_briefly_and_ten_minutes_at_most() -> None:
-    assert rests(Found.NOBODY, 9, 10) == [0, 10, 20, 40, 80, 160, 320, 600, 600]
+    assert rests(WhoAnswered.NOBODY, 9, 10) == [0, 10, 20, 40, 80, 160, 320, 600, 600]
 
 
 def test_a_victim_that_does_not_answer_gets_three_connections_in_ten_minutes() -> None:
@@ -63,7 +63,7 @@ def test_a_victim_that_does_not_answer_gets_three_connections_in_ten_minutes() -
     for second in range(2 * TEN_MINUTES_S):
         if budget.begin(key(second % 3), place(), second) is None:
             dialled.append(second)
-            budget.end(key(second % 3), place(), second, Found.NOBODY)
+            budget.end(key(second % 3), place(), second, WhoAnswered.NOBODY)
     assert dialled == [0, 10, 30, 600, 680, 840]
 
 
@@ -72,18 +72,18 @@ def test_a_router_that_is_back_is_not_charged_for_its_absence() -> None:
     budget = DialBudget(LIMITS, Refusals())
     for second in range(0, TEN_MINUTES_S, 20):
         assert budget.begin(key(1), place(), second) is None
-        budget.end(key(1), place(), second, Found.NOBODY)
+        budget.end(key(1), place(), second, WhoAnswered.NOBODY)
         assert budget.begin(key(1), place(), second + 10) is None
-        budget.end(key(1), place(), second + 10, Found.EXPECTED)
+        budget.end(key(1), place(), second + 10, WhoAnswered.EXPECTED)
 
 
 def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> None:
     budget = DialBudget(LIMITS, Refusals())
     for second in range(100):
         assert budget.begin(key(1), place(), second) is None
-        budget.end(key(1), place(), second, Found.EXPECTED)
+        budget.end(key(1), place(), second, WhoAnswered.EXPECTED)
     assert budget.begin(key(2), place(), 100) is None
-    budget.end(key(2), place(), 100, Found.OTHER)
+    budget.end(key(2), place(), 100, WhoAnswered.OTHER)
     refused = budget.begin(key(1), place(), 101)
     assert refused is not None and refused[0] is DIAL_BUDGET
     said = "45.0.0.1:4100 is named by an advertisement and not dialled now"

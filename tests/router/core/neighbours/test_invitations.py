@@ -14,8 +14,8 @@ from router.core.neighbours.invitations import (
     KEEP_S,
     USES_MAX,
     Guest,
-    Invitation,
     Invitations,
+    IssuedInvitation,
     from_row,
 )
 from router.core.wire.crypto import PublicKey, SigningKey, digest
@@ -35,11 +35,11 @@ KEYS = [SigningKey(bytes((n,)) * 32).public for n in range(1, 6)]
 ANNA, BERTA, CARLA = KEYS[:3]
 
 
-def invitation(secret: bytes = SECRET, *, uses: int = 1, until_s: int = NOW_S + DAY_S) -> Invitation:
-    return Invitation(digest(secret), RIGHTS, uses, until_s, "friends")
+def invitation(secret: bytes = SECRET, *, uses: int = 1, until_s: int = NOW_S + DAY_S) -> IssuedInvitation:
+    return IssuedInvitation(digest(secret), RIGHTS, uses, until_s, "friends")
 
 
-def made(*all: Invitation) -> Invitations:
+def made(*all: IssuedInvitation) -> Invitations:
     found = Invitations()
     for one in all:
         found.add(one)

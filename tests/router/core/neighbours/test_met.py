@@ -10,7 +10,7 @@ from samples.core import ALICE, BOB, GROUP, IDS
 
 from router.core.neighbours.agreements import AGREED_S_MAX, Agreements
 from router.core.neighbours.directory import JOIN, Directory, Neighbour, Standing
-from router.core.routing.effects import Pulled
+from router.core.routing.effects import LookUpPulled
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.codec import encode
 from router.core.wire.control import Join, Pull, encode_control
@@ -112,7 +112,7 @@ def test_it_sends_to_public_services_and_is_answered_pulls_and_no_more() -> None
     assert bring(one, met, unicast(ME.public, encode_inquiry(Inquiry("status")), 0)) == [Reason.NOT_AUTHORISED]
     for group, answered in ((GROUP, 1), (CATS, 0)):
         bring(one, met, unicast(ME.public, encode_control(Pull(group.public, MessageId(IDS[0]))), 0))
-        assert len([each for each in one.done if isinstance(each, Pulled)]) == answered
+        assert len([each for each in one.done if isinstance(each, LookUpPulled)]) == answered
         one.done.clear()
     bring(one, met, unicast(ME.public, encode_control(Join(GROUP.public, True)), 0))
     assert not one.router.groups.members(GROUP.public)

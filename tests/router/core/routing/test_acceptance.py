@@ -8,7 +8,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.neighbours.directory import JOIN, Neighbour
-from router.core.routing.limits import AcceptanceLimits, Limits, QueueLimits
+from router.core.routing.limits import AcceptanceLimits, CoreLimits, QueueLimits
 from router.core.routing.parcel_draft import PARCEL_MESSAGES_MAX
 from router.core.wire.codec import frame
 from router.core.wire.control import Carried, Join, encode_control
@@ -39,7 +39,7 @@ def forged(wire: bytes) -> bytes:
     return wire[:-1] + bytes((wire[-1] ^ 1,))
 
 
-def house(*neighbours: Neighbour, limits: Limits | None = None) -> tuple[OneRouter, int, int]:
+def house(*neighbours: Neighbour, limits: CoreLimits | None = None) -> tuple[OneRouter, int, int]:
     """Return a router with two apps: Alice, and Bob, who is in the group."""
     one = OneRouter(Neighbour(PEER.public), *neighbours, limits=limits)
     alice, bob = one.link(ALICE.public), one.link(BOB.public)
@@ -50,8 +50,8 @@ def house(*neighbours: Neighbour, limits: Limits | None = None) -> tuple[OneRout
     return one, alice, bob
 
 
-def limited(**acceptance: float) -> Limits:
-    return Limits(acceptance=replace(AcceptanceLimits(), **acceptance))
+def limited(**acceptance: float) -> CoreLimits:
+    return CoreLimits(acceptance=replace(AcceptanceLimits(), **acceptance))
 
 
 # -- after the signature ------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_a_bad_signature_is_refused_and_may_come_again_good() -> None:
 # -- copies in flight --------------------------------------------------------------------------------------------
 
 
-def two_bringers(limits: Limits | None = None) -> tuple[OneRouter, int, int, int]:
+def two_bringers(limits: CoreLimits | None = None) -> tuple[OneRouter, int, int, int]:
     one, _, bob = house(Neighbour(CEM.public, grants=frozenset({JOIN})), limits=limits)
     return one, one.link(PEER.public, role="router"), one.link(CEM.public, role="router"), bob
 
@@ -91,7 +91,7 @@ def test_a_copy_shares_the_acceptance_of_the_first(together: bool) -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_copy_shares_the_refusal_of_the_first(together: bool) -> None:
-    limits = Limits(queues=QueueLimits(node_messages_max=0))
+    limits = CoreLimits(queues=QueueLimits(node_messages_max=0))
     one, first, second, _ = two_bringers(limits)
     one.bring(first, news())
     copies = [one.bring(second, news()), one.bring(second, news())]
@@ -268,7 +268,7 @@ def test_a_source_has_a_rate_that_only_its_own_signature_charges() -> None:
 
 
 def test_a_smaller_message_may_fit_where_a_larger_did_not() -> None:
-    one, alice, bob = house(limits=Limits(queues=QueueLimits(recipient_bytes_max=1200, share_percent=100)))
+    one, alice, bob = house(limits=CoreLimits(queues=QueueLimits(recipient_bytes_max=1200, share_percent=100)))
     one.bring(alice, news(b"1" * 500), news(b"2" * 900), news(b"3" * 900), news(b"4" * 100), news(b"5" * 2000))
     one.cycle()
     assert [k for k, *_ in one.settled()[alice][1]] == [2, 3, 5]
@@ -276,7 +276,7 @@ def test_a_smaller_message_may_fit_where_a_larger_did_not() -> None:
 
 
 def test_outcomes_are_told_to_those_who_asked() -> None:
-    one, _, bob = house(limits=Limits(queues=QueueLimits(recipient_messages_max=1, share_percent=100)))
+    one, _, bob = house(limits=CoreLimits(queues=QueueLimits(recipient_messages_max=1, share_percent=100)))
     cem = one.link(CEM.public, outcome=True)
     one.bring(cem, news(b"1"), news(b"2", ttl_s=0))
     one.cycle()
@@ -291,7 +291,7 @@ def test_outcomes_are_told_to_those_who_asked() -> None:
 
 
 def test_one_message_alone_fits_an_empty_share_and_what_fits_no_queue_is_refused_for_good() -> None:
-    one, alice, bob = house(limits=Limits(queues=QueueLimits(recipient_bytes_max=4000, share_percent=25)))
+    one, alice, bob = house(limits=CoreLimits(queues=QueueLimits(recipient_bytes_max=4000, share_percent=25)))
     large = news(b"1" * 3000)
     one.bring(alice, large, news(b"2" * 3000), news(b"3" * 5000))
     one.cycle()

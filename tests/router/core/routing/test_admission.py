@@ -8,11 +8,11 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_acceptance import EXPIRY, forged, letter, news, two_bringers
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.admission import TAKEN
 from router.core.routing.effects import Close
-from router.core.routing.limits import AdmissionLimits, Limits
+from router.core.routing.limits import AdmissionLimits, CoreLimits
 from router.core.wire.control import Carried, Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
@@ -30,7 +30,7 @@ def admitting(**limits: float) -> OneRouter:
     """Return a core that admits strangers, but only to Alice."""
     admission = replace(AdmissionLimits(), **limits)
     one = OneRouter(
-        Neighbour(NEIGHBOUR.public), strangers=True, limits=Limits(admission=admission), locals={ALICE.public}
+        Neighbour(NEIGHBOUR.public), strangers=True, limits=CoreLimits(admission=admission), locals={ALICE.public}
     )
     one.router.directory.public = frozenset({ALICE.public})
     return one
@@ -50,7 +50,9 @@ def refused(one: OneRouter) -> list[Reason]:
 
 
 def downs(one: OneRouter) -> list[dict[str, object]]:
-    return [dict(event.fields) for event in one.events if isinstance(event, State) and event.event == "link_down"]
+    return [
+        dict(event.fields) for event in one.events if isinstance(event, RouterChange) and event.event == "link_down"
+    ]
 
 
 # -- false signatures --------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ def test_those_who_are_shut_out_are_remembered_up_to_a_number() -> None:
 def test_nobody_ends_another_ones_link_with_what_it_carries() -> None:
     """A valid unicast of a third key carries a false multicast, and comes through an honest router."""
     admission = AdmissionLimits(bad_signatures_max=0)
-    one, honest, _, _ = two_bringers(Limits(admission=admission))
+    one, honest, _, _ = two_bringers(CoreLimits(admission=admission))
     body = encode_control(Carried(forged(news())))
     one.bring(honest, seal_unicast(BOB, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
     far = SigningKey(b"f" * 32)

@@ -9,10 +9,10 @@ from rigs.one_router import OneRouter
 from test_acceptance import forged, news, two_bringers
 
 from router.core.routing.job import Job
-from router.core.routing.limits import Limits, QueueLimits
+from router.core.routing.limits import CoreLimits, QueueLimits
 from router.core.wire.reasons import Reason
 
-FULL = Limits(queues=QueueLimits(node_messages_max=0))
+FULL = CoreLimits(queues=QueueLimits(node_messages_max=0))
 
 
 def decide(one: OneRouter, *jobs: Job) -> dict[int, tuple[int, list[tuple[int, Reason]]]]:
@@ -25,7 +25,7 @@ def decide(one: OneRouter, *jobs: Job) -> dict[int, tuple[int, list[tuple[int, R
 
 
 @pytest.mark.parametrize("limits", [None, FULL], ids=["accepted", "refused"])
-def test_a_copy_that_is_decided_before_the_first_is_settled_after_it(limits: Limits | None) -> None:
+def test_a_copy_that_is_decided_before_the_first_is_settled_after_it(limits: CoreLimits | None) -> None:
     one, first, second, _ = two_bringers(limits)
     job, copy = one.bring(first, news()), one.bring(second, news())
     assert len(job.fresh) == len(copy.copies) == 1

@@ -7,7 +7,7 @@ from samples.core import ALICE, BOB, GROUP
 from test_delivery import house, news, publish, settle, some
 
 from router.core.neighbours.directory import JOIN, RELAY, STORE, WHY, Neighbour
-from router.core.routing.limits import Limits, OutcomeLimits
+from router.core.routing.limits import CoreLimits, OutcomeLimits
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -18,7 +18,7 @@ from router.core.wire.reasons import Reason
 
 def publisher(limits: OutcomeLimits) -> tuple[OneRouter, int, int]:
     """Return a router on which Alice asks for outcomes, and Bob is in the group."""
-    one, alice, bob = house(limits=Limits(outcomes=limits))
+    one, alice, bob = house(limits=CoreLimits(outcomes=limits))
     one.router.link_down(alice, one.now())
     return one, one.link(ALICE.public, outcome=True), bob
 

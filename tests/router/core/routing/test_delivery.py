@@ -9,7 +9,7 @@ from samples.core import ALICE, BOB, GROUP
 from router.core.log.events import Outward
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import SendItem
-from router.core.routing.limits import DeliveryLimits, Limits
+from router.core.routing.limits import CoreLimits, DeliveryLimits
 from router.core.routing.owed import Damaged
 from router.core.routing.purges import Purge
 from router.core.wire.control import Join, Report, decode_control, encode_control
@@ -31,7 +31,7 @@ def some(count: int, first: int = 0, **more: int) -> list[bytes]:
     return [news(first + number, **more) for number in range(count)]
 
 
-def house(messages: int = 4, size: int = 1 << 20, limits: Limits | None = None) -> tuple[OneRouter, int, int]:
+def house(messages: int = 4, size: int = 1 << 20, limits: CoreLimits | None = None) -> tuple[OneRouter, int, int]:
     """Return a router on which Alice publishes, and Bob is in the group, with a small window; his JOIN_ACK is
     settled."""
     one = OneRouter(limits=limits)
@@ -49,7 +49,7 @@ def other_news(number: int) -> bytes:
     return seal_multicast(OTHER, number.to_bytes(4, "big"), ttl_s=600, expiry_min=EXPIRY)
 
 
-def two_groups(limits: Limits | None = None) -> tuple[OneRouter, int, int]:
+def two_groups(limits: CoreLimits | None = None) -> tuple[OneRouter, int, int]:
     """Return a router like `house`, with Bob in a second group; his window is 8, and n continues from 2."""
     one, alice, bob = house(messages=8, limits=limits)
     join = encode_control(Join(OTHER.public, False))
@@ -131,7 +131,7 @@ def test_ranges_not_single_messages_are_logged() -> None:
 
 
 def test_a_final_refusal_ends_it_and_a_later_one_waits() -> None:
-    limits = Limits(delivery=DeliveryLimits(retry_s_min=2, retry_s_max=6))
+    limits = CoreLimits(delivery=DeliveryLimits(retry_s_min=2, retry_s_max=6))
     one, alice, bob = house(messages=8, limits=limits)
     wires = some(4)
     publish(one, alice, *wires)
@@ -151,7 +151,7 @@ def test_a_final_refusal_ends_it_and_a_later_one_waits() -> None:
 
 
 def test_a_back_off_doubles_to_its_limit_and_a_success_ends_it() -> None:
-    one, alice, bob = house(limits=Limits(delivery=DeliveryLimits(retry_s_min=2, retry_s_max=6)))
+    one, alice, bob = house(limits=CoreLimits(delivery=DeliveryLimits(retry_s_min=2, retry_s_max=6)))
     publish(one, alice, news(1))
     waited, n = [], 1
     for _ in range(4):

@@ -8,7 +8,7 @@ from samples.core import ALICE, BOB, GROUP
 from test_acceptance import CEM, PEER, house, join, letter, news
 
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
-from router.core.routing.limits import AdmissionLimits, Limits
+from router.core.routing.limits import AdmissionLimits, CoreLimits
 from router.core.wire.control import Carried, Leave, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import EPOCH_S, expiry_min
@@ -82,7 +82,7 @@ def test_an_id_from_before_a_restart_is_known_to_the_disk() -> None:
 
 
 def test_a_neighbour_has_a_rate_and_control_pays_it_too() -> None:
-    one, alice, _ = house(limits=Limits(admission=AdmissionLimits(messages_per_s_neighbour=2)))
+    one, alice, _ = house(limits=CoreLimits(admission=AdmissionLimits(messages_per_s_neighbour=2)))
     one.bring(alice, news(b"1"), join(ALICE), news(b"2"), join(ALICE))
     one.cycle()
     assert [(k, reason) for k, reason, _ in one.settled()[alice][1]] == [

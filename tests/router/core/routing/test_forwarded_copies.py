@@ -10,7 +10,7 @@ from samples.core import ALICE, GROUP
 
 from router.core.log.events import Outward
 from router.core.neighbours.directory import Neighbour
-from router.core.routing.limits import AcceptanceLimits, Limits, OutcomeLimits
+from router.core.routing.limits import AcceptanceLimits, CoreLimits, OutcomeLimits
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
@@ -77,7 +77,7 @@ def test_a_changed_signature_makes_another_id_and_is_refused() -> None:
 def test_the_service_hears_of_each_copy_what_became_of_it(named: bool) -> None:
     """The recipient is named by the router's key even where outcomes give counts only, because the service has named
     it."""
-    house = House(limits=Limits(outcomes=OutcomeLimits(named=named)))
+    house = House(limits=CoreLimits(outcomes=OutcomeLimits(named=named)))
     wire = multicast()
     house.hand(house.alice, wire)
     assert house.hand(house.service, *(with_via(wire, key.public) for key in (ONE, TWO))) == []
@@ -139,7 +139,7 @@ def test_a_copy_for_a_met_router_that_is_away_ends_after_a_minute_with_a_reason(
 
 
 def test_a_short_ttl_and_a_past_expiry_end_a_copy_by_their_own_names() -> None:
-    house = House(limits=Limits(acceptance=AcceptanceLimits(copy_s_max=3600)))
+    house = House(limits=CoreLimits(acceptance=AcceptanceLimits(copy_s_max=3600)))
     one = house.one
     one.router.link_down(house.links[0], one.now())
     soon = seal_multicast(GROUP, b"soon", ttl_s=3600, expiry_min=expiry_min(WALL_S + 120), seen=())

@@ -10,7 +10,7 @@ from rigs.one_router import OneRouter
 from samples.core import ALICE, BOB, GROUP
 from test_delivery import EXPIRY, OTHER, news, other_news, publish, settle, some, two_groups
 
-from router.core.routing.limits import DeliveryLimits, Limits
+from router.core.routing.limits import CoreLimits, DeliveryLimits
 from router.core.wire.link_items import Redelivered
 from router.core.wire.message import Multicast, open_message, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
@@ -100,7 +100,7 @@ def test_what_is_wrong_with_the_whole_node_there_holds_back_everything() -> None
 
 
 def test_more_held_streams_than_the_limit_hold_back_everything() -> None:
-    one, alice, bob = two_groups(Limits(delivery=DeliveryLimits(streams_held_max=1)))
+    one, alice, bob = two_groups(CoreLimits(delivery=DeliveryLimits(streams_held_max=1)))
     publish(one, alice, news(1), other_news(1))
     one.handed(bob)
     one.router.refused(bob, 3, Reason.RATE_LIMITED, "")
@@ -127,7 +127,7 @@ def test_a_stream_of_which_nothing_is_owed_any_more_is_forgotten() -> None:
 def test_whatever_is_refused_for_now_all_comes_once_and_in_its_order(seed: int) -> None:
     """Bob refuses at random, and then everything of that stream until the first refused message comes again."""
     chance = Random(seed)
-    limits = Limits(delivery=DeliveryLimits(retry_s_min=1, retry_s_max=3, streams_held_max=chance.choice((1, 8))))
+    limits = CoreLimits(delivery=DeliveryLimits(retry_s_min=1, retry_s_max=3, streams_held_max=chance.choice((1, 8))))
     one, alice, bob = two_groups(limits)
     sent: dict[bytes, list[bytes]] = {GROUP.public: [], OTHER.public: []}
     taken: dict[bytes, list[bytes]] = {GROUP.public: [], OTHER.public: []}

@@ -10,7 +10,7 @@ from samples.core import ALICE, BOB
 
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
 from router.core.routing.duplicate_index import APPS, STRANGERS_HOLDER
-from router.core.routing.limits import IndexLimits, Limits
+from router.core.routing.limits import CoreLimits, IndexLimits
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
@@ -19,7 +19,7 @@ from router.core.wire.reasons import Reason
 STRANGER, CLIENT, OTHER = (SigningKey(bytes((n,)) * 32) for n in (11, 12, 13))
 GRANTS = frozenset((JOIN, STORE, RELAY))
 DAY_S = 86_400
-LIMITS = Limits(index=IndexLimits(entries_max=1000))
+LIMITS = CoreLimits(index=IndexLimits(entries_max=1000))
 _bodies = count()
 
 
@@ -30,7 +30,7 @@ def letters(source: SigningKey, many: int, *, life_s: int = DAY_S, ttl_s: int = 
     return [seal_unicast(source, BOB.public, body, ttl_s=ttl_s, expiry_min=expiry) for body in bodies]
 
 
-def house(limits: Limits = LIMITS) -> tuple[OneRouter, int, int]:
+def house(limits: CoreLimits = LIMITS) -> tuple[OneRouter, int, int]:
     """Return a router that admits strangers, with two apps, of which Bob is public; and the links of Alice and Bob."""
     known = [Neighbour(one.public, grants=GRANTS) for one in (CLIENT, OTHER)]
     one = OneRouter(*known, limits=limits, strangers=True, locals=[ALICE.public, BOB.public])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from samples.core import ALICE, BARE, BOB, MULTICASTS, UNICASTS
 
-from router.core.link.session import Messages
-from router.core.routing.intake import Arrived, Row, carried, read_messages
+from router.core.link.session import MessageRun
+from router.core.routing.intake import Arrived, ArrivedMessage, carried, read_messages
 from router.core.wire.codec import Malformed, encode, frame, split_frames
 from router.core.wire.control import Carried, encode_control
 from router.core.wire.crypto import SigningKey, verify
@@ -28,10 +28,10 @@ def read(*wires: bytes, before: bytes = b"", first_k: int = 1) -> Arrived:
     data = before + b"".join(map(frame, wires))
     spans, rest = split_frames(data, at=len(before))
     assert rest == len(data)
-    return read_messages(3, Messages(first_k, data, spans))
+    return read_messages(3, MessageRun(first_k, data, spans))
 
 
-def check(arrived: Arrived, row: Row, wire: bytes) -> None:
+def check(arrived: Arrived, row: ArrivedMessage, wire: bytes) -> None:
     """Check that the row matches the message, and that its positions find message and key in the read."""
     message = open_message(wire)
     assert arrived.data[row.start : row.end] == wire

@@ -12,8 +12,8 @@ from samples.core import ALICE, GROUP
 from router.core.neighbours.directory import STRANGERS, Neighbour
 from router.core.routing.duplicate_index import Index
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import IndexLimits, Limits, QueueLimits
-from router.core.routing.queues import Queues
+from router.core.routing.limits import CoreLimits, IndexLimits, QueueLimits
+from router.core.routing.queues import RecipientQueues
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast
@@ -24,7 +24,7 @@ MET, OTHER = (SigningKey(bytes((n,)) * 32) for n in (81, 82))
 PLACE = "45.0.7.0/24"
 
 
-def node(*known: Neighbour, limits: Limits | None = None) -> OneRouter:
+def node(*known: Neighbour, limits: CoreLimits | None = None) -> OneRouter:
     one = OneRouter(
         *known, services={bytes(SERVICE.public): "discovery"}, locals=[ALICE.public], limits=limits, strangers=True
     )
@@ -49,7 +49,9 @@ def bring(one: OneRouter, link: int, count: int) -> list[Reason]:
 
 
 def test_it_fills_a_twentieth_of_a_recipients_queue() -> None:
-    one = node(Neighbour(OTHER.public), limits=Limits(queues=QueueLimits(recipient_messages_max=100, share_percent=25)))
+    one = node(
+        Neighbour(OTHER.public), limits=CoreLimits(queues=QueueLimits(recipient_messages_max=100, share_percent=25))
+    )
     agree(one, MET, OTHER)
     for key, taken in ((MET, 5), (OTHER, 25)):
         link = one.link(key.public, role="router", messages=1000)
@@ -72,7 +74,9 @@ def test_it_is_charged_to_itself_only_while_something_is_agreed() -> None:
 
 def test_the_nodes_store_and_the_index_have_the_same_small_share() -> None:
     met = {MET.public[:8]}
-    queues = Queues(QueueLimits(node_messages_max=1000, node_bytes_max=1 << 20, neighbour_node_percent=50), met)
+    queues = RecipientQueues(
+        QueueLimits(node_messages_max=1000, node_bytes_max=1 << 20, neighbour_node_percent=50), met
+    )
     assert (queues.node_room(MET.public)[0], queues.node_room(OTHER.public)[0]) == (50, 500)
     index = Index(IndexLimits(entries_max=1000, strangers_percent=5, apps_percent=0), met=met)
     assert (index.room(MET.public[:8]), index.room(OTHER.public[:8])) == (47, 475)

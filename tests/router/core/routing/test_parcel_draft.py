@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.routing.intake import Head, Row
+from router.core.routing.intake import ArrivedMessage, Head
 from router.core.routing.parcel_draft import ParcelDraft
 
 
-def row(k: int, at: int, size: int) -> Row:
-    return Row(k, bytes((k,)) * 32, Head(1, b"g" * 32, None, 60, 1, None), at, at + 2, at + size, at + 9)
+def row(k: int, at: int, size: int) -> ArrivedMessage:
+    return ArrivedMessage(k, bytes((k,)) * 32, Head(1, b"g" * 32, None, 60, 1, None), at, at + 2, at + size, at + 9)
 
 
 def run_of(*sizes: int, gap: int = 0) -> tuple[ParcelDraft, bytes]:

@@ -9,7 +9,7 @@ from rigs.plain_store import Disk
 from samples.core import ALICE, BOB
 
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour
-from router.core.routing.limits import Limits, QueueLimits
+from router.core.routing.limits import CoreLimits, QueueLimits
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
@@ -17,11 +17,11 @@ from router.core.wire.reasons import Reason
 
 CLIENTS = [SigningKey(bytes((n,)) * 32) for n in range(60, 66)]
 PEER = SigningKey(b"p" * 32)
-LIMITS = Limits(queues=QueueLimits(node_messages_max=100, share_percent=100))
+LIMITS = CoreLimits(queues=QueueLimits(node_messages_max=100, share_percent=100))
 _bodies = count()
 
 
-def house(disk: Disk | None = None, limits: Limits = LIMITS) -> OneRouter:
+def house(disk: Disk | None = None, limits: CoreLimits = LIMITS) -> OneRouter:
     """Return a router whose local app Bob is away, so that messages for him wait."""
     known = [Neighbour(one.public, grants=frozenset((JOIN, STORE, RELAY))) for one in CLIENTS]
     return OneRouter(*known, Neighbour(PEER.public), limits=limits, locals=[ALICE.public, BOB.public], disk=disk)
@@ -71,7 +71,7 @@ def test_shares_are_the_same_after_a_restart() -> None:
 
 
 def test_a_message_that_alone_is_more_than_its_share_fits_an_empty_one() -> None:
-    one = house(limits=Limits(queues=QueueLimits(node_bytes_max=1000, share_percent=100)))
+    one = house(limits=CoreLimits(queues=QueueLimits(node_bytes_max=1000, share_percent=100)))
     first = one.link(CLIENTS[0].public, role="router")
     wire = seal_unicast(CLIENTS[0], BOB.public, b"x" * 600, ttl_s=60, expiry_min=expiry_min(WALL_S + 60))
     one.bring(first, wire)

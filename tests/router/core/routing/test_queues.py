@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from router.core.neighbours.directory import TAG_BYTES
 from router.core.routing.limits import QueueLimits
-from router.core.routing.queues import Queues
+from router.core.routing.queues import RecipientQueues
 from router.core.wire.reasons import Reason
 
 ANN, BOB, NEWS, CATS, EAST, WEST = (bytes((n,)) * 32 for n in range(6))
@@ -21,7 +21,7 @@ TIGHT = QueueLimits(
 
 
 def test_the_tightest_limit_says_how_much_and_why() -> None:
-    queues = Queues(TIGHT)
+    queues = RecipientQueues(TIGHT)
     assert queues.room(ANN, NEWS, EAST) == (25, 2500, Reason.QUEUE_FULL_GROUP)
     queues.reserve(ANN, NEWS, EAST, 20, 100)
     assert queues.room(ANN, NEWS, EAST) == (5, 2400, Reason.QUEUE_FULL_GROUP)
@@ -35,19 +35,19 @@ def test_the_tightest_limit_says_how_much_and_why() -> None:
 
 
 def test_a_full_queue_is_the_recipients_fault() -> None:
-    queues = Queues(QueueLimits(recipient_messages_max=4, recipient_bytes_max=100, share_percent=100))
+    queues = RecipientQueues(QueueLimits(recipient_messages_max=4, recipient_bytes_max=100, share_percent=100))
     assert queues.room(ANN, NEWS, EAST) == (4, 100, Reason.QUEUE_FULL_RECIPIENT)
     queues.reserve(ANN, NEWS, EAST, 4, 40)
     assert queues.room(ANN, NEWS, EAST) == (0, 60, Reason.QUEUE_FULL_RECIPIENT)
 
 
 def test_a_share_is_at_least_one_message() -> None:
-    queues = Queues(QueueLimits(recipient_messages_max=2, share_percent=1))
+    queues = RecipientQueues(QueueLimits(recipient_messages_max=2, share_percent=1))
     assert queues.room(ANN, NEWS, EAST)[0] == 1
 
 
 def test_an_empty_share_has_room_for_one_message_of_any_size() -> None:
-    queues = Queues(QueueLimits(recipient_bytes_max=100, share_percent=10))
+    queues = RecipientQueues(QueueLimits(recipient_bytes_max=100, share_percent=10))
     assert queues.room(b"r", b"s", b"n", 60)[:2] == (100_000, 60)
     queues.reserve(b"r", b"s", b"n", 1, 60)
     assert queues.room(b"r", b"s", b"n", 5)[1:] == (-50, Reason.QUEUE_FULL_GROUP)
@@ -56,14 +56,14 @@ def test_an_empty_share_has_room_for_one_message_of_any_size() -> None:
 
 
 def test_asking_for_room_leaves_nothing_behind() -> None:
-    queues = Queues(TIGHT)
+    queues = RecipientQueues(TIGHT)
     for number in range(50):
         queues.room(ANN, bytes((number,)) * 32, bytes((number,)) * 32)
     assert not queues.by_recipient[ANN].shares and not queues._groups and not queues._neighbours
 
 
 def test_an_empty_queue_is_forgotten() -> None:
-    queues = Queues(TIGHT)
+    queues = RecipientQueues(TIGHT)
     queues.reserve(ANN, NEWS, EAST, 2, 20)
     queues.forget_if_empty(ANN)
     assert ANN in queues.by_recipient
@@ -74,7 +74,7 @@ def test_an_empty_queue_is_forgotten() -> None:
 
 
 def test_it_reads_like_a_sentence() -> None:
-    queues = Queues(TIGHT)
+    queues = RecipientQueues(TIGHT)
     assert repr(queues.reserve(ANN, NEWS, EAST, 2, 20)) == "<queue of 00000000: 2 messages, 20 bytes>"
 
 
@@ -87,7 +87,7 @@ def test_of_what_the_node_holds_nobody_has_more_than_the_limits_say(
 ) -> None:
     """Room is taken as far as there is any, and given back, in any order: the node's total is the sum over all
     holders."""
-    queues = Queues(QueueLimits(node_messages_max=100, node_bytes_max=5_000))
+    queues = RecipientQueues(QueueLimits(node_messages_max=100, node_bytes_max=5_000))
     held: dict[bytes, list[tuple[int, int]]] = {key: [] for key in (ANN, BOB, NEWS, CATS)}
     for neighbour, messages, size, back in steps:
         mine = held[neighbour]
@@ -112,7 +112,7 @@ def test_counters_are_sums_whether_by_key_or_by_its_tag(
     steps: list[tuple[bytes, bytes, bytes, int, int, bool]],
 ) -> None:
     """Everything is reserved and given back in any order: all tallies match the rest, and empty ones are gone."""
-    queues = Queues(TIGHT)
+    queues = RecipientQueues(TIGHT)
     held: Counter[tuple[bytes, bytes, bytes, int]] = Counter()
     for recipient, signer, neighbour, messages, size, back in steps:
         entry = recipient, signer, neighbour, size

@@ -8,9 +8,9 @@ from rigs.one_router import WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import BOB
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.core.neighbours.directory import RELAY, STORE, Neighbour
-from router.core.routing.limits import Limits, RouteLimits
+from router.core.routing.limits import CoreLimits, RouteLimits
 from router.core.routing.routes import Route
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -19,7 +19,7 @@ from router.core.wire.message import seal_unicast
 STRANGERS = [SigningKey(bytes((n,)) * 32) for n in range(40, 50)]
 PEERS = [SigningKey(bytes((n,)) * 32) for n in range(50, 60)]
 CLIENTS = [SigningKey(bytes((n,)) * 32) for n in range(60, 64)]
-LIMITS = Limits(routes=RouteLimits(routes_max=20, per_neighbour_max=5))
+LIMITS = CoreLimits(routes=RouteLimits(routes_max=20, per_neighbour_max=5))
 EXPIRY = expiry_min(WALL_S + 3600)
 NEIGHBOURS = [Neighbour(one.public) for one in PEERS] + [
     Neighbour(one.public, grants=frozenset((STORE, RELAY))) for one in CLIENTS
@@ -89,7 +89,7 @@ def test_what_peers_taught_gives_way_to_what_a_client_teaches() -> None:
     one.events.clear()
     first = next(iter(one.router.routes)).destination
     teach(one, client, behind)
-    told = [(event.event, dict(event.fields)["destination"]) for event in one.events if isinstance(event, State)]
+    told = [(event.event, dict(event.fields)["destination"]) for event in one.events if isinstance(event, RouterChange)]
     assert told[-2:] == [("route_del", first), ("route_add", behind.public)]
     assert via(one)[CLIENTS[0].public] == 1 and sum(via(one).values()) == 20
     assert is_answered(one, bob, behind, client)

@@ -16,8 +16,8 @@ from router.core.log.line import Line
 from router.core.why.fate import Fate, Hop, Prospect, Trace, fate
 from router.core.why.report import (
     REPORT_BYTES_MAX,
-    Outcome,
-    Report,
+    NeighbourReport,
+    RecipientCount,
     decode_report,
     encode_report,
     fate_json,
@@ -99,28 +99,30 @@ def test_of_a_copy_that_was_turned_away_it_hears_that_alone(event: str) -> None:
     heard = may_hear(replace(TRACE, turned=(others, mine)), BOB)
     assert heard == Trace(IDS[0], turned=(mine,))
     assert fate(heard, lambda *_: Prospect(), NOW_NS, 600) is None
-    assert report(None, heard, BOB, {}) == Report(IDS[0].hex(), 0, (Outcome(event, mine.reason, 1, 5),))
+    assert report(None, heard, BOB, {}) == NeighbourReport(IDS[0].hex(), 0, (RecipientCount(event, mine.reason, 1, 5),))
 
 
 def test_it_hears_numbers_and_no_names() -> None:
     told = report(whole(), TRACE, PETER, {})
     assert told.outcomes == (
-        Outcome("acked", None, 1, (AT_S + 4) * S), Outcome("delivered", None, 2, (AT_S + 9) * S),
+        RecipientCount("acked", None, 1, (AT_S + 4) * S), RecipientCount("delivered", None, 2, (AT_S + 9) * S),
     )  # fmt: skip
     text = encode_report(told).decode()
     assert not any(key in text for key in (BOB, ALICE, CARA, ROUTER, GROUP)) and "delivered" in text
 
 
 def test_what_is_behind_the_next_router_stands_for_what_it_took() -> None:
-    beyond = {BOB: Report("", 5, (Outcome("delivered", None, 4, 9), Outcome("queued", None, 1, 0, 1)))}
+    beyond = {
+        BOB: NeighbourReport("", 5, (RecipientCount("delivered", None, 4, 9), RecipientCount("queued", None, 1, 0, 1)))
+    }
     told = report(whole(), TRACE, PETER, beyond)
     assert told.outcomes == (
-        Outcome("delivered", None, 4, 9, 1), Outcome("queued", None, 1, 0, 2),
-        Outcome("delivered", None, 2, (AT_S + 9) * S),
+        RecipientCount("delivered", None, 4, 9, 1), RecipientCount("queued", None, 1, 0, 2),
+        RecipientCount("delivered", None, 2, (AT_S + 9) * S),
     )  # fmt: skip
-    silent = report(whole(), TRACE, PETER, {BOB: Report("", problem="it did not answer")})
+    silent = report(whole(), TRACE, PETER, {BOB: NeighbourReport("", problem="it did not answer")})
     mine = report(whole(), TRACE, PETER, {}).outcomes
-    assert silent.outcomes == (mine[0], Outcome("unknown", "it did not answer", 1, 0, 1), *mine[1:])
+    assert silent.outcomes == (mine[0], RecipientCount("unknown", "it did not answer", 1, 0, 1), *mine[1:])
     assert summary("core", silent) == (
         "core has taken custody; of its recipients: 1 acked, 2 delivered; of those at routers behind it: 1 unknown "
         "(it did not answer)"
@@ -129,11 +131,16 @@ def test_what_is_behind_the_next_router_stands_for_what_it_took() -> None:
 
 def test_of_what_was_turned_away_it_hears_its_own_part() -> None:
     trace = replace(TRACE, accepted=(), turned=(REFUSED, Line(1, "duplicate", 100, 1, 5, peer=BOB)))
-    assert report(None, trace, PETER, {}).outcomes == (Outcome("refused", "no-route", 1, AT_S * S),)
+    assert report(None, trace, PETER, {}).outcomes == (RecipientCount("refused", "no-route", 1, AT_S * S),)
 
 
 def test_a_report_that_was_written_is_read() -> None:
-    told = Report("ab" * 32, 7, (Outcome("refused", "no-route", 2, 9), Outcome("queued", None, 1, 0, 3)), "a problem")
+    told = NeighbourReport(
+        "ab" * 32,
+        7,
+        (RecipientCount("refused", "no-route", 2, 9), RecipientCount("queued", None, 1, 0, 3)),
+        "a problem",
+    )
     assert decode_report(encode_report(told)) == told
 
 
@@ -178,13 +185,14 @@ def test_any_bytes_are_a_report_or_none(text: bytes) -> None:
 
 @given(
     st.builds(
-        Report, st.text("0123456789abcdef", max_size=64), st.integers(0, 1 << 62),
+        NeighbourReport, st.text("0123456789abcdef", max_size=64), st.integers(0, 1 << 62),
         st.lists(st.builds(
-            Outcome, st.text("abc-", max_size=40), st.none() | st.text("abc-", max_size=40), *[st.integers(0, 99)] * 3
+            RecipientCount, st.text("abc-", max_size=40), st.none() | st.text("abc-", max_size=40),
+            *[st.integers(0, 99)] * 3,
         )).map(tuple), st.text("abc ", max_size=99),
     )
 )  # fmt: skip
-def test_any_report_is_read_as_it_was_written(told: Report) -> None:
+def test_any_report_is_read_as_it_was_written(told: NeighbourReport) -> None:
     assert decode_report(encode_report(told)) == told
 
 
@@ -195,7 +203,7 @@ def test_a_report_is_what_the_cddl_says() -> None:
 
 
 def test_what_a_neighbour_wrote_is_cleaned() -> None:
-    raw = encode_report(Report("ab", 1, (Outcome("x\x1b[31m" + "y" * 90, None, 1, 1),), "two\nlines"))
+    raw = encode_report(NeighbourReport("ab", 1, (RecipientCount("x\x1b[31m" + "y" * 90, None, 1, 1),), "two\nlines"))
     found = decode_report(raw)
     assert found is not None and found.problem == "twolines"
     assert found.outcomes[0].state == "x[31m" + "y" * 35
@@ -203,7 +211,9 @@ def test_what_a_neighbour_wrote_is_cleaned() -> None:
 
 def test_hops_at_the_next_router() -> None:
     bob = whole().recipients[0]
-    told = Report("", 77, (Outcome("delivered", None, 2, 88), Outcome("refused", "no-route", 1, 99, 1)))
+    told = NeighbourReport(
+        "", 77, (RecipientCount("delivered", None, 2, 88), RecipientCount("refused", "no-route", 1, 99, 1))
+    )
     found = followed(bob, told)
     assert found.hops == (
         *bob.hops, Hop(BOB, "accepted", 77), Hop(BOB, "delivered", 88, None, 2), Hop("", "refused", 99, "no-route"),
@@ -216,10 +226,11 @@ def test_hops_at_the_next_router() -> None:
 
 def test_hops_there_come_before_those_behind_and_each_in_order_of_time() -> None:
     outcomes = [
-        Outcome("delivered", None, 1, 50, 1), Outcome("queued", None, 1, 0), Outcome("delivered", None, 1, 90),
-        Outcome("expired", None, 1, 80), Outcome("delivered", None, 2, 40, 2),
+        RecipientCount("delivered", None, 1, 50, 1), RecipientCount("queued", None, 1, 0),
+        RecipientCount("delivered", None, 1, 90), RecipientCount("expired", None, 1, 80),
+        RecipientCount("delivered", None, 2, 40, 2),
     ]  # fmt: skip
-    found = followed(whole().recipients[0], Report("", 77, tuple(outcomes)))
+    found = followed(whole().recipients[0], NeighbourReport("", 77, tuple(outcomes)))
     assert [(hop.router, hop.event, hop.at_ns) for hop in found.hops[1:]] == [
         (BOB, "accepted", 77), (BOB, "expired", 80), (BOB, "delivered", 90), (BOB, "queued", 0),
         ("", "delivered", 40), ("", "delivered", 50),
@@ -230,23 +241,23 @@ def test_hops_there_come_before_those_behind_and_each_in_order_of_time() -> None
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (Report("", 77), "core owes it to nobody"),
+        (NeighbourReport("", 77), "core owes it to nobody"),
         (
-            Report("", 0, (Outcome("duplicate", None, 1, 9),)),
+            NeighbourReport("", 0, (RecipientCount("duplicate", None, 1, 9),)),
             "core tells only of copies that it turned away: 1 duplicate",
         ),
         (
-            Report("", 77, (Outcome("delivered", None, 4, 9, 1),)),
+            NeighbourReport("", 77, (RecipientCount("delivered", None, 4, 9, 1),)),
             "core has taken custody; of those at routers behind it: 4 delivered",
         ),
     ],
 )
-def test_in_a_sentence(told: Report, said: str) -> None:
+def test_in_a_sentence(told: NeighbourReport, said: str) -> None:
     assert summary("core", told) == said
 
 
 def test_a_router_that_says_nothing() -> None:
-    found = followed(whole().recipients[0], Report("", problem="it did not answer in time"))
+    found = followed(whole().recipients[0], NeighbourReport("", problem="it did not answer in time"))
     assert found.hops[-1] == Hop(BOB, "unknown", 0, "it did not answer in time")
     assert found.next == "nothing here; what happened there is not known: it did not answer in time"
     assert hop_json(found.hops[-1]) == {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from samples.logs import BOOT, KEY, OTHER, Store, file_lines, names, open_log, outward, problems, seal_each
 
-from router.core.log.events import State, encode_events
+from router.core.log.events import RouterChange, encode_events
 from router.core.wire.codec import Malformed
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import ForeignLog, Segments
@@ -30,7 +30,7 @@ def test_a_new_log(tmp_path: Path) -> None:
 def test_what_was_added_is_in_the_segment(tmp_path: Path) -> None:
     segments, sealer = open_log(tmp_path)
     store = Store()
-    assert sealer.add(store.commit(State(5, 6, "start", ()), outward(3, 2)), 0)
+    assert sealer.add(store.commit(RouterChange(5, 6, "start", ()), outward(3, 2)), 0)
     assert names(tmp_path) == [".open-0000000000000001"]
     assert sealer.add(store.commit(outward(9)), 0)
     assert repr(sealer).startswith("<Sealer: 3 lines, ") and repr(sealer).endswith("open, next is 4>")
@@ -95,8 +95,8 @@ def test_an_empty_batch_is_nothing(tmp_path: Path) -> None:
 def test_runs_of_the_router_share_a_segment(tmp_path: Path) -> None:
     _, sealer = open_log(tmp_path)
     store = Store()
-    sealer.add(store.commit(State(5, 6, "stop", ())), 0)
-    sealer.add(store.commit(State(7, 1, "start", ()), boot=bytes(16)), 0)
+    sealer.add(store.commit(RouterChange(5, 6, "stop", ())), 0)
+    sealer.add(store.commit(RouterChange(7, 1, "start", ()), boot=bytes(16)), 0)
     sealer.seal()
     lines = file_lines(tmp_path / "events-0000000000000001.jsonl")
     assert [line.boot for line in lines] == [BOOT.hex(), BOOT.hex(), "00" * 16, None]

@@ -12,7 +12,7 @@ import pytest
 from samples.log_facts import read_log
 from samples.logs import KEY, Store, file_lines, names, open_log, outward, problems, seal_each
 
-from router.core.log.events import State
+from router.core.log.events import RouterChange
 from router.disk.log.file import LogNotWritten
 
 # -- a disk that fails ------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def live(directory: Path, store: Store, until: int) -> None:
             segments.prune(1e6, 1e9, 8000)
             if store.last < until:
                 store.commit(outward(store.last + 1))
-                store.commit(State(5, 6, "config", ()))
+                store.commit(RouterChange(5, 6, "config", ()))
     finally:
         sealer.close()
 

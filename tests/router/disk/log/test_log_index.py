@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from samples.logs import KEY, Store, open_log
 
-from router.core.log.events import Accepted, Outward, State, Turned
+from router.core.log.events import Accepted, Outward, RouterChange, Turned
 from router.core.log.line import event_rows
 from router.disk.log import index as log_index
 from router.disk.log.index import Columns, Growing, ids_in
@@ -31,7 +31,7 @@ def outward(parcel: int, *ranges: tuple[int, int]) -> Outward:
 def grown() -> Growing:
     index = Growing()
     index.note(100, [accepted(7, IDS[0], IDS[1]), outward(7, (7, 1)), outward(7, (8, 1))])
-    index.note(900, [State(1, 2, "join", ()), outward(3, (3, 1))])
+    index.note(900, [RouterChange(1, 2, "join", ()), outward(3, (3, 1))])
     index.note(950, [Turned(1, 2, "duplicate", PEER, 1, 5, IDS[0], 3, None), accepted(9, IDS[2]), outward(7, (7, 2))])
     index.note_gap(40, 6)
     return index
@@ -57,10 +57,10 @@ def test_where_ids_and_parcels_stand() -> None:
 
 def test_what_is_said_of_an_invitation_is_found_by_its_id_in_what_is_noted_and_what_is_read_back() -> None:
     events = [
-        State(1, 2, "invite", (("invitation", IDS[1]), ("change", "made"))),
-        State(1, 2, "invite", (("times", 3),)),
+        RouterChange(1, 2, "invite", (("invitation", IDS[1]), ("change", "made"))),
+        RouterChange(1, 2, "invite", (("times", 3),)),
     ]
-    events.append(State(1, 2, "join", (("invitation", IDS[2]),)))
+    events.append(RouterChange(1, 2, "join", (("invitation", IDS[2]),)))
     noted, made = Growing(), Growing()
     noted.note(7, events)
     rows = event_rows(1, bytes(16), events, bytes(32))

@@ -18,16 +18,15 @@ from samples.audit_logs import APP, MINUTE, START, Log, message_id, name
 from samples.lines import samples
 
 from router.core.log.line import Line, encode_lines
-from router.core.log.segment import Tally, file_name, header, sign
+from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.core.why.fate import Prospect, fate
 from router.core.why.id_prefix import parse_prefix
 from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
 from router.disk.log.eventlog import Segments
-from router.disk.log.index import Growing, Span
+from router.disk.log.index import Growing, IndexedLines
 from router.disk.log.line_form import NotALine, read_line
-from router.disk.log.search import Found, Search
-from router.disk.log.search import Log as Sought
+from router.disk.log.search import FoundEvents, LogSnapshot, Search
 from router.why.answers import not_one, one
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 
@@ -46,7 +45,7 @@ def accepted() -> Log:
 
 def write(directory: Path, rows: Sequence[Line], odd: bytes, at: int, predecessor: str | None = None) -> Path:
     """Write a segment that is signed over these lines, with other bytes in the place of one of them."""
-    tally, log = Tally(rows[0].seq), Log()
+    tally, log = SegmentTotals(rows[0].seq), Log()
     for row in rows:
         tally.note(row)
     parts = [encode_lines([row]) for row in rows]
@@ -64,7 +63,7 @@ def grown(rows: Sequence[Line]) -> Growing:
     return index
 
 
-def logs(directory: Path, kind: str, before: Sequence[Line], rows: Sequence[Line], odd: bytes, at: int) -> Sought:
+def logs(directory: Path, kind: str, before: Sequence[Line], rows: Sequence[Line], odd: bytes, at: int) -> LogSnapshot:
     """Return a log of two segments, the second of which contains the bytes `odd`. `kind`: whether it has its own index,
     none, or is still open."""
     first = write(directory, before, encode_lines([before[0]])[:-1], 0)
@@ -75,12 +74,12 @@ def logs(directory: Path, kind: str, before: Sequence[Line], rows: Sequence[Line
     if kind == "with its index":
         log_index.write(path, last.size, last.footer.sha256 or "", columns)
     if kind != "open":
-        return Sought(sealed, [], 0)
-    span = Span((path,), rows[0].seq, last.footer.last_seq, START, last.size - len(last.footer_bytes), columns)
-    return Sought(sealed[:-1], [span], 0)
+        return LogSnapshot(sealed, [], 0)
+    span = IndexedLines((path,), rows[0].seq, last.footer.last_seq, START, last.size - len(last.footer_bytes), columns)
+    return LogSnapshot(sealed[:-1], [span], 0)
 
 
-def told(found: Found, identity: str) -> str:
+def told(found: FoundEvents, identity: str) -> str:
     """Return the answer of `router why`, as JSON."""
     if found.trace is None:
         return json.dumps(not_one(identity, found))
@@ -88,7 +87,7 @@ def told(found: Found, identity: str) -> str:
     return json.dumps(one(found, found.trace, whole, {}))
 
 
-def seqs(found: Found) -> Iterator[int]:
+def seqs(found: FoundEvents) -> Iterator[int]:
     if found.trace is not None:
         for rows in (found.trace.accepted, found.trace.turned, found.trace.outward):
             yield from (row.seq for row in rows)
@@ -144,7 +143,7 @@ def test_a_line_without_an_end_ends_what_is_read_of_its_file(tmp_path: Path, kin
     log, before = delivered()
     sought = logs(tmp_path, kind, before, log.lines[2:], ENDLESS, 2)
     path = str(tmp_path / file_name(5))
-    found: list[Found] = []
+    found: list[FoundEvents] = []
 
     def search() -> None:
         found.extend(Search(sought).find(parse_prefix(one)) for one in (IDS[0], message_id(4), message_id("no")))

@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 from samples.logs import KEY, Store, open_log
 
-from router.core.log.events import Accepted, Event, Outward, State, Turned
+from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned
 from router.core.log.line import Line, rows
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.disk.log import index as log_index
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
-from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search
+from router.disk.log.search import CANDIDATES_MAX, FoundEvents, LogSnapshot, Search
 from router.disk.store.records import Record
 
 PEER, GROUP, *RECIPIENTS = (bytes([number]) * 32 for number in range(1, 6))
@@ -62,7 +62,7 @@ class Scene:
         events: list[Event] = [self.accept(self.chance.choice([1, 2, 40]))]
         events += [self.outward() for _ in range(self.chance.randrange(8))]
         events += [self.turned()] if self.chance.random() < 0.3 else []
-        events += [State(5, 6, "join", ())] if self.chance.random() < 0.3 else []
+        events += [RouterChange(5, 6, "join", ())] if self.chance.random() < 0.3 else []
         self.chance.shuffle(events)
         value = self.store.commit(*events)
         self.lines += rows(value, KEY.public)
@@ -72,10 +72,10 @@ class Scene:
         for _ in range(values):
             self.sealer.add(self.value(), 0)
 
-    def log(self) -> Log:
-        return Log(self.segments.kept(), self.sealer.unsealed(), self.segments.pruned_seq)
+    def log(self) -> LogSnapshot:
+        return LogSnapshot(self.segments.kept(), self.sealer.unsealed(), self.segments.pruned_seq)
 
-    def find(self, identity: bytes) -> Found:
+    def find(self, identity: bytes) -> FoundEvents:
         return Search(self.log()).find(IdPrefix(identity, 256))
 
     def check(self, identity: bytes) -> None:
@@ -243,7 +243,7 @@ def test_the_log_is_behind_its_store(begin: Begin) -> None:
     scene = begin(10)
     scene.write(2)
     log = scene.log()
-    behind = Search(Log(log.sealed, log.unsealed, 0, is_behind=True)).find(IdPrefix(next(iter(scene.ids)), 256))
+    behind = Search(LogSnapshot(log.sealed, log.unsealed, 0, is_behind=True)).find(IdPrefix(next(iter(scene.ids)), 256))
     assert behind.trace is not None and behind.trace.holes == ((scene.store.last + 1, 0),) and behind.is_behind
 
 
@@ -275,7 +275,7 @@ class Delivered:
         self.line = next(line for line in self.data.splitlines(keepends=True) if b'"delivered"' in line)
         self.hole = (self.one.footer.first_seq, self.one.footer.last_seq)
 
-    def found(self) -> Found:
+    def found(self) -> FoundEvents:
         return self.scene.find(self.identity)
 
     def is_delivered(self) -> bool:
@@ -323,7 +323,7 @@ def test_a_last_segment_without_a_good_footer_is_a_hole_up_to_what_the_store_giv
     segments = Segments(log.one.path.parent, KEY, log.scene.segments.limits)
     assert [one.path for one in segments.kept()] == [log.before.path] and segments.spoilt() == [log.one.path]
     for next_seq, hole in ((log.hole[1] + 1, log.hole), (0, (log.hole[0], 0))):
-        sought = Log(segments.kept(), [], 0, spoilt=segments.spoilt(), next_seq=next_seq)
+        sought = LogSnapshot(segments.kept(), [], 0, spoilt=segments.spoilt(), next_seq=next_seq)
         trace = Search(sought).find(IdPrefix(log.identity, 256)).trace
         assert trace is not None and trace.holes == (hole,)
         assert trace.spoilt == ((log.hole[0], str(log.one.path)),)

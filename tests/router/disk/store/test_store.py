@@ -229,7 +229,7 @@ def test_near_the_limit_of_the_map_there_is_no_room_for_messages_but_for_settlin
         first += 4
     assert 10 << 20 < (tmp_path / "data.mdb").stat().st_size <= 18 << 20, "a quarter is left"
     for number in range(20):
-        events: list[ev.Event] = [ev.State(1, 1, "stop", (("text", "x" * 500_000),))]
+        events: list[ev.Event] = [ev.RouterChange(1, 1, "stop", (("text", "x" * 500_000),))]
         apply(store, Changes(events=events))
         assert store.next_seq == number + 2
     assert (tmp_path / "data.mdb").stat().st_size > 24 << 20, "events go on even beyond it"
@@ -321,7 +321,7 @@ def test_it_knows_whether_anything_has_had_its_time(tmp_path: Path) -> None:
 def test_events_take_gapless_numbers_across_restarts(tmp_path: Path) -> None:
     store = opened(tmp_path)
     one = parcel(Random(1), 1, WALL_S, count=5)
-    for changes in (Changes(events=[accepted(one)]), Changes(events=[ev.State(1, 1, "stop", ())] * 2)):
+    for changes in (Changes(events=[accepted(one)]), Changes(events=[ev.RouterChange(1, 1, "stop", ())] * 2)):
         apply(store, changes)
         store.close()
         store = opened(tmp_path)

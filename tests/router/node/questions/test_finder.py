@@ -17,7 +17,7 @@ from router.node.questions.finder import load_questions
 
 WEATHER = '''"""The weather at the node."""
 
-from router.node.questions.question import Asked, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 
 
 class WeatherQuestions(Questions):
@@ -26,7 +26,7 @@ class WeatherQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"weather": self._weather}
 
-    def _weather(self, asked: Asked, place: str) -> dict[str, object]:
+    def _weather(self, asked: CycleView, place: str) -> dict[str, object]:
         return {"place": place, "sky": "clear", "apps": len(asked.open_links.writers)}
 '''
 

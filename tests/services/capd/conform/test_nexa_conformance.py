@@ -15,7 +15,7 @@ from rigs.nexa_node import NexaNode
 from rigs.patience import HANG_S
 
 from router.cli import main
-from router.cli.conformance import Outcome
+from router.cli.conformance import CheckResult
 from services.capd.conform.probe import Connects, Probe
 
 HASTY_S = 0.05
@@ -33,7 +33,9 @@ def connects_to(place: str) -> Connects:
     return connects
 
 
-async def outcomes(place: str, only: Sequence[str] = (), answer_s: float = HANG_S, seed: bytes = b"1") -> list[Outcome]:
+async def outcomes(
+    place: str, only: Sequence[str] = (), answer_s: float = HANG_S, seed: bytes = b"1"
+) -> list[CheckResult]:
     probe = Probe(connects_to(place), "regtest", int(time.time()), seed, only=only, answer_s=answer_s)
     return [one async for one in probe.outcomes()]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from router.core.wire.crypto import PublicKey
 from services.capd.core import watches as w
 from services.capd.core.pattern import Pattern
-from services.capd.core.watches import Watch, Watches
+from services.capd.core.watches import StandingQuery, Watches
 
 ASKERS = [PublicKey(bytes([number]) * 32) for number in range(4)]
 BYTES = st.sampled_from([0, 1, 0x7F, 0xFF])
@@ -17,15 +17,17 @@ MASKS = st.lists(st.sampled_from([0, 0x7F, 0xFF]), min_size=0, max_size=9).map(b
 
 
 @st.composite
-def watches(draw: st.DrawFn) -> Watch:
+def watches(draw: st.DrawFn) -> StandingQuery:
     mask = draw(MASKS)
     value = bytes(draw(st.lists(BYTES, min_size=len(mask), max_size=len(mask))))
-    return Watch(draw(st.sampled_from(ASKERS)), Pattern.of(value, mask))
+    return StandingQuery(draw(st.sampled_from(ASKERS)), Pattern.of(value, mask))
 
 
 @pytest.mark.parametrize("masks_max", [0, 2, 32])
 @given(st.lists(watches(), max_size=30), st.data())
-def test_askers_are_those_with_a_query_that_matches(masks_max: int, asked: list[Watch], data: st.DataObject) -> None:
+def test_askers_are_those_with_a_query_that_matches(
+    masks_max: int, asked: list[StandingQuery], data: st.DataObject
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(w, "MASKS_MAX", masks_max)
         standing = Watches()

@@ -13,7 +13,7 @@ from rigs.patience import HANG_S
 from rigs.plain_dmq_node import MAGIC
 from samples.dmq import POOLS, START_PERIOD, Pool
 
-from router.cli.conformance import Outcome
+from router.cli.conformance import CheckResult
 from services.dmq.client.connection import connect
 from services.dmq.conform.as_node import ANSWERS, AsNode, ListensAlready, listening
 from services.dmq.core import handshake as h
@@ -35,9 +35,9 @@ def signer(pool: Pool) -> Signer:
 
 
 @asynccontextmanager
-async def played(path: Path, name: str = "dmq-0.5", connections: int = 1) -> AsyncIterator[list[Outcome]]:
+async def played(path: Path, name: str = "dmq-0.5", connections: int = 1) -> AsyncIterator[list[CheckResult]]:
     """Play a node until its connections have ended, and return its findings."""
-    node, found = AsNode(Trial(REVISIONS[name], MAGIC, signer(Pool(9))), MAINNET), list[Outcome]()
+    node, found = AsNode(Trial(REVISIONS[name], MAGIC, signer(Pool(9))), MAINNET), list[CheckResult]()
 
     async def gather(listener: trio.socket.SocketType) -> None:
         async for one in node.outcomes(listener, connections):
@@ -49,7 +49,7 @@ async def played(path: Path, name: str = "dmq-0.5", connections: int = 1) -> Asy
             yield found
 
 
-def checks(found: list[Outcome]) -> list[tuple[str, bool | None]]:
+def checks(found: list[CheckResult]) -> list[tuple[str, bool | None]]:
     return [(one.check, one.ok) for one in found]
 
 

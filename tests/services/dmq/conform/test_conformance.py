@@ -16,7 +16,7 @@ from rigs.plain_dmq_node import MAGIC, PlainNode
 from samples.dmq import POOLS, STAKE, START_PERIOD, Pool
 
 from router.cli import main
-from router.cli.conformance import Outcome
+from router.cli.conformance import CheckResult
 from services.dmq.client.connection import Unreachable
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import MAINNET
@@ -40,7 +40,7 @@ def trial(name: str, known: Pool | None) -> Trial:
     return Trial(REVISIONS[name], MAGIC, signer(Pool(9)), signer(known) if known else None)
 
 
-async def outcomes(probe: Probe) -> list[Outcome]:
+async def outcomes(probe: Probe) -> list[CheckResult]:
     return [one async for one in probe.outcomes()]
 
 

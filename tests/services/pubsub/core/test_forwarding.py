@@ -14,16 +14,16 @@ from rigs.topic_network import GROUP, TopicNetwork, key_of, message_of, ring, to
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.forwarding import (
     Announce,
-    Cause,
-    Copy,
     Deed,
-    Fetch,
+    EndCause,
+    FetchBytes,
     Forget,
     Forwarding,
     ForwardingLimits,
     GaveUp,
     Origin,
     Remember,
+    SendCopy,
     Silent,
 )
 from services.pubsub.core.known import Topic
@@ -45,7 +45,7 @@ def brought_by(number: int) -> Origin:
 
 def to(deeds: Sequence[Deed]) -> list[int]:
     """Return the routers that copies go to."""
-    return [int.from_bytes(one.to, "big") for one in deeds if isinstance(one, Copy)]
+    return [int.from_bytes(one.to, "big") for one in deeds if isinstance(one, SendCopy)]
 
 
 def kinds(deeds: Sequence[Deed]) -> list[type[Deed]]:
@@ -56,7 +56,7 @@ def test_copies_go_out_at_once_and_nothing_is_due_once_all_are_taken() -> None:
     node = made()
     deeds = node.received(ID, GROUP, b"wire", brought_by(11), 0.0)
     assert to(deeds)[0] == 21 and len(deeds) == 3 and node.due_s == 3.0
-    assert all(one.wire == b"wire" and not one.again for one in deeds if isinstance(one, Copy))
+    assert all(one.wire == b"wire" and not one.again for one in deeds if isinstance(one, SendCopy))
     assert [node.taken(ID, key_of(one), 0.1) for one in to(deeds)] == [[], [], []]
     assert node.pending == 0 and node.due_s == float("inf") and (node.copies, node.copies_again) == (3, 0)
 
@@ -77,7 +77,7 @@ def test_a_copy_not_taken_in_time_goes_to_the_next_of_its_side() -> None:
     for one in to(first)[1:]:
         node.taken(ID, key_of(one), 1.0)
     assert node.tick(2.9, 0) == []
-    assert node.tick(3.0, 0) == [Silent(key_of(11)), Copy(ID, GROUP, b"wire", key_of(12), again=True)]
+    assert node.tick(3.0, 0) == [Silent(key_of(11)), SendCopy(ID, GROUP, b"wire", key_of(12), again=True)]
     assert node.taken(ID, key_of(11), 3.5) == [] and node.pending == 0, "what the first takes late ends it, too"
 
 
@@ -110,7 +110,9 @@ def test_a_refused_copy_goes_on_at_once() -> None:
 def test_nobody_takes_a_message_of_others() -> None:
     node = made(topic((11,), (21,)))
     node.received(ID, GROUP, b"wire", brought_by(99), 0.0)
-    assert [one for one in node.tick(3.0, 0) if isinstance(one, GaveUp)] == [GaveUp(ID, GROUP, Cause.NOBODY_TOOK_IT, 2)]
+    assert [one for one in node.tick(3.0, 0) if isinstance(one, GaveUp)] == [
+        GaveUp(ID, GROUP, EndCause.NOBODY_TOOK_IT, 2)
+    ]
     assert node.pending == 0
 
 
@@ -129,10 +131,10 @@ def test_it_goes_on_until_one_takes_it() -> None:
     node = made(topic((11,), (21,)))
     node.received(ID, GROUP, b"wire", HERE, 0.0)
     assert to(node.tick(3.0, 0)) == [] and node.due_s == 4.0 and node.pending == 0
-    assert node.tick(4.0, 0) == [Fetch(ID, GROUP)] and node.due_s == float("inf")
+    assert node.tick(4.0, 0) == [FetchBytes(ID, GROUP)] and node.due_s == float("inf")
     assert to(node.fetched(ID, b"wire", 4.1)) == [11, 21]
     assert node.tick(7.1, 0)[:2] == [Silent(key_of(11)), Silent(key_of(21))]
-    assert node.tick(8.1, 0) == [Fetch(ID, GROUP)]
+    assert node.tick(8.1, 0) == [FetchBytes(ID, GROUP)]
     node.fetched(ID, b"wire", 8.2)
     assert node.taken(ID, key_of(11), 8.3) == [Forget(ID)]
 
@@ -152,7 +154,7 @@ def test_without_neighbours_it_waits_for_the_first() -> None:
     for at in range(1, 100):
         assert node.due_s == at and node.tick(at, 0) == []
     view.after = WHOLE.after
-    assert node.tick(100.0, 0) == [Fetch(ID, GROUP)]
+    assert node.tick(100.0, 0) == [FetchBytes(ID, GROUP)]
     assert to(node.fetched(ID, b"wire", 100.1)) == [11, 12]
 
 
@@ -160,15 +162,15 @@ def test_after_a_restart_what_was_remembered_is_tried_again() -> None:
     node = made()
     node.restore([(ID, Own(GROUP, 1_000.0)), (OTHER, Own(GROUP, 5.0))], 10.0)
     assert node.tick(11.0, 500.0) == [
-        Forget(OTHER), GaveUp(OTHER, GROUP, Cause.EXPIRED, is_own=True), Fetch(ID, GROUP),
+        Forget(OTHER), GaveUp(OTHER, GROUP, EndCause.EXPIRED, is_own=True), FetchBytes(ID, GROUP),
     ]  # fmt: skip
     assert node.fetched(OTHER, b"wire", 12.0) == []
-    assert node.fetched(ID, None, 12.0) == [Forget(ID), GaveUp(ID, GROUP, Cause.GONE, is_own=True)]
+    assert node.fetched(ID, None, 12.0) == [Forget(ID), GaveUp(ID, GROUP, EndCause.GONE, is_own=True)]
 
 
 def test_a_message_with_no_end_is_forwarded_and_not_kept() -> None:
     node = made()
-    assert kinds(node.received(ID, GROUP, b"wire", Origin(), 0.0)) == [Copy, Copy, Copy]
+    assert kinds(node.received(ID, GROUP, b"wire", Origin(), 0.0)) == [SendCopy, SendCopy, SendCopy]
 
 
 def test_what_a_topic_that_was_left_had_under_way_is_forgotten() -> None:
@@ -183,13 +185,17 @@ def test_what_a_topic_that_was_left_had_under_way_is_forgotten() -> None:
 def test_of_a_large_message_random_links_get_the_id() -> None:
     node = made(large_bytes=10)
     deeds = node.received(ID, GROUP, b"0123456789", brought_by(11), 0.0)
-    assert to(deeds) == [21] and kinds(deeds) == [Copy, Announce, Announce] and node.announced == 2
-    assert kinds(made(large_bytes=11).received(ID, GROUP, b"0123456789", brought_by(11), 0.0)) == [Copy, Copy, Copy]
+    assert to(deeds) == [21] and kinds(deeds) == [SendCopy, Announce, Announce] and node.announced == 2
+    assert kinds(made(large_bytes=11).received(ID, GROUP, b"0123456789", brought_by(11), 0.0)) == [
+        SendCopy,
+        SendCopy,
+        SendCopy,
+    ]
 
 
 def test_without_a_neighbour_on_the_ring_a_large_message_goes_as_it_is() -> None:
     node = made(topic((), (), (31, 32, 33)), large_bytes=1)
-    assert kinds(node.received(ID, GROUP, b"wire", HERE, 0.0)) == [Remember, Copy, Copy, Copy]
+    assert kinds(node.received(ID, GROUP, b"wire", HERE, 0.0)) == [Remember, SendCopy, SendCopy, SendCopy]
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
@@ -199,33 +205,37 @@ def test_without_a_neighbour_on_the_ring_a_large_message_goes_as_it_is() -> None
 def test_beyond_its_limits_it_follows_the_oldest_no_more(limits: dict[str, int]) -> None:
     node = made(WHOLE, **limits)
     for number in (1, 2):
-        assert kinds(node.received(message_of(number), GROUP, b"wire", brought_by(99), 0.0)) == [Copy, Copy, Copy]
+        assert kinds(node.received(message_of(number), GROUP, b"wire", brought_by(99), 0.0)) == [
+            SendCopy,
+            SendCopy,
+            SendCopy,
+        ]
     deeds = node.received(message_of(3), GROUP, b"wire", brought_by(99), 0.0)
-    assert deeds[0] == GaveUp(message_of(1), GROUP, Cause.NO_ROOM, 3) and node.pending == 2
+    assert deeds[0] == GaveUp(message_of(1), GROUP, EndCause.NO_ROOM, 3) and node.pending == 2
 
 
 def test_what_this_node_published_is_tried_again_if_it_is_followed_no_more() -> None:
     node = made(pending_max=1)
     node.received(ID, GROUP, b"wire", HERE, 0.0)
-    assert kinds(node.received(OTHER, GROUP, b"wire", HERE, 0.0)) == [Remember, Copy, Copy, Copy]
-    assert node.tick(1.0, 0) == [Fetch(ID, GROUP)]
+    assert kinds(node.received(OTHER, GROUP, b"wire", HERE, 0.0)) == [Remember, SendCopy, SendCopy, SendCopy]
+    assert node.tick(1.0, 0) == [FetchBytes(ID, GROUP)]
 
 
 def test_beyond_what_is_kept_a_message_is_forwarded_like_those_of_others() -> None:
     node = made(untaken=UntakenLimits(own_max=1))
     node.received(ID, GROUP, b"wire", HERE, 0.0)
     deeds = node.received(OTHER, GROUP, b"wire", HERE, 0.0)
-    assert deeds[0] == GaveUp(OTHER, GROUP, Cause.NO_ROOM, is_own=True) and len(to(deeds)) == 3 and node.untaken == 1
+    assert deeds[0] == GaveUp(OTHER, GROUP, EndCause.NO_ROOM, is_own=True) and len(to(deeds)) == 3 and node.untaken == 1
 
 
 def test_what_waits_is_tried_a_few_at_a_time() -> None:
     node = made(untaken=UntakenLimits(own_at_once=2))
     node.restore([(message_of(one), Own(GROUP, 1e9)) for one in range(5)], 0.0)
-    assert node.tick(1.0, 0) == [Fetch(message_of(0), GROUP), Fetch(message_of(1), GROUP)]
+    assert node.tick(1.0, 0) == [FetchBytes(message_of(0), GROUP), FetchBytes(message_of(1), GROUP)]
     node.fetched(message_of(0), b"wire", 1.1)
     node.taken(message_of(0), key_of(11), 1.2)
     assert node.due_s == 1.2, "whoever takes one takes more"
-    assert node.tick(1.2, 0) == [Fetch(message_of(2), GROUP), Fetch(message_of(3), GROUP)]
+    assert node.tick(1.2, 0) == [FetchBytes(message_of(2), GROUP), FetchBytes(message_of(3), GROUP)]
 
 
 # -- networks ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from services.pubsub.core.negentropy import (
     FRAME_BYTES_MAX,
     BadFrame,
     Differences,
-    View,
+    IdRange,
     answer,
     ask,
     go_on,
@@ -32,11 +32,11 @@ CLOSED = bytes.fromhex("000001")  # bound and mode of the fingerprint that close
 NOT_AT_ALL = b"\x61\x00\x00\x01" + bytes(16)  # a fingerprint of everything that nothing has
 
 
-def view(keys: Any, lo: int = 0, hi: int = 1 << 32) -> View:
-    return View(IdSet(keys), lo, hi)
+def view(keys: Any, lo: int = 0, hi: int = 1 << 32) -> IdRange:
+    return IdRange(IdSet(keys), lo, hi)
 
 
-def frames(mine: View, theirs: View, found: Differences, most: int = FRAME_BYTES_MAX) -> Iterator[bytes]:
+def frames(mine: IdRange, theirs: IdRange, found: Differences, most: int = FRAME_BYTES_MAX) -> Iterator[bytes]:
     """Yield the frames of a whole comparison, the asker's and the answerer's in turn."""
     frame = ask(mine, most)
     while frame:
@@ -52,7 +52,7 @@ def ids(keys: Any) -> set[bytes]:
 # -- the reference -------------------------------------------------------------------------------------------
 
 
-def sides(case: dict[str, Any]) -> tuple[View, View]:
+def sides(case: dict[str, Any]) -> tuple[IdRange, IdRange]:
     if "client" in case:
         mine, theirs = (
             [key_of(minute, bytes.fromhex(one)) for minute, one in case[side]] for side in ("client", "server")
@@ -167,7 +167,7 @@ def test_bytes() -> None:
     assert set(found.need) == ids(keys[-20_000:])
     some, found = IdSet(keys), Differences()
     some.remove(gone := random.sample(keys, 100))
-    sent = list(frames(View(some), full, found))
+    sent = list(frames(IdRange(some), full, found))
     assert sum(map(len, sent)) <= 130_000 and len(sent) <= 8
     assert set(found.need) == ids(gone)
 

@@ -19,7 +19,7 @@ from services.pubsub.core.clock_steps import ClockSteps
 from services.pubsub.core.fetching import Fetching, FetchLimits
 from services.pubsub.core.id_set import END, RANK_MAX, IdSet, key_of
 from services.pubsub.core.messages import BODY_BYTES_MAX, Compared, encode_message
-from services.pubsub.core.negentropy import Differences, Needed, View, answer, ask, go_on
+from services.pubsub.core.negentropy import Differences, IdRange, Needed, answer, ask, go_on
 from services.pubsub.core.untaken import Own
 
 HOUR = 3600
@@ -50,7 +50,7 @@ def test_the_longest_list_with_its_order_fits_a_message() -> None:
     held = IdSet()
     for rank in random.sample(range(RANK_MAX), 3_000):
         held.add([key_of(1, random.randbytes(32))], rank)
-    found = answer(View(held), b"\x61\x00\x00\x02\x00", LISTING_BYTES_MAX)
+    found = answer(IdRange(held), b"\x61\x00\x00\x02\x00", LISTING_BYTES_MAX)
     order = write_ranks(found.ranks)
     assert len(found.ranks) > 1_500 and len(order) <= ORDER_BYTES_MAX
     assert len(encode_message(Compared(T, 1, 2, found.frame, order, RANK_MAX))) <= BODY_BYTES_MAX
@@ -62,10 +62,10 @@ def test_every_id_is_found_with_its_rank(seed: int, here: int, there: int, most:
     random = Random(seed)
     keys = [key_of(1 + random.randrange(3), random.randbytes(32)) for _ in range(here + there)]
     mine, theirs, found = IdSet(keys[:here]), IdSet(random.sample(keys, here + there)), Differences()
-    frame = ask(View(mine), most)
+    frame = ask(IdRange(mine), most)
     while frame:
-        listed = answer(View(theirs), frame, most)
-        frame = go_on(View(mine), listed.frame, found, most, listed.ranks)
+        listed = answer(IdRange(theirs), frame, most)
+        frame = go_on(IdRange(mine), listed.frame, found, most, listed.ranks)
     assert {id: one.rank for id, one in found.need.items()} == {key[4:]: theirs.rank(key) for key in keys[here:]}
     assert theirs.position(END) == here + there and theirs.rank(bytes(36)) == RANK_MAX
 
@@ -198,7 +198,7 @@ def test_an_answer_that_took_long_makes_nothing_history() -> None:
     world = World(left, right)
     world.pass_s(3)
     [session] = left.part._sessions.values()
-    found = answer(View(_held(right)), ask(View(IdSet())))
+    found = answer(IdRange(_held(right)), ask(IdRange(IdSet())))
     right.away = False
     said = Compared(T, session.lo, session.hi - 1, found.frame, write_ranks(found.ranks), 10)
     world.read(left, right, said)

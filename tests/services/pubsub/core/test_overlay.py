@@ -11,7 +11,7 @@ from rigs.rings import PERIOD_S, Member, Rings
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.candidates import CandidateLimits
 from services.pubsub.core.known import Neighbour
-from services.pubsub.core.overlay import Ask, MeetWith, Overlay, OverlayLimits, RingOf
+from services.pubsub.core.overlay import ExchangeRings, MeetWith, Overlay, OverlayLimits, RingOf
 from services.pubsub.core.topic_ring import Told
 
 GROUP, OTHER = PublicKey(b"g" * 32), PublicKey(b"o" * 32)
@@ -97,10 +97,10 @@ def test_who_does_not_answer_is_removed_and_the_next_is_asked_at_once() -> None:
         one.overlay.met(other.me, 0.0)
     topic = one.known.topics[GROUP]
     first, second, *_ = topic.after
-    assert [deed.to for deed in one.overlay.tick(0.0) if isinstance(deed, Ask)] == [first]
+    assert [deed.to for deed in one.overlay.tick(0.0) if isinstance(deed, ExchangeRings)] == [first]
     assert one.overlay.due_s == OverlayLimits().answer_s
     assert not one.overlay.tick(4.9)
-    assert [deed.to for deed in one.overlay.tick(5.0) if isinstance(deed, Ask)] == [second]
+    assert [deed.to for deed in one.overlay.tick(5.0) if isinstance(deed, ExchangeRings)] == [second]
     assert topic.after[0] == second and first.router not in topic.neighbours
 
 
@@ -128,7 +128,7 @@ def test_what_is_shared_with_nobody_is_told_to_nobody() -> None:
     assert set(one.known.topics[OTHER].neighbours) == {third.me.router}
     for _ in range(12):
         for deed in one.overlay.tick(rings.now_s):
-            if isinstance(deed, Ask):
+            if isinstance(deed, ExchangeRings):
                 told = {each.neighbour for ring in deed.rings for each in ring.members}
                 assert not told & {second.me, third.me}
                 assert {one.known.topic(deed.to.router, ring.t) for ring in deed.rings} != {None}

@@ -11,7 +11,16 @@ from rigs.topic_network import GROUP, TopicNetwork, key_of, message_of, ring, to
 
 from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.known import Topic
-from services.pubsub.core.repair import Ask, Cause, KnownIds, Named, Repair, Repaired, RepairLimits, Unanswered
+from services.pubsub.core.repair import (
+    AskForMessage,
+    KnownIds,
+    Named,
+    Repair,
+    Repaired,
+    RepairLimits,
+    SkipCause,
+    Unanswered,
+)
 
 ID, OTHER = message_of(1), message_of(2)
 SEEN, HAVE = Named.SEEN, Named.HAVE
@@ -28,7 +37,7 @@ def test_what_a_message_names_is_asked_for_after_a_delay_of_who_brought_it() -> 
     node = made()
     node.named([ID], GROUP, BY, SEEN, 0.0)
     assert node.due_s == 2.0 and node.tick(1.9) == []
-    assert node.tick(2.0) == [Ask(BY, GROUP, ID)] and node.due_s == 7.0
+    assert node.tick(2.0) == [AskForMessage(BY, GROUP, ID)] and node.due_s == 7.0
     assert node.arrived(ID, BY, 2.1) == [Repaired(ID, GROUP, 1, BY)]
     assert len(node) == 0 and node.due_s == float("inf")
 
@@ -49,13 +58,13 @@ def test_what_is_known_is_not_missing() -> None:
 def test_what_is_announced_is_asked_for_after_a_second() -> None:
     node = made()
     node.named([ID], GROUP, BY, HAVE, 0.0)
-    assert node.due_s == 1.0 and node.tick(1.0) == [Ask(BY, GROUP, ID)]
+    assert node.due_s == 1.0 and node.tick(1.0) == [AskForMessage(BY, GROUP, ID)]
 
 
 def test_two_others_are_asked_after_the_one_that_named_it_and_then_it_is_given_up() -> None:
     node = made()
     node.named([ID], GROUP, BY, SEEN, 0.0)
-    asked = [one.router for at in (2.0, 7.0, 12.0) for one in node.tick(at) if isinstance(one, Ask)]
+    asked = [one.router for at in (2.0, 7.0, 12.0) for one in node.tick(at) if isinstance(one, AskForMessage)]
     assert asked[0] == BY and len(set(asked)) == 3 and set(asked[1:]) <= {key_of(one) for one in (12, 21, 31, 32)}
     assert node.tick(17.0) == [Unanswered(ID, GROUP, 3)] and len(node) == 0
 
@@ -64,21 +73,21 @@ def test_all_that_named_it_come_before_others() -> None:
     node = made()
     for one in (41, 42, 43, 44):
         node.named([ID], GROUP, key_of(one), SEEN, 0.0)
-    asked = [one.router for at in (2.0, 7.0, 12.0) for one in node.tick(at) if isinstance(one, Ask)]
+    asked = [one.router for at in (2.0, 7.0, 12.0) for one in node.tick(at) if isinstance(one, AskForMessage)]
     assert asked == [key_of(one) for one in (41, 42, 43)]
 
 
 def test_the_only_one_that_announced_it_is_asked_again() -> None:
     node = made(topic((11,), (11,)))
     node.named([ID], GROUP, BY, HAVE, 0.0)
-    assert [node.tick(at) for at in (1.0, 6.0, 11.0)] == [[Ask(BY, GROUP, ID)]] * 3
+    assert [node.tick(at) for at in (1.0, 6.0, 11.0)] == [[AskForMessage(BY, GROUP, ID)]] * 3
     assert node.tick(16.0) == [Unanswered(ID, GROUP, 3)]
 
 
 def test_the_only_one_that_named_it_is_asked_once() -> None:
     node = made(topic((11,), (11,)))
     node.named([ID], GROUP, BY, SEEN, 0.0)
-    assert node.tick(2.0) == [Ask(BY, GROUP, ID)] and node.tick(7.0) == [Unanswered(ID, GROUP, 1)]
+    assert node.tick(2.0) == [AskForMessage(BY, GROUP, ID)] and node.tick(7.0) == [Unanswered(ID, GROUP, 1)]
 
 
 def test_what_the_router_knows_is_not_asked_for_again() -> None:
@@ -95,7 +104,7 @@ def test_if_one_is_away_another_is_asked_at_once() -> None:
     node.named([ID], GROUP, BY, SEEN, 0.0)
     node.tick(2.0)
     [asked] = node.not_asked(ID, 2.1)
-    assert isinstance(asked, Ask) and asked.router != BY
+    assert isinstance(asked, AskForMessage) and asked.router != BY
 
 
 def test_if_the_router_asks_for_too_much_the_same_is_asked_later() -> None:
@@ -103,17 +112,17 @@ def test_if_the_router_asks_for_too_much_the_same_is_asked_later() -> None:
     node.named([ID], GROUP, BY, SEEN, 0.0)
     node.tick(2.0)
     assert node.postponed(ID, 2.1) == [] and node.due_s == 3.1
-    assert node.tick(3.1) == [Ask(BY, GROUP, ID)]
+    assert node.tick(3.1) == [AskForMessage(BY, GROUP, ID)]
 
 
 def test_given_up_it_is_asked_for_again_only_when_it_is_named_again_and_three_times_in_all() -> None:
     node = made(topic((11,), (11,)))
     for begin_s in (0.0, 100.0, 200.0):
         node.named([ID], GROUP, BY, SEEN, begin_s)
-        assert node.tick(begin_s + 2) == [Ask(BY, GROUP, ID)]
+        assert node.tick(begin_s + 2) == [AskForMessage(BY, GROUP, ID)]
         assert node.tick(begin_s + 7) == [Unanswered(ID, GROUP, 1)] and node.due_s == float("inf")
     node.named([ID], GROUP, BY, SEEN, 300.0)
-    assert len(node) == 0 and node.left_out == {(Cause.GIVEN_UP, GROUP): 1}
+    assert len(node) == 0 and node.left_out == {(SkipCause.GIVEN_UP, GROUP): 1}
 
 
 def test_what_a_topic_that_was_left_lacks_is_forgotten() -> None:
@@ -146,20 +155,20 @@ def test_one_source_has_at_most_half_of_the_questions() -> None:
     node.named(many(0, 40), GROUP, BY, SEEN, 0.0)
     assert len(node.tick(2.0)) == 8
     node.named([ID2 := message_of(999)], ELSEWHERE, BY, SEEN, 2.0)
-    assert node.tick(4.0) == [Ask(BY, ELSEWHERE, ID2)]
+    assert node.tick(4.0) == [AskForMessage(BY, ELSEWHERE, ID2)]
 
 
 def test_ten_thousand_ids_that_one_router_announces_are_bounded_and_counted() -> None:
     node = made()
     node.named(many(0, 10_000), GROUP, BY, HAVE, 0.0)
-    assert len(node) == 64 and node.left_out == {(Cause.SOURCE, BY): 9_936}
+    assert len(node) == 64 and node.left_out == {(SkipCause.SOURCE, BY): 9_936}
     asks = 0
     for at in range(200):
         deeds = node.tick(float(at))
-        asks += sum(isinstance(one, Ask) for one in deeds)
+        asks += sum(isinstance(one, AskForMessage) for one in deeds)
     assert asks <= 3 * 64 and len(node) == 0
     node.named([message_of(20_000)], GROUP, ANOTHER, HAVE, 200.0)
-    assert node.tick(201.0) == [Ask(ANOTHER, GROUP, message_of(20_000))], "others are not charged"
+    assert node.tick(201.0) == [AskForMessage(ANOTHER, GROUP, message_of(20_000))], "others are not charged"
 
 
 def test_a_source_whose_ids_come_is_never_left_out() -> None:
@@ -179,13 +188,13 @@ def test_a_source_that_invented_ids_is_asked_for_one_every_ten_seconds() -> None
     for at in range(30):
         node.tick(float(at))
     node.named(many(10, 9), GROUP, BY, HAVE, 30.0)
-    assert len(node) == 2 and node.left_out == {(Cause.SOURCE, BY): 8}
+    assert len(node) == 2 and node.left_out == {(SkipCause.SOURCE, BY): 8}
 
 
 def test_more_than_is_remembered_as_missing_is_counted() -> None:
     node = made(missing_max=3)
     node.named(many(0, 5), GROUP, BY, SEEN, 0.0)
-    assert len(node) == 3 and node.left_out == {(Cause.NO_ROOM, GROUP): 2}
+    assert len(node) == 3 and node.left_out == {(SkipCause.NO_ROOM, GROUP): 2}
 
 
 def test_sources_without_end_are_bounded() -> None:
@@ -224,7 +233,7 @@ def test_whatever_happens_its_books_agree(steps: list[tuple[str, int, int]]) -> 
         else:
             now_s += by
             deeds = node.tick(now_s)
-        asked += sum(isinstance(one, Ask) for one in deeds)
+        asked += sum(isinstance(one, AskForMessage) for one in deeds)
         assert len(node) <= 20 and node.open <= 4
     for _ in range(400):
         now_s += 5

@@ -36,7 +36,7 @@ def test_packet_equals_that_of_the_deployed_node(one: dict[str, Any]) -> None:
         with pytest.raises(Malformed):
             n.decode_command(one["command"], payload[:end])
     fields = one["fields"]
-    if isinstance(found, n.Query):
+    if isinstance(found, n.PrefixQuery):
         assert (found.cookie, found.type, found.start) == (fields["cookie"], fields["type"], fields["start"])
         assert (found.quantity, found.content.hex()) == (fields["quantity"], fields["content"])
     if isinstance(found, n.Inv | n.GetMsg | n.IdsReply):

@@ -41,8 +41,8 @@ GREETING = Version(BORN, 7, b"/test/")
 OWN = (
     own.MaskedQuery(5, n.IDS, 1, 0xFFFFFFFF, Pattern.of(b"TKD\x08", b"\xff\xff\xff\x0f")),
     own.GetHeld(1 << 63, 0xFFFFFFFF),
-    own.Held(9, (bytes(32), b"\x01" * 32)),
-    own.Rescind((b"", b"s" * 520)),
+    own.HeldIds(9, (bytes(32), b"\x01" * 32)),
+    own.RescindSecrets((b"", b"s" * 520)),
 )
 
 

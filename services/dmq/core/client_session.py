@@ -20,7 +20,7 @@ ANSWERS_MAX = 16
 """Most requests of notification that a connection has answered at once; further ones wait for the next cycle."""
 
 
-class Talk:
+class ClientSession:
     """A connection. `consumer`: the name that its door gives it, "" at the common socket.
 
     `waiting`: the request that blocks. `fault`: why the node closes it; then nothing more is read."""
@@ -41,7 +41,7 @@ class Talk:
         self._hello_by_s = opened_s + HELLO_S
 
     def __repr__(self) -> str:
-        return f"<Talk at {self.door} with {self.peer}: {self.session!r}>"
+        return f"<ClientSession at {self.door} with {self.peer}: {self.session!r}>"
 
     @property
     def is_open(self) -> bool:

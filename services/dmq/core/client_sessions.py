@@ -14,9 +14,9 @@ from typing import NamedTuple
 from router.core.wire.text import counted
 from router.service import contract as c
 
+from .client_session import ClientSession
 from .handshake import NO_PLACE
 from .revision import Revision
-from .talk import Talk
 
 LOCAL = "local"
 _NAMED = "consumer "
@@ -42,14 +42,14 @@ def door_of(consumer: str) -> str:
     return f"{_NAMED}{consumer}"
 
 
-class Talks:
+class ClientSessions:
     """The open connections, by door and peer. `broken_off`: how many the node has closed, and
     `broken_off_for`: by cause; `without_place`: how many of them found no place."""
 
     def __init__(self, revision: Revision, places: Places) -> None:
         self._revision = revision
         self._places = places
-        self._talks: dict[tuple[str, str], Talk] = {}
+        self._clients: dict[tuple[str, str], ClientSession] = {}
         self._strangers: Counter[str] = Counter()  # connections without a handshake, by door
         self._taken: Counter[str] = Counter()  # places, by door
         self._causes: list[str] = []
@@ -60,10 +60,10 @@ class Talks:
         self.without_place = 0
 
     def __repr__(self) -> str:
-        return f"<Talks: {len(self)}, {self._strangers.total()} without a handshake>"
+        return f"<ClientSessions: {len(self)}, {self._strangers.total()} without a handshake>"
 
     def __len__(self) -> int:
-        return len(self._talks)
+        return len(self._clients)
 
     @property
     def taken(self) -> int:
@@ -75,8 +75,8 @@ class Talks:
         """How many places the common door has."""
         return self._places.clients_max
 
-    def get(self, door: str, peer: str) -> Talk | None:
-        return self._talks.get((door, peer))
+    def get(self, door: str, peer: str) -> ClientSession | None:
+        return self._clients.get((door, peer))
 
     def opened(self, door: str, peer: str, now_s: float) -> Iterator[c.Deed]:
         """Take a new connection, or close it if too many wait for their handshake."""
@@ -86,36 +86,36 @@ class Talks:
             yield c.Write(door, peer, b"")
             return
         consumer = door.removeprefix(_NAMED) if door.startswith(_NAMED) else ""
-        self._talks[door, peer] = Talk(door, peer, consumer, self._revision, now_s)
+        self._clients[door, peer] = ClientSession(door, peer, consumer, self._revision, now_s)
         self._strangers[door] += 1
 
-    def fullness(self, talk: Talk) -> str:
+    def fullness(self, client: ClientSession) -> str:
         """Return why there is no place for a client that would be accepted, and count it; "" if there is one."""
-        setting, most = self._setting(talk.door)
-        if self._taken[talk.door] < most:
+        setting, most = self._setting(client.door)
+        if self._taken[client.door] < most:
             return ""
-        where = f" at the socket of {talk.consumer}" if talk.consumer else ""
-        return self._lacks_place(talk.door, f"{setting} ({most}) are connected{where}")
+        where = f" at the socket of {client.consumer}" if client.consumer else ""
+        return self._lacks_place(client.door, f"{setting} ({most}) are connected{where}")
 
-    def greeted(self, talk: Talk) -> None:
+    def greeted(self, client: ClientSession) -> None:
         """Hear that both ends have agreed on a version."""
-        self._strangers[talk.door] -= 1
-        self._taken[talk.door] += 1
+        self._strangers[client.door] -= 1
+        self._taken[client.door] += 1
 
-    def closed(self, talk: Talk) -> None:
+    def closed(self, client: ClientSession) -> None:
         """Record the end of a connection, and count it if the node caused it."""
-        del self._talks[talk.door, talk.peer]
-        (self._taken if talk.is_open else self._strangers)[talk.door] -= 1
-        if talk.fault:
-            self._count(talk.fault)
+        del self._clients[client.door, client.peer]
+        (self._taken if client.is_open else self._strangers)[client.door] -= 1
+        if client.fault:
+            self._count(client.fault)
 
-    def overdue(self, now_s: float) -> list[Talk]:
+    def overdue(self, now_s: float) -> list[ClientSession]:
         """Return the connections whose clients have taken too long."""
         found = []
-        for talk in self._talks.values():
-            if not talk.fault and (cause := talk.overdue(now_s)):
-                talk.fault = cause
-                found.append(talk)
+        for client in self._clients.values():
+            if not client.fault and (cause := client.overdue(now_s)):
+                client.fault = cause
+                found.append(client)
         return found
 
     def causes(self) -> list[str]:

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import INT64_MAX, Event, Noted, State, Turned, encode_events, stands_for
+from router.core.log.events import INT64_MAX, Event, Noted, RouterChange, Turned, encode_events, stands_for
 from router.core.log.line import lines
 from router.core.neighbours.directory import Neighbour, Standing
-from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
-from router.core.routing.limits import DoorLimits, Limits
+from router.core.routing.limits import CoreLimits, RejectionLimits
+from router.core.routing.rejection_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
 from router.core.wire.control import Join, Leave, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -40,8 +40,8 @@ def news(number: int) -> bytes:
     return seal_multicast(GROUP, number.to_bytes(4, "big"), ttl_s=60, expiry_min=EXPIRY)
 
 
-def house(door: DoorLimits | None = None) -> OneRouter:
-    return OneRouter(Neighbour(PEER.public), limits=Limits(door=door or DoorLimits()), strangers=True)
+def house(limits: RejectionLimits | None = None) -> OneRouter:
+    return OneRouter(Neighbour(PEER.public), limits=CoreLimits(rejections=limits or RejectionLimits()), strangers=True)
 
 
 def stranger(number: int) -> SigningKey:
@@ -80,7 +80,7 @@ def test_one_event_a_second_for_each_neighbour_and_reason_with_count_and_bytes()
     assert found[ALICE.public, Reason.NO_ROUTE].size in (300 * (size - 1), 300 * size)
     assert found[PEER.public, Reason.MALFORMED].size == 60 and not found[PEER.public, Reason.MALFORMED].ids
     assert {event.duration_ns for event in found.values()} == {500_000_000}
-    assert not one.router.door.waiting(one.now())
+    assert not one.router.rejections.waiting(one.now())
 
 
 def test_settling_does_not_wait_for_the_sum() -> None:
@@ -92,7 +92,7 @@ def test_settling_does_not_wait_for_the_sum() -> None:
 
 
 def test_ids_are_named_as_far_as_their_budget_goes() -> None:
-    one = house(DoorLimits(ids_max=16))
+    one = house(RejectionLimits(ids_max=16))
     app, far = one.link(ALICE.public), one.link(stranger(1).public, owner=False)
     other = one.link(stranger(2).public, owner=False)
     one.bring(app, *LETTERS[:20])
@@ -141,32 +141,32 @@ def test_many_strangers_share_one_sum() -> None:
 
 
 def test_what_is_summed_is_written_when_the_node_stops() -> None:
-    one = house(DoorLimits(apps_bytes_max=0))
+    one = house(RejectionLimits(apps_bytes_max=0))
     app = one.link(ALICE.public)
     for _ in range(2):
         one.bring(app, *LETTERS[:3])
         one.cycle()
-        one.router.door.write_all(one.now())
+        one.router.rejections.write_all(one.now())
         one.cycle()
     assert [event.count for event in written(one.events)] == [3, 3]
 
 
 def test_what_is_asked_for_is_written_first() -> None:
     """Only the owner gets all sums written; another asker only its own, and not beyond the budget."""
-    one = house(DoorLimits(known_bytes_max=8 * 2 * LINE_BYTES + 8 * 128))
+    one = house(RejectionLimits(known_bytes_max=8 * 2 * LINE_BYTES + 8 * 128))
     app, peer = one.link(ALICE.public), one.link(PEER.public, role="router", owner=False)
     one.bring(app, LETTERS[0])
     one.bring(peer, LETTERS[0], LETTERS[1])
     one.cycle()
-    door, wanted = one.router.door, message_id(LETTERS[0])
-    assert not door.write_naming(message_id(LETTERS[2]).__eq__, None, one.now())
-    assert not door.write_naming(wanted.__eq__, BOB.public, one.now())
-    door._purses[Standing.PEER]._left = 2 * LINE_BYTES
-    assert door.write_naming(wanted.__eq__, PEER.public, one.now())
+    log, wanted = one.router.rejections, message_id(LETTERS[0])
+    assert not log.write_naming(message_id(LETTERS[2]).__eq__, None, one.now())
+    assert not log.write_naming(wanted.__eq__, BOB.public, one.now())
+    log._budgets[Standing.PEER]._left = 2 * LINE_BYTES
+    assert log.write_naming(wanted.__eq__, PEER.public, one.now())
     one.bring(peer, LETTERS[0])
     one.cycle()
-    assert not door.write_naming(wanted.__eq__, PEER.public, one.now()), "the budget is used up"
-    assert door.write_naming(wanted.__eq__, None, one.now()) and not door.waiting(one.now())
+    assert not log.write_naming(wanted.__eq__, PEER.public, one.now()), "the budget is used up"
+    assert log.write_naming(wanted.__eq__, None, one.now()) and not log.waiting(one.now())
     one.cycle()
     assert [event.neighbour for event in written(one.events)] == [PEER.public, ALICE.public, PEER.public]
 
@@ -174,7 +174,7 @@ def test_what_is_asked_for_is_written_first() -> None:
 # -- the bound ----------------------------------------------------------------------------------------------------
 
 
-LIMITS = DoorLimits(256, 200_000, 200_000, 50_000, 300.0)
+LIMITS = RejectionLimits(256, 200_000, 200_000, 50_000, 300.0)
 
 
 def test_a_line_is_no_longer_than_it_is_taken_for() -> None:
@@ -182,8 +182,8 @@ def test_a_line_is_no_longer_than_it_is_taken_for() -> None:
     longest = max(Reason, key=lambda reason: len(reason.word))
     turned = Turned(INT64_MAX, INT64_MAX, "duplicate", key, INT64_MAX, longest, b"", 10**15, None, 10**15, 10**15)
     fields = (("peer", key), ("link", INT64_MAX), ("standing", "stranger"))
-    state = State(INT64_MAX, INT64_MAX, "link_down", fields)
-    times = State(INT64_MAX, INT64_MAX, "link_down", (("standing", "stranger"), ("times", 10**15)))
+    state = RouterChange(INT64_MAX, INT64_MAX, "link_down", fields)
+    times = RouterChange(INT64_MAX, INT64_MAX, "link_down", (("standing", "stranger"), ("times", 10**15)))
     for event in (turned, state, times):
         assert log_bytes([event]) + 30 < LINE_BYTES, "30: its sequence number may have more digits"
 
@@ -206,16 +206,16 @@ def test_what_is_turned_away_takes_no_more_than_its_share(whose: str, most: int)
     assert log_bytes(one.events) <= most * (BURST_PART + 1) / BURST_PART
     assert sum(count for _, _, count in one.turned()) == brought, "nothing is counted twice or forgotten"
     if whose == "strangers":
-        one.router.door.write_all(one.now())
+        one.router.rejections.write_all(one.now())
         one.cycle()
-        ups = [dict(one.fields).get("times", 1) for one in one.events if isinstance(one, State)]
+        ups = [dict(one.fields).get("times", 1) for one in one.events if isinstance(one, RouterChange)]
         assert sum(times for times in ups if isinstance(times, int)) == 600, "each came and went"
 
 
 def test_an_acceptance_outlives_a_flood_of_junk(tmp_path: Path) -> None:
     """The log is kept at 512 KiB, and twice that amount of junk does not prune earlier acceptances."""
     keep_bytes, keep_s = 512 << 10, 600.0
-    one = house(DoorLimits.shares(256, keep_bytes, keep_s, 25, 5))
+    one = house(RejectionLimits.shares(256, keep_bytes, keep_s, 25, 5))
     app, peer = one.link(ALICE.public), one.link(PEER.public, role="router", owner=False)
     one.bring(app, letter(1, ALICE.public))
     one.cycle()
@@ -282,10 +282,10 @@ def test_what_is_joined_and_left_is_counted_beyond_the_budget(standing: str) -> 
         one.pass_time(0.1)
         one.told(far), one.settled()
     assert log_bytes(one.events) <= budget[standing] * (BURST_PART + 1) / BURST_PART
-    one.router.door.write_all(one.now())
+    one.router.rejections.write_all(one.now())
     one.cycle()
     for event in ("join", "leave"):
-        found = [stands_for(state) for state in one.events if isinstance(state, State) and state.event == event]
+        found = [stands_for(state) for state in one.events if isinstance(state, RouterChange) and state.event == event]
         assert sum(found) == 150 > len(found)
 
 
@@ -294,26 +294,26 @@ def test_what_is_joined_and_left_is_counted_beyond_the_budget(standing: str) -> 
 
 def test_addresses_that_are_not_dialled_are_written_by_network_once_a_minute_at_the_cost_of_strangers() -> None:
     one = house()
-    one.router.door.dials.count(DIAL_BUDGET, 997, prefix="45.0.0.0/24")
+    one.router.rejections.dials.count(DIAL_BUDGET, 997, prefix="45.0.0.0/24")
     one.pass_time(61)
     [noted] = [event for event in one.events if isinstance(event, Noted)]
     assert (noted.event, noted.service, noted.reason) == ("dial_refused", ME.public, DIAL_BUDGET)
     assert dict(noted.fields) == {"service": "router", "prefix": "45.0.0.0/24", "times": 997}
-    one.router.door.dials.count(DIAL_BUDGET, prefix="45.0.1.0/24")
+    one.router.rejections.dials.count(DIAL_BUDGET, prefix="45.0.1.0/24")
     one.pass_time(30)
     assert len([event for event in one.events if isinstance(event, Noted)]) == 1
-    one.router.door.write_all(one.now())
+    one.router.rejections.write_all(one.now())
     one.cycle()
     assert len([event for event in one.events if isinstance(event, Noted)]) == 2
 
 
 def test_without_a_budget_they_are_counted_until_there_is_one() -> None:
-    one = house(DoorLimits(strangers_bytes_max=LINE_BYTES, keep_s=86_400))
+    one = house(RejectionLimits(strangers_bytes_max=LINE_BYTES, keep_s=86_400))
     for minute in range(60):
-        one.router.door.dials.count(DIAL_BUDGET, prefix=f"45.0.{minute}.0/24")
+        one.router.rejections.dials.count(DIAL_BUDGET, prefix=f"45.0.{minute}.0/24")
         one.pass_time(61)
     notes = [event for event in one.events if isinstance(event, Noted)]
     assert len(notes) <= 2
-    one.router.door.write_all(one.now())
+    one.router.rejections.write_all(one.now())
     one.cycle()
     assert sum(stands_for(event) for event in one.events if isinstance(event, Noted)) == 60

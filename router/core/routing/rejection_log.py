@@ -1,4 +1,4 @@
-"""The door log: messages turned away and links that came and went, summed so that they cannot fill the event log.
+"""The rejection log: messages turned away and links that came and went, summed so that they cannot fill the event log.
 
 Messages that a neighbour brought and that were not accepted become one event for each neighbour, reason and second,
 with their count and bytes; some of them are named by their ids. Each class of neighbours (apps of the owner, neighbours
@@ -26,8 +26,8 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .effects import Pending
-from .intake import Row
-from .limits import DoorLimits
+from .intake import ArrivedMessage
+from .limits import RejectionLimits
 from .links import Link
 
 LINE_BYTES = 480
@@ -41,7 +41,7 @@ STRANGERS_APART_MAX = 8
 """Most neighbours of one standing with separate sums at a time; further ones share one."""
 
 
-class Purse:
+class LogBudget:
     """A budget of log bytes that fills evenly and holds at most an eighth of `bytes_max`."""
 
     def __init__(self, bytes_max: int, keep_s: float) -> None:
@@ -51,7 +51,7 @@ class Purse:
         self._at_ns: int | None = None
 
     def __repr__(self) -> str:
-        return f"<purse: {self._left:.0f} of {self.burst:.0f} bytes>"
+        return f"<log budget: {self._left:.0f} of {self.burst:.0f} bytes>"
 
     def left(self, now: Now) -> float:
         if self._at_ns is not None:
@@ -64,7 +64,7 @@ class Purse:
         return self.left(now) > self.burst / 2
 
     def affords(self, cost: int, now: Now) -> bool:
-        """Whether `cost` may be spent now; a full purse affords any cost once, and goes into debt."""
+        """Whether `cost` may be spent now; a full budget affords any cost once, and goes into debt."""
         return self.left(now) >= min(cost, self.burst)
 
     def spend(self, cost: int) -> None:
@@ -100,20 +100,20 @@ class Sum(Struct):
         return LINE_BYTES + len(self.ids) // ev.ID_BYTES * ID_DIGITS
 
 
-class DoorLog:
+class RejectionLog:
     """Owns the sums not yet written: of at most `APART_MAX` neighbours of each standing, by event and reason.
 
     `me`: the router's key. `dials`: the addresses that were not dialled, for the dial budget to count."""
 
-    def __init__(self, me: bytes, pending: Pending, limits: DoorLimits) -> None:
+    def __init__(self, me: bytes, pending: Pending, limits: RejectionLimits) -> None:
         self.dials = Refusals()
         self._dials_ns = 0
         self._me = me
         self._pending = pending
-        known = Purse(limits.known_bytes_max, limits.keep_s)
-        unknown = dict.fromkeys(UNKNOWN, Purse(limits.strangers_bytes_max, limits.keep_s))
-        self._purses = {
-            Standing.LOCAL: Purse(limits.apps_bytes_max, limits.keep_s),
+        known = LogBudget(limits.known_bytes_max, limits.keep_s)
+        unknown = dict.fromkeys(UNKNOWN, LogBudget(limits.strangers_bytes_max, limits.keep_s))
+        self._budgets = {
+            Standing.LOCAL: LogBudget(limits.apps_bytes_max, limits.keep_s),
             Standing.CLIENT: known,
             Standing.PEER: known,
             **unknown,
@@ -127,12 +127,19 @@ class DoorLog:
         self._apart: dict[Standing, set[bytes]] = {standing: set() for standing in Standing}
 
     def __repr__(self) -> str:
-        return f"<log of the door: {sum(one.count for one in self._sums.values())} turned away and not yet written>"
+        return f"<rejection log: {sum(one.count for one in self._sums.values())} turned away and not yet written>"
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def turn(
-        self, link: Link, event: str, reason: Reason, rows: Sequence[Row], now: Now, unread: int = 0, size: int = 0
+    def reject(
+        self,
+        link: Link,
+        event: str,
+        reason: Reason,
+        rows: Sequence[ArrivedMessage],
+        now: Now,
+        unread: int = 0,
+        size: int = 0,
     ) -> None:
         """Add messages of the link that were turned away, and `unread` more with a total of `size` bytes, to a sum."""
         which = Which(link.standing, self._neighbour(link), event, reason)
@@ -158,7 +165,7 @@ class DoorLog:
 
     def link_up(self, link: Link, now: Now) -> None:
         """Log a link by name at once while the budget is ample, else when a message is handed to it: see `name`."""
-        if link.standing is Standing.LOCAL or self._purses[link.standing].is_ample(now):
+        if link.standing is Standing.LOCAL or self._budgets[link.standing].is_ample(now):
             self.name(link, now)
         else:
             self._count(link.standing, "link_up", "", now)
@@ -178,9 +185,9 @@ class DoorLog:
     def _state(self, link: Link, event: str, now: Now, because: str = "") -> None:
         cause = (("because", because),) if because else ()
         fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value), *cause)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
         if link.standing is not Standing.LOCAL:
-            self._purses[link.standing].spend(LINE_BYTES)
+            self._budgets[link.standing].spend(LINE_BYTES)
 
     def counts(self, standing: Standing, event: str, now: Now) -> bool:
         """Count an event instead of logging it if its standing's budget is not ample; return whether it was counted."""
@@ -191,9 +198,9 @@ class DoorLog:
 
     def spares(self, standing: Standing, now: Now) -> bool:
         """Whether the budget of a standing is ample for one more line; if so, pay for it."""
-        purse = self._purses[standing]
-        if is_ample := purse.is_ample(now):
-            purse.spend(LINE_BYTES)
+        budget = self._budgets[standing]
+        if is_ample := budget.is_ample(now):
+            budget.spend(LINE_BYTES)
         return is_ample
 
     def _count(self, standing: Standing, event: str, because: str, now: Now) -> None:
@@ -206,19 +213,19 @@ class DoorLog:
     def tick(self, now: Now) -> None:
         """Write, about once a second, the sums that are due and can be afforded."""
         for which, one in list(self._sums.items()):
-            purse = self._purses[which.standing]
-            if not _is_due(purse, one.since, now):
+            budget = self._budgets[which.standing]
+            if not _is_due(budget, one.since, now):
                 continue
-            if not purse.affords(one.cost, now):
+            if not budget.affords(one.cost, now):
                 one.ids.clear()
-            if purse.affords(one.cost, now):
+            if budget.affords(one.cost, now):
                 self._write(which, one, now)
         for whose, (since, times) in list(self._links.items()):
-            purse = self._purses[whose[0]]
-            if _is_due(purse, since, now) and purse.affords(LINE_BYTES, now):
+            budget = self._budgets[whose[0]]
+            if _is_due(budget, since, now) and budget.affords(LINE_BYTES, now):
                 self._write_links(*whose, times, now)
-        purse = self._purses[Standing.STRANGER]
-        if now.mono_ns - self._dials_ns >= PATIENCE_S * 1e9 and purse.affords(LINE_BYTES * len(self.dials), now):
+        budget = self._budgets[Standing.STRANGER]
+        if now.mono_ns - self._dials_ns >= PATIENCE_S * 1e9 and budget.affords(LINE_BYTES * len(self.dials), now):
             self._write_dials(now)
         self._tell_apart_anew()
 
@@ -238,7 +245,7 @@ class DoorLog:
         found = [
             which
             for which, one in self._sums.items()
-            if asker is None or (which.neighbour == asker and self._purses[which.standing].is_ample(now))
+            if asker is None or (which.neighbour == asker and self._budgets[which.standing].is_ample(now))
             if any(map(is_wanted, _ids(one)))
         ]
         for which in found:
@@ -259,14 +266,14 @@ class DoorLog:
 
     def _write(self, which: Which, one: Sum, now: Now) -> None:
         self._pending.changes.events.append(_turned(which, one, now))
-        self._purses[which.standing].spend(one.cost)
+        self._budgets[which.standing].spend(one.cost)
         del self._sums[which]
 
     def _write_links(self, standing: Standing, event: str, because: str, times: int, now: Now) -> None:
         cause = (("because", because),) if because else ()
         fields = (("standing", standing.value), ("times", times), *cause)
-        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
-        self._purses[standing].spend(LINE_BYTES)
+        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
+        self._budgets[standing].spend(LINE_BYTES)
         del self._links[standing, event, because]
 
     def _write_dials(self, now: Now) -> None:
@@ -275,11 +282,11 @@ class DoorLog:
             note = (("service", "router"), *fields.items())
             event = ev.Noted(now.wall_ns, now.mono_ns, ev.DIAL_REFUSED, self._me, b"", reason, note)
             self._pending.changes.events.append(event)
-            self._purses[Standing.STRANGER].spend(LINE_BYTES)
+            self._budgets[Standing.STRANGER].spend(LINE_BYTES)
 
 
-def _is_due(purse: Purse, since: Now, now: Now) -> bool:
-    return purse.is_ample(now) or now.mono_ns - since.mono_ns >= PATIENCE_S * 1e9
+def _is_due(budget: LogBudget, since: Now, now: Now) -> bool:
+    return budget.is_ample(now) or now.mono_ns - since.mono_ns >= PATIENCE_S * 1e9
 
 
 def _ids(one: Sum) -> Iterator[bytes]:
