@@ -17,12 +17,15 @@ from router.cli.input import bodies
 from router.cli.kept_keys import check_name
 from router.cli.output import note, one_line
 from router.cli.publish_report import PublishCounts, hear_uplinks
+from router.cli.services import name_with_role
 from router.client.group import Group
 from router.client.node import Node, connect
 from router.client.outcomes import Outcomes
+from router.core.service.roles import Role
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import UINT32_MAX
 from router.settings import config, keyring
+from router.settings.config_services import key_name
 from router.settings.names import Names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -176,8 +179,12 @@ def send(address: str, **given: Any) -> None:
     trio.run(_send, to, posting)
 
 
+def _passes_on() -> str:
+    return key_name(name_with_role(invocation().home, Role.OVERLAY))
+
+
 async def _publish(name: str, posting: Posting) -> None:
-    tally = PublishCounts(posting.as_json, posting.names)
+    tally = PublishCounts(posting.as_json, posting.names, _passes_on())
     async with posting.connect() as node, tally.counting():
         group = node.group(name, raw=posting.raw)
         publish = partial(group.publish, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
@@ -192,7 +199,7 @@ async def _publish(name: str, posting: Posting) -> None:
 
 
 async def _send(to: PublicKey, posting: Posting) -> None:
-    tally = PublishCounts(posting.as_json, posting.names)
+    tally = PublishCounts(posting.as_json, posting.names, _passes_on())
     name = posting.names.of_address(to.hex())
     async with posting.connect() as node, tally.counting():
         send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)

@@ -19,7 +19,6 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import RecipientOutcome
 from router.core.wire.reasons import SERVICES_MIN, Reason, reason_from
 from router.core.wire.text import counted, key_text, short
-from router.settings.config_services import key_name
 from router.settings.names import Names
 
 HEARD_S = 1.0
@@ -32,15 +31,17 @@ FULL = (
     "larger one; `router doctor` says how much is free and how much is to stay so"
 )
 SHOWN_MAX = 5
-PASSES_ON = key_name("pubsub")
 
 
 class PublishCounts:
-    """Counts the fates of the messages. Ids and outcomes go to standard output, refusals to standard error too."""
+    """Counts the fates of the messages. Ids and outcomes go to standard output, refusals to standard error too.
 
-    def __init__(self, as_json: bool, names: Names | None = None) -> None:
+    `passes_on`: the name of the key of this node's service that carries groups to other nodes, and reads nothing."""
+
+    def __init__(self, as_json: bool, names: Names | None = None, passes_on: str = "") -> None:
         self._as_json = as_json
         self._names = names
+        self._passes_on = passes_on
         self._nobody = ""
         self._messages = self._refused = self._unfinished = self._turned_down = 0
         self._is_malformed = self._is_unread = self._is_full = False
@@ -129,8 +130,8 @@ class PublishCounts:
         note(f"{said}; `router why {text}` tells later")
 
     def _readers(self, recipients: Sequence[RecipientOutcome]) -> Sequence[RecipientOutcome]:
-        """Leave out the pub/sub service of this node, which reads nothing, unless nobody else is a recipient."""
-        readers = [one for one in recipients if self._name(one) != PASSES_ON]
+        """Leave out the service of this node that carries groups to others, unless nobody else is a recipient."""
+        readers = [one for one in recipients if not self._passes_on or self._name(one) != self._passes_on]
         return readers or recipients
 
     def _name(self, one: RecipientOutcome) -> str:

@@ -59,15 +59,15 @@ def test_delivered_is_code_0() -> None:
     assert repr(tally) == "<1 messages, 0 refused>"
 
 
-def test_the_own_pubsub_service_is_shown_only_if_it_is_the_only_recipient(
+def test_the_service_that_carries_groups_is_shown_only_if_it_is_the_only_recipient(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = Home(tmp_path)
     home.create()
-    service = keyring.load_or_create(home, "service-pubsub").public
+    service = keyring.load_or_create(home, "service-crowd").public
     names = Names(home, config.load(home.config_path)[0])
     for readers, shown in (([ALICE], ALICE), ([], service)):
-        tally = PublishCounts(False, names)
+        tally = PublishCounts(False, names, "service-crowd")
         tally.followed(ID, [RecipientOutcome(one, "delivered") for one in (*readers, service)], complete=True)
         [line] = capsys.readouterr().out.splitlines()
         assert any(text in line for text in (key_text("addr", shown), short_text("addr", shown)))
