@@ -8,6 +8,7 @@ import pytest
 
 from router.cli.services import name_with_role
 from router.core.service.roles import Role
+from router.settings import keyring
 from router.settings.home import Home
 
 RENAMED = '[[node.services]]\nname = "crowd"\nmodule = "services.pubsub"\n'
@@ -25,5 +26,6 @@ WITHOUT = '[node]\nservices = ["services.echo"]\n'
 def test_name_with_role_is_that_of_the_configuration(tmp_path: Path, config: str, role: Role, name: str) -> None:
     home = Home(tmp_path / "home")
     home.create()
+    keyring.load_or_create(home, keyring.NODE)
     home.config_path.write_text(config)
     assert name_with_role(home, role) == name
