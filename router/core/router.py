@@ -101,7 +101,7 @@ class Router:
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
         then = self.catch_ups, self._published, self.pulls, AddressBook(kernel, rights), terms, self.guests
         self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
-        reception = Reception(kernel, self.questions, self._parts)
+        self.reception = reception = Reception(kernel, self.questions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
         self._examination = Examination(kernel, plans, reception.judge)
         self._acceptance = Acceptance(

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from router.core.wire.admin import Inquiry
+from router.core.wire.errors import RouterError
 from router.node.questions.question import CycleView, Questions, Respond
 
 ANSWER_BYTES_MAX = 900_000
 
 
 class Inquiries:
-    """Answers each inquiry by the question that declares its word. Raises `ValueError` if two declare the same."""
+    """Answers each inquiry by the question that declares its word. Raises `RouterError` if two declare the same, or the
+    router itself hears one of `taken`."""
 
-    def __init__(self, questions: Iterable[Questions]) -> None:
+    def __init__(self, questions: Iterable[Questions], taken: Collection[str] = ()) -> None:
         self._words: dict[str, Respond] = {}
         for one in questions:
             answers = one.answers()
-            if taken := self._words.keys() & answers.keys():
-                raise ValueError(f"{type(one).__name__} answers {', '.join(sorted(taken))}, as another class does")
+            if twice := answers.keys() & {*self._words, *taken}:
+                said = f"{type(one).__name__} answers {', '.join(sorted(twice))}, and so does another class or verb"
+                raise RouterError(f"{said}; give one of them another word")
             self._words |= answers
 
     def __repr__(self) -> str:

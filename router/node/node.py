@@ -263,7 +263,7 @@ class RunningNode:
             self._wall,
             cycle_limits(config),
             housekeeping_limits(config),
-            Inquiries(load_questions(*self._questions(dialler))),
+            Inquiries(load_questions(*self._questions(dialler)), router.reception.words),
             Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
             lambda: shutil.disk_usage(store.path).free,
         )

@@ -15,10 +15,12 @@ from router.core.neighbours.directory import Standing
 from router.core.routing.intake import ArrivedMessage
 from router.core.routing.kernel import Kernel, Said
 from router.core.routing.links import Link
+from router.core.service.roles import Role
 from router.core.wire.admin import ASK_BYTES_MAX, SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.control import CARRIED, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
+from router.core.wire.errors import RouterError
 from router.core.wire.hint import TO_ROUTER, decode_hint
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
@@ -32,7 +34,8 @@ from .questions import AwaitedAnswers
 
 
 class Reception:
-    """Passes each message to the part that hears it; two parts that hear the same are a mistake of this program."""
+    """Passes each message to the part that hears it. Raises `RouterError` if two parts hear the same, or a verb has a
+    form that cannot be heard."""
 
     def __init__(self, kernel: Kernel, questions: AwaitedAnswers, parts: Iterable[Part]) -> None:
         self._directory = kernel.directory
@@ -50,14 +53,32 @@ class Reception:
     def _read_tables(self, part: Part) -> None:
         for kind, method in part.HEARS.items():
             if issubclass(kind, Request):
-                assert kind.WORD not in self._verbs, f"two parts carry out {kind.WORD}"
+                self._check(part, kind.WORD)
+                if not all(isinstance(role, Role) for role in kind.ROLES):
+                    raise RouterError(f"{kind.__name__} names ROLES {set(kind.ROLES)}; there are {', '.join(Role)}")
                 self._verbs[kind.WORD] = kind, method.__get__(part)
+            elif kind in self._hears:
+                raise RouterError(
+                    f"{type(part).__name__} hears {kind.__name__}, as another part does; one of them is to"
+                )
             else:
-                assert kind not in self._hears, f"two parts hear {kind.__name__}"
                 self._hears[kind] = method.__get__(part)
         for word, method in part.ORDERS.items():
-            assert word not in self._orders, f"two parts take the order {word}"
+            self._check(part, word)
             self._orders[word] = method.__get__(part)
+
+    def _check(self, part: Part, word: str) -> None:
+        """Raise `RouterError` if a word is none, or another part hears it."""
+        if not word:
+            raise RouterError(f"{type(part).__name__} carries out a verb without a word; give its class a WORD")
+        if word in self.words:
+            said = f'{type(part).__name__} hears the word "{word}", which another verb or order has'
+            raise RouterError(f"{said}; give one of them another WORD")
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Return the words of the verbs and orders that are heard."""
+        return frozenset((*self._verbs, *self._orders))
 
     def judge(self, link: Link, row: ArrivedMessage, data: bytes) -> Refused:
         """Return why a message for this router is refused before it is verified, or None."""
@@ -119,6 +140,10 @@ class Reception:
                 answer = method(link, kind.from_argument(inquiry.argument), now)
             except (*WRONG_ARGUMENT, InvalidKey) as error:
                 answer = {"error": f"{kind.WORD}: {str(error)[:200]}"}
+        if answer is not None and not isinstance(answer, dict):
+            answer = {
+                "error": f"{kind.WORD}: the part that carries it out answered {answer!r}, which is no JSON object"
+            }
         if answer is not None:
             self._speaker.say(link, Answer(json.dumps(answer).encode()), now)
         return None

@@ -17,6 +17,7 @@ from msgspec import Struct
 from router.core.service.roles import Role
 from router.core.wire.admin import Inquiry
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.errors import RouterError
 from router.core.wire.heard import Heard
 
 WRONG_ARGUMENT = (msgspec.ValidationError, msgspec.DecodeError)
@@ -66,9 +67,12 @@ class News(_Travels, Heard, frozen=True):
 
 def news_of(inquiry: Inquiry) -> News | None:
     """Return the event for a word of the router; None if no module has loaded a class of that word, so that no rules
-    can expect it."""
-    kind = next((one for one in News.__subclasses__() if inquiry.ask == one.WORD), None)
-    return None if kind is None else kind.from_argument(inquiry.argument)
+    can expect it. Raise `RouterError` if two have it."""
+    kinds = [one for one in News.__subclasses__() if inquiry.ask == one.WORD]
+    if len(kinds) > 1:
+        places = " and ".join(f"{one.__name__} of {one.__module__}" for one in kinds)
+        raise RouterError(f'{places} have the word "{inquiry.ask}"; give one of them another WORD')
+    return kinds[0].from_argument(inquiry.argument) if kinds else None
 
 
 @cache

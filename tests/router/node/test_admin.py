@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from router.core.wire.admin import Inquiry
+from router.core.wire.errors import RouterError
 from router.node.admin import ANSWER_BYTES_MAX, Inquiries
 from router.node.questions.question import CycleView, Questions, Respond
 
@@ -39,7 +40,7 @@ def test_inquiries_ask_the_question_with_the_word() -> None:
 
 
 def test_inquiries_reject_two_questions_with_one_word() -> None:
-    with pytest.raises(ValueError, match="EchoQuestions answers same, as another class does"):
+    with pytest.raises(RouterError, match="EchoQuestions answers same, and so does another"):
         Inquiries([EchoQuestions("same"), EchoQuestions("other"), EchoQuestions("same", 2)])
 
 
@@ -48,3 +49,8 @@ def test_inquiries_answer_an_error_in_place_of_too_long_an_answer() -> None:
     assert len(inquiries.answer(NOTHING, Inquiry("long", "a"))) == ANSWER_BYTES_MAX
     answer = json.loads(inquiries.answer(NOTHING, Inquiry("long", "ab")))
     assert answer == {"error": f"the answer has {2 * ANSWER_BYTES_MAX - 2} bytes, more than fits a message"}
+
+
+def test_a_question_whose_word_the_router_hears_is_rejected() -> None:
+    with pytest.raises(RouterError, match="EchoQuestions answers same, and so does another class or verb; give one"):
+        Inquiries((EchoQuestions("same"),), frozenset(("same",)))

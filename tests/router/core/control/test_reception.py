@@ -10,7 +10,9 @@ from rigs.kernels import kernel
 from router.core.control.part import Hears, Orders, Part
 from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
+from router.core.service.roles import Role
 from router.core.wire.control import Join, Leave
+from router.core.wire.errors import RouterError
 from router.service.verbs.dial import Dial
 from router.service.verbs.verb import Request
 
@@ -38,6 +40,25 @@ class Dialling(Part):
     HEARS: ClassVar[Hears] = {Leave: heard, DialsElsewhere: heard}
 
 
+class Wordless(Request, frozen=True):
+    """A verb without a word."""
+
+
+class Reigning(Request, frozen=True):
+    """A verb of a role that does not exist."""
+
+    WORD: ClassVar[str] = "reign"
+    ROLES: ClassVar[frozenset[Role]] = frozenset(("king",))  # type: ignore[arg-type]
+
+
+class Unnamed(Part):
+    HEARS: ClassVar[Hears] = {Wordless: heard}
+
+
+class OfAKing(Part):
+    HEARS: ClassVar[Hears] = {Reigning: heard}
+
+
 class Ordered(Part):
     ORDERS: ClassVar[Orders] = {"bell": heard}
 
@@ -45,13 +66,16 @@ class Ordered(Part):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (HearingJoins(), "two parts hear Join"), (Dialling(), "two parts carry out dial"),
-        (Ordered(), "two parts take the order bell"),
+        (HearingJoins(), "HearingJoins hears Join, as another part does"),
+        (Dialling(), 'Dialling hears the word "dial"'),
+        (Ordered(), 'Ordered hears the word "bell"'),
+        (Unnamed(), "without a word"),
+        (OfAKing(), "Reigning names ROLES {'king'}"),
     ],
-)  # fmt: skip
+)
 def test_reception_rejects_a_second_part_for_the_same(other: Part, said: str) -> None:
     shared = kernel()
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(RouterError, match=said):
         Reception(shared, AwaitedAnswers(shared), (Hearing(), other))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from router.core.wire.admin import Inquiry
 from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.errors import RouterError
 from router.service import contract as c
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
@@ -146,3 +147,15 @@ def test_a_verb_is_found_by_its_class() -> None:
     assert news_of(Inquiry("rained", '{"millimetres":3}')) == Rained(3)
     with pytest.raises(msgspec.ValidationError):
         news_of(Inquiry("rained", '{"millimetres":"3"}'))
+
+
+def test_two_news_of_one_word_are_named() -> None:
+    class Overcast(News, frozen=True):
+        WORD: ClassVar[str] = "overcast"
+
+    class Cloudy(News, frozen=True):
+        WORD: ClassVar[str] = "overcast"
+
+    assert Overcast().inquiry() == Cloudy().inquiry()
+    with pytest.raises(RouterError, match=r'Overcast of .* and Cloudy of .* have the word "overcast"; give one'):
+        news_of(Inquiry("overcast", "{}"))
