@@ -44,6 +44,7 @@ class Reception:
         self._hears: dict[type, Callable[[Link, Any, Now], Refused]] = {}
         self._orders: dict[str, Callable[[str, Now], Any]] = {}
         self._verbs: dict[str, tuple[type[Request], Callable[[Link, Any, Now], dict[str, Any] | None]]] = {}
+        self._owners: dict[str, str] = {}  # by word: the class of the part that hears it
         for part in parts:
             self._read_tables(part)
 
@@ -53,7 +54,7 @@ class Reception:
     def _read_tables(self, part: Part) -> None:
         for kind, method in part.HEARS.items():
             if issubclass(kind, Request):
-                self._check(part, kind.WORD)
+                self._record(part, kind.WORD)
                 if not all(isinstance(role, Role) for role in kind.ROLES):
                     raise RouterError(f"{kind.__name__} names ROLES {set(kind.ROLES)}; there are {', '.join(Role)}")
                 self._verbs[kind.WORD] = kind, method.__get__(part)
@@ -64,21 +65,22 @@ class Reception:
             else:
                 self._hears[kind] = method.__get__(part)
         for word, method in part.ORDERS.items():
-            self._check(part, word)
+            self._record(part, word)
             self._orders[word] = method.__get__(part)
 
-    def _check(self, part: Part, word: str) -> None:
-        """Raise `RouterError` if a word is none, or another part hears it."""
+    def _record(self, part: Part, word: str) -> None:
+        """Record who hears a word; raise `RouterError` if it is none, or another part hears it."""
         if not word:
             raise RouterError(f"{type(part).__name__} carries out a verb without a word; give its class a WORD")
-        if word in self.words:
-            said = f'{type(part).__name__} hears the word "{word}", which another verb or order has'
+        if word in self._owners:
+            said = f'{self._owners[word]} and {type(part).__name__} both hear the word "{word}"'
             raise RouterError(f"{said}; give one of them another WORD")
+        self._owners[word] = type(part).__name__
 
     @property
     def words(self) -> frozenset[str]:
         """Return the words of the verbs and orders that are heard."""
-        return frozenset((*self._verbs, *self._orders))
+        return frozenset(self._owners)
 
     def judge(self, link: Link, row: ArrivedMessage, data: bytes) -> Refused:
         """Return why a message for this router is refused before it is verified, or None."""

@@ -67,8 +67,8 @@ class Ordered(Part):
     ("other", "said"),
     [
         (HearingJoins(), "HearingJoins hears Join, as another part does"),
-        (Dialling(), 'Dialling hears the word "dial"'),
-        (Ordered(), 'Ordered hears the word "bell"'),
+        (Dialling(), 'Hearing and Dialling both hear the word "dial"'),
+        (Ordered(), 'Hearing and Ordered both hear the word "bell"'),
         (Unnamed(), "without a word"),
         (OfAKing(), "Reigning names ROLES {'king'}"),
     ],
