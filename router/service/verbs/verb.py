@@ -83,7 +83,7 @@ def _decoder(kind: type[Any]) -> Callable[[str], Any]:
 def _as_text(value: Any) -> str:
     if isinstance(value, PublicKey | MessageId):
         return value.hex()
-    raise NotImplementedError(f"{type(value).__name__} does not travel")
+    raise TypeError(f"a {type(value).__name__} does not travel; give a key, an id, or what JSON has")
 
 
 def _from_text(kind: type[Any], text: Any) -> Any:
