@@ -29,6 +29,14 @@ async def until_said(edge: NodeProcess, core: NodeProcess, problem: str) -> str:
             await pause(began)
 
 
+async def until_connected(edge: NodeProcess, core: NodeProcess) -> None:
+    """Wait until the edge shows the core as connected."""
+    began = trio.current_time()
+    with trio.fail_after(HANG_S):
+        while {one["address"]: one["state"] for one in await edge.ask("peers")}[core.address.hex()] != "connected":
+            await pause(began)
+
+
 async def test_a_guest_hears_that_its_rights_ended_and_that_it_has_some_again(tmp_path: Path) -> None:
     async with rig(tmp_path) as found:
         core = found.node("core", "core", {"node.accept": "known"})
@@ -42,6 +50,7 @@ async def test_a_guest_hears_that_its_rights_ended_and_that_it_has_some_again(tm
         assert await until_said(edge, core, REMOVED) == REMOVED
         shown = await edge.run("peer", "list")
         assert REMOVED in shown.stdout and " invited " in shown.stdout
+        await until_connected(edge, core)  # the core has closed the link, and the edge dials again
         assert "and it gives us no rights any more: the operator has removed" in (await edge.run("doctor")).stdout
         refused = await edge.run("peer", "add", link, "--yes")
         assert refused.code == 4 and "(invite:removed)" in refused.stderr and "peer remove" in refused.stderr
