@@ -98,6 +98,7 @@ class Router:
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
         self.pulls = Pulls(kernel, membership, as_history)
+        # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
         then = self.catch_ups, self._published, self.pulls, AddressBook(kernel, rights), terms, self.guests
         self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
