@@ -38,9 +38,12 @@ from router.transport.contract import (
     after,
     unheard,
 )
-from router.transport.limits import CONNECTIONS_MAX
+from router.transport.handshakes import prefix_of
+from router.transport.limits import CONNECTIONS_MAX, HandshakeLimits
+from router.transport.proxy_header import HEAD_BYTES, SIGNATURE, BadHeader, address_in, length_of
 from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import DuplexStream
+from router.transport.tcp import host_port
 
 LOCAL = True  # only processes of this machine connect
 PATH_BYTES_MAX = 107  # the longest path in a socket address
@@ -49,6 +52,7 @@ RECEIVE_BYTES_MAX = 1 << 18
 BACKLOG = 1024  # connections the kernel holds for us before we accept them
 BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full or the directory locked
 LOCK_TRIES = 100
+HEADER_S = HandshakeLimits().timeout_s  # how long the other end may take to say where its stream comes from
 
 
 def check(url: str) -> None:
@@ -77,12 +81,14 @@ def unix_path(url: str) -> Path:
 class Doors(Struct, frozen=True):
     """The access rights of a socket: its mode and group, and whether its owner counts as the node's owner there.
 
-    Other users are let in if the mode allows it; they are known only by the keys that they prove.
+    Other users are let in if the mode allows it; they are known only by the keys that they prove. `passed`: programs of
+    the owner pass on streams there, and may say from where each comes (`router.transport.proxy_header`).
     """
 
     mode: int = 0o600
     group: int | None = None
     owner: bool = True
+    passed: bool = False
     text: str = ""
 
     @property
@@ -91,18 +97,21 @@ class Doors(Struct, frozen=True):
 
 
 def options(url: str) -> Doors:
-    """Return the options after the ? of `unix://path?mode=660&group=staff&owner=no`; raise `InvalidUrl` for an invalid
-    one."""
+    """Return the options after the ? of `unix://path?mode=660&group=staff&owner=no&passed=yes`; raise `InvalidUrl` for
+    an invalid one."""
     _, mark, text = url.partition("?")
     given = dict(parse_qsl(text, keep_blank_values=True))
-    if unknown := sorted(set(given) - {"mode", "group", "owner"}):
-        raise InvalidUrl(f"{unknown[0]!r} in {url!r} is no option of a Unix socket; there are mode, group and owner")
+    if unknown := sorted(set(given) - {"mode", "group", "owner", "passed"}):
+        known = "there are mode, group, owner and passed"
+        raise InvalidUrl(f"{unknown[0]!r} in {url!r} is no option of a Unix socket; {known}")
     mode = given.get("mode", "660" if "group" in given else "600")
     if not re.fullmatch(r"[0-7]{3,4}", mode):
         raise InvalidUrl(f"the mode {mode!r} in {url!r} is not octal; write for example mode=660")
-    if given.get("owner", "yes") not in ("yes", "no"):
-        raise InvalidUrl(f"owner in {url!r} must be yes or no")
-    return Doors(int(mode, 8), _group(given.get("group", "")), given.get("owner") != "no", mark + text)
+    for name in ("owner", "passed"):
+        if given.get(name, "yes") not in ("yes", "no"):
+            raise InvalidUrl(f"{name} in {url!r} must be yes or no")
+    group, owner, passed = _group(given.get("group", "")), given.get("owner") != "no", given.get("passed") == "yes"
+    return Doors(int(mode, 8), group, owner, passed, mark + text)
 
 
 def _group(name: str) -> int | None:
@@ -121,7 +130,10 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
         _check_length(path)
     except (InvalidUrl, ListenFailed) as error:
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
-    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConnectFailed(Reason.CONNECT_FAILED, _why_unreachable(path, error)) from None
     try:
         with trio.fail_after(timeout_s):
             await _connect(raw, path)
@@ -189,7 +201,9 @@ async def listen(
             raise NotLetIn(f"user number {user} is not the owner of this node")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-        return UnixStream(sock, where, owner=doors.owner and _is_owner(user))
+        host, port = await _passed_from(sock) if doors.passed and _is_owner(user) else ("", 0)
+        where = f"tcp {host_port(host, port)}" if host else where
+        return UnixStream(sock, where, owner=doors.owner and _is_owner(user), ip=host)
 
     raw = await _open(path, doors)
     made = path.lstat()
@@ -208,6 +222,26 @@ def _user_of(sock: Any) -> int | None:
         return None
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
+
+
+async def _passed_from(sock: SocketType) -> tuple[str, int]:
+    """Return host and port that a stream comes from, as its first bytes say; ("", 0) if they do not. Raises
+    `NotLetIn`."""
+    try:
+        with trio.fail_after(HEADER_S):
+            if await sock.recv(1, socket.MSG_PEEK) != SIGNATURE[:1]:
+                return "", 0
+            head = await _exactly(sock, HEAD_BYTES)
+            return address_in(head, await _exactly(sock, length_of(head)))
+    except (BadHeader, OSError, trio.TooSlowError) as error:
+        raise NotLetIn(f"it does not say from where it comes: {error}") from None
+
+
+async def _exactly(sock: SocketType, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := await sock.recv(size - len(data))):
+        data += more
+    return data
 
 
 def _is_owner(user: int | None) -> bool:
@@ -311,8 +345,8 @@ class UnixStream(DuplexStream):
 
     __slots__ = ("_socket",)
 
-    def __init__(self, sock: SocketType, where: str, *, owner: bool = True) -> None:
-        super().__init__(where, owner=owner)
+    def __init__(self, sock: SocketType, where: str, *, owner: bool = True, ip: str = "") -> None:
+        super().__init__(where, owner=owner, place=prefix_of(ip) if ip else "", ip=ip)
         self._socket = sock
 
     async def _receive(self, max_bytes: int) -> bytes:

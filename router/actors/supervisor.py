@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from router.actors.actor import TrioActor
 from router.core.wire.errors import RouterError
+from router.core.wire.text import SUBJECT
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,8 @@ class Supervisor(TrioActor):
         if self._on_problem is not None and self._on_problem(why):
             self.stop()
             return
-        log.warning("%s failed (%d in a row): %s; starting again in %.1f s", self._name or what, count, why, pause_s)
+        text = "%s failed (%d in a row): %s; starting again in %.1f s"
+        log.warning(text, self._name or what, count, why, pause_s, extra={SUBJECT: self._name})
         self.nursery.start_soon(self._begin_after, pause_s)
 
     async def _begin_after(self, pause_s: float) -> None:

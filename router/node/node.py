@@ -307,7 +307,7 @@ class RunningNode:
         if not self._residents:
             return
         url = await self._listen(nursery, inside_url(self._key.public))
-        guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no")
+        guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no&passed=yes")
         self._residents.start(nursery, url, guests.partition("?")[0])
         await self._residents.until_open()
 

@@ -21,7 +21,9 @@ import threading
 
 import trio
 
+from router.actors.actor import as_failure
 from router.core.wire.errors import RouterError
+from router.service.confined_failures import cause_of
 from router.service.plugins import load
 from router.service.reports import ENDED, Reports
 from router.service.running import run
@@ -47,7 +49,7 @@ async def serve(home: Home, name: str) -> None:
     try:
         await _serve(home, name)
     except Exception as error:
-        await Reports(home, name).at_once(ENDED, str(error) if isinstance(error, RouterError) else repr(error))
+        await Reports(home, name).at_once(ENDED, cause_of(as_failure(error)))
         raise
 
 

@@ -15,6 +15,7 @@ import os
 import re
 import socket
 import stat
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,15 +25,17 @@ import trio
 
 from router.core.wire.errors import RouterError
 from router.service.contract import Came, Connect, HandOver
+from router.service.handing_over import Dial
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
 from router.service.roles.discovery import Interfaces
 from router.service.stream_reading import READ_BYTES_MAX
-from router.service.streams import FORM, STREAMS_MAX, Streams, host_port, own_socket
-from router.transport.contract import Stream
+from router.service.streams import FORM, Streams, host_port, own_socket
 from router.transport.sockets import words
 
 UNIX_PATH_BYTES_MAX = 107
+SENDERS_MAX = 256
+"""Most senders of datagrams at one door whom rules can answer: those of the latest datagrams."""
 _REMEDIES = {
     errno.EADDRINUSE: "another program listens there: stop it",
     errno.EEXIST: "that file is no socket: move it away",
@@ -51,22 +54,23 @@ class DoorError(RouterError):
 class Doors:
     """The open doors of one service. `came` returns when what follows from it was carried out; `hear` lets the rules
     hear what has come, and which interfaces there are, and calls what it is given with that when that is done; `dial`
-    connects to the router as a guest."""
+    connects to the router as a guest; `warn` tells the operator."""
 
     def __init__(
         self,
         came: Callable[[Came], Awaitable[None]],
         hear: Callable[..., None],
-        dial: Callable[[], Awaitable[Stream]],
+        dial: Dial,
         home: Path,
+        warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._came = came
         self._changed: Callable[[Interfaces], None] = hear
         self._multicast: dict[str, MulticastDoor] = {}
         self._home = home
         self._datagrams: dict[str, trio.socket.SocketType] = {}
-        self._addresses: dict[tuple[str, str], tuple[object, ...]] = {}
-        self._streams = Streams(hear, dial)
+        self._senders: dict[str, OrderedDict[str, tuple[object, ...]]] = {}
+        self._streams = Streams(hear, dial, warn)
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -106,18 +110,21 @@ class Doors:
 
     async def _open_udp(self, door: str, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._senders[door] = OrderedDict()
         sock = self._datagrams[door] = trio.socket.socket(family, socket.SOCK_DGRAM)
         await sock.bind((host, port))
         self._nursery.start_soon(self._hear_datagrams, door, sock)
 
     async def _hear_datagrams(self, door: str, sock: trio.socket.SocketType) -> None:
+        senders = self._senders[door]
         with sock:
             while True:
                 data, address = await sock.recvfrom(READ_BYTES_MAX)
                 peer = f"{address[0]}:{address[1]}"
-                self._addresses[door, peer] = address
-                if len(self._addresses) > STREAMS_MAX:
-                    del self._addresses[next(iter(self._addresses))]
+                senders[peer] = address
+                senders.move_to_end(peer)
+                if len(senders) > SENDERS_MAX:
+                    senders.popitem(last=False)
                 await self._came(Came(door, peer, data))
 
     async def _send_datagram(self, sock: trio.socket.SocketType, data: bytes, address: tuple[object, ...]) -> None:
@@ -145,10 +152,18 @@ class Doors:
         if door in self._multicast:
             self._multicast[door].write(peer, data)
         elif door in self._datagrams:
-            if (address := self._addresses.get((door, peer))) is not None:
+            if (address := self._senders[door].get(peer)) is not None:
                 self._nursery.start_soon(self._send_datagram, self._datagrams[door], data, address)
         else:
             self._streams.write(door, peer, data)
+
+    def end(self, door: str, peer: str) -> None:
+        """End a stream now; do nothing to whoever sends datagrams."""
+        self._streams.end(door, peer)
+
+    def mark_known(self, door: str, peer: str) -> None:
+        """Let a stream keep its place until it ends, also when its door is full."""
+        self._streams.mark_known(door, peer)
 
     def decide(self, hand: HandOver) -> None:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""

@@ -31,8 +31,9 @@ class StreamReaders:
     def watch(self, fd: int, read: Read) -> None:
         """Call `read` when the stream is readable, until `unwatch`, which must come before the stream is closed."""
         if not self._epoll.closed:
+            if fd not in self._watched:
+                self._epoll.register(fd, select.EPOLLIN)
             self._watched[fd] = read
-            self._epoll.register(fd, select.EPOLLIN)
 
     def unwatch(self, fd: int) -> None:
         """Let the stream wait; do nothing if it does already."""

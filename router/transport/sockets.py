@@ -19,7 +19,8 @@ ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of 
 DISCARD_READS_MAX = 64  # reads of DISCARD_BYTES that are discarded before a close
 DISCARD_BYTES = 1 << 16
 
-_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+"""Errors of accept(2) for want of descriptors or memory, which other connections may give back."""
 _GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
@@ -151,7 +152,7 @@ class Acceptor:
         except OSError as error:
             if error.errno in _GONE:
                 raise ListenFailed(f"the listening socket is gone: {words(error)}") from None
-            if error.errno in _EXHAUSTED:
+            if error.errno in EXHAUSTED:
                 await self._pause(error)
             return None  # the others (aborted, unreachable, …) concern one connection only
         self._exhausted = False

@@ -28,7 +28,7 @@ class Heard:
         self.hear(came)
 
 
-async def _no_router() -> Any:
+async def _no_router(address: str) -> Any:
     raise AssertionError
 
 

@@ -26,7 +26,7 @@ async def test_what_was_read_ahead_of_the_decision_goes_to_the_router_too(tmp_pa
     put, told = trio.open_memory_channel[tuple[Any, Done]](10)
     ours, router = stream_pair("memory")
 
-    async def dial() -> MemoryStream:
+    async def dial(address: str) -> MemoryStream:
         return ours
 
     async def came(heard: Came) -> None:

@@ -211,3 +211,32 @@ async def test_events_are_offered_again_when_the_node_is_slow_to_answer(
         await trio.sleep(60)
     assert Noting.starts == 1
     assert len(offered) == 2 and offered[0] == offered[1]
+
+
+class Sending(Service):
+    """Fails while messages of its own are under way."""
+
+    async def on_message(self, message: Received) -> None:
+        self.nursery.start_soon(self._send)
+        await trio.sleep(1)
+        raise ValueError("this is poison")
+
+    async def _send(self) -> None:
+        await self.node.send(self.place.key.public, b"hello")
+
+
+async def test_the_first_error_is_reported_not_what_follows_from_it(
+    nursery: trio.Nursery, autojump_clock: object, tmp_path: Path
+) -> None:
+    """Its own sending fails as well when the connection is left, and says nothing of the cause."""
+    end, problems = RouterEnd(), list[str]()
+    end.holding = True
+    await nursery.start(end.run)
+    key = SigningKey(b"s" * 32)
+    async with actor_system():
+        place = Place("sending", end.url, key, Home(tmp_path))
+        supervise(Sending, place, BackOff(1, 1), lambda said: problems.append(said))
+        await trio.sleep(0.1)
+        end.owe(key.public, seal_unicast(SigningKey(b"a" * 32), key.public, b"x", ttl_s=60, expiry_min=later()))
+        await trio.sleep(10)
+    assert problems[0] == "ValueError('this is poison')"

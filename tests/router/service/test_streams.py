@@ -12,7 +12,8 @@ import trio
 from rigs.patience import HANG_S
 
 from router.service.contract import Came, Opened
-from router.service.streams import STREAMS_MAX, UNSENT_BYTES_MAX, UNSENT_MAX, Streams
+from router.service.door_places import STREAMS_MAX
+from router.service.streams import UNSENT_BYTES_MAX, UNSENT_MAX, Streams
 
 BLOCK = bytes(range(256)) * 1024
 
@@ -31,17 +32,18 @@ class Heard:
         return await self._told.receive()
 
 
-async def _no_router() -> Any:
+async def _no_router(address: str) -> Any:
     raise AssertionError
 
 
 @asynccontextmanager
-async def open_streams(path: Path) -> AsyncIterator[tuple[Streams, Heard, Path]]:
+async def open_streams(path: Path, warned: list[str] | None = None) -> AsyncIterator[tuple[Streams, Heard, Path]]:
+    warned = [] if warned is None else warned
     heard, place = Heard(), path / "desk.sock"
     own = socket.socket(socket.AF_UNIX)
     own.bind(str(place))
     own.listen(STREAMS_MAX)
-    streams = Streams(heard.hear, _no_router)
+    streams = Streams(heard.hear, _no_router, warned.append)
     async with trio.open_nursery() as nursery:
         streams.start(nursery)
         streams.listen("desk", own, place)
@@ -76,17 +78,24 @@ async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
                 streams.write("desk", opened.peer, b"nobody is there")
 
 
-async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tmp_path: Path) -> None:
-    async with open_streams(tmp_path) as (streams, heard, place):
+async def test_at_a_full_door_the_oldest_gives_way_unless_all_are_known(tmp_path: Path) -> None:
+    warned: list[str] = []
+    async with open_streams(tmp_path, warned) as (streams, heard, place):
         guests = [socket.socket(socket.AF_UNIX) for _ in range(STREAMS_MAX + 1)]
         for one in guests:
             one.connect(str(place))
         opened = [await heard.next() for _ in range(STREAMS_MAX)]
-        assert all(isinstance(one, Opened) for one in opened) and len(streams) == STREAMS_MAX
-        last = trio.socket.from_stdlib_socket(guests[-1])
-        assert await last.recv(1) == b""
-        guests[0].close()
-        assert await heard.next() == Came("desk", opened[0].peer, b"")
+        assert all(isinstance(one, Opened) for one in opened)
+        assert await heard.next() == Came("desk", opened[0].peer, b"") and isinstance(await heard.next(), Opened)
+        assert len(streams) == STREAMS_MAX
+        [said] = warned
+        assert said.startswith(f'its door "desk" has {STREAMS_MAX} streams, the most: the oldest from user ')
+        for door, peer in streams._peers:
+            streams.mark_known(door, peer)
+        async with await trio.open_unix_socket(place) as last:
+            assert await last.receive_some(1) == b"", "all are known"
+        guests[7].close()
+        assert await heard.next() == Came("desk", opened[7].peer, b"")
         async with await trio.open_unix_socket(place) as guest:
             again = await heard.next()
             await guest.send_all(b"hello")

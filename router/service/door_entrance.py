@@ -1,0 +1,134 @@
+"""The entrance of a service's door: it accepts streams, and pauses while there is no place or descriptor for them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+import trio
+
+from router.service.door_places import STREAMS_MAX, StreamPlaces
+from router.service.stream_reading import StreamReaders
+from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, words
+
+ACCEPTS_MAX = 16
+"""Most connections that are accepted at a door before other streams are read."""
+WARN_AGAIN_S = 10.0
+"""Seconds between two warnings about a full door."""
+_GONE = frozenset((
+    errno.EPERM, errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.ENONET,
+    errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH, errno.ETIMEDOUT, errno.ECONNRESET,
+))  # fmt: skip
+"""Errors of accept(2) that concern one connection, which has gone."""
+
+
+class DoorEntrance:
+    """Accepts at the listening sockets of one door. `begin` begins a stream, which then takes a place; `give_way` ends
+    the named one, which then frees its place; `warn` tells the operator.
+
+    At a full door, the stream that has to go is ended first, and the next one is accepted in its place."""
+
+    def __init__(
+        self,
+        readers: StreamReaders,
+        nursery: trio.Nursery,
+        begin: Callable[[socket.socket], None],
+        give_way: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.places = StreamPlaces()
+        self._readers = readers
+        self._nursery = nursery
+        self._begin = begin
+        self._give_way = give_way
+        self._warn = warn
+        self._listeners: list[tuple[socket.socket, Path | None]] = []
+        self._awaits_place = False
+        self._is_exhausted = False
+        self._warned_s = -inf
+
+    def __repr__(self) -> str:
+        return f"<entrance with {len(self._listeners)} listeners: {self.places!r}>"
+
+    def listen(self, own: socket.socket, path: Path | None) -> None:
+        """Accept connections at a listening socket, too; `path`: its file, which goes with it."""
+        own.setblocking(False)
+        self._listeners.append((own, path))
+        self._watch(own)
+
+    def close(self) -> None:
+        """Close the listening sockets, and remove their files."""
+        for own, path in self._listeners:
+            own.close()
+            if path is not None:
+                path.unlink(missing_ok=True)
+
+    def free(self, name: str) -> None:
+        """Free the place of a stream, if it has one here; those who wait for one are accepted again."""
+        self.places.free(name)
+        if self._awaits_place and not self.places.is_full:
+            self._awaits_place = False
+            for own, _ in self._listeners:
+                self._watch(own)
+
+    def _watch(self, own: socket.socket) -> None:
+        self._readers.watch(own.fileno(), lambda _: self._accept(own))
+
+    def _accept(self, own: socket.socket) -> None:
+        """Accept those who wait, of whom there is one."""
+        for accepted in range(ACCEPTS_MAX):
+            if self.places.is_full and (accepted or self._makes_room()):
+                return
+            try:
+                stream, _ = own.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in EXHAUSTED:
+                    self._rest(own, error)
+                    return
+                if error.errno not in _GONE:
+                    raise
+                continue
+            self._is_exhausted = False
+            if self.places.is_full:
+                stream.close()
+            else:
+                self._begin(stream)
+
+    def _makes_room(self) -> bool:
+        """Whether a stream gives way at this full door; nobody is accepted until it has ended."""
+        found = self.places.first_to_go()
+        if found is None:
+            self._warn_now_and_then(f"has {STREAMS_MAX} streams, the most, all of them known: others are turned away")
+            return False
+        name, source = found
+        of = f" from {source}, where most come from" if source else ""
+        self._warn_now_and_then(f"has {STREAMS_MAX} streams, the most: the oldest{of} gives way to another one")
+        self._awaits_place = True
+        for own, _ in self._listeners:
+            self._readers.unwatch(own.fileno())
+        self._give_way(name)
+        return True
+
+    def _warn_now_and_then(self, text: str) -> None:
+        now_s = trio.current_time()
+        if now_s - self._warned_s >= WARN_AGAIN_S:
+            self._warned_s = now_s
+            self._warn(text)
+
+    def _rest(self, own: socket.socket, error: OSError) -> None:
+        """Accept nobody at this socket for a while, for want of descriptors or memory."""
+        if not self._is_exhausted:  # say it once, not ten times a second
+            self._is_exhausted = True
+            self._warn(f"accepts nobody for now: {words(error)}; raise the limit of open files (ulimit -n)")
+        self._readers.unwatch(own.fileno())
+        self._nursery.start_soon(self._watch_later, own)
+
+    async def _watch_later(self, own: socket.socket) -> None:
+        await trio.sleep(ACCEPT_PAUSE_S)
+        if not self._awaits_place:
+            self._watch(own)
