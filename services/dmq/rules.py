@@ -193,6 +193,7 @@ class DmqNode:
                 client.say(handshake.NUMBER, answer)
                 if client.is_open:
                     self._clients.greeted(client)
+                    yield c.MarkKnown(client.door, client.peer)
             case SignedMessage() as message:
                 yield from self._submitted(client, message, now)
             case n.MsgClientDone() | n.MsgDone():
