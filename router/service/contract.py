@@ -182,8 +182,8 @@ class Tick(Heard, frozen=True):
 
 
 class Put(Deed, frozen=True):
-    """Keep a value under a key of this service's state; None removes it. `setup.kept` reads the state, with what was
-    just decided."""
+    """Keep a value under a key of this service's state, of 1 to 511 bytes; None removes it. `setup.kept` reads the
+    state, with what was just decided."""
 
     key: bytes
     value: bytes | None
@@ -279,7 +279,8 @@ class HandOver(Deed, frozen=True):
 
 
 class Connect(Deed, frozen=True):
-    """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open.
+    """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open, but
+    a service names 1,000 others at most.
 
     `Opened` with this tag follows, or `ConnectionFailed`."""
 

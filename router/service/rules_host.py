@@ -216,12 +216,15 @@ class RulesHost(Service):
 
     async def _cycle(self) -> None:
         cycle = CycleChanges()
-        failed = self._hear_waiting(cycle)
+        failed, is_settled = self._hear_waiting(cycle), False
         try:
             self._settle(cycle)
+            is_settled = True
             await self._commit(cycle)
         except Exception as error:  # nothing of this cycle is kept, and which of its messages is to blame is not known
-            failed = failed or _Failure(error, cycle.handled, goes_on=cycle.events == 1)
+            self._kept.changed.clear()
+            failed = failed or _Failure(error, cycle.handled, goes_on=True)
+            failed = failed._replace(goes_on=cycle.events == 1 and not is_settled)  # else others are lost with it
         else:
             await self._carry_out_all(cycle)
         self._room.unpark_all()

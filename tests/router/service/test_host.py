@@ -19,6 +19,7 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
+from router.core.wire.text import SUBJECT
 from router.service import plugins
 from router.service.attempts import Attempts
 from router.service.contract import LogEvent
@@ -75,6 +76,8 @@ async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_han
     said = [
         one.getMessage() for one in caplog.records if one.levelno == logging.ERROR and one.name == "router.service.host"
     ]
+    [line] = [one for one in caplog.records if one.getMessage() in said]
+    assert line.__dict__[SUBJECT] == "failing_service", "which limits repeated lines of each service by itself"
     assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]
 
 

@@ -28,7 +28,7 @@ CLOSED = Reason.declare(791, "desk:closed", "The desk is closed.")
 
 class Desk:
     def __init__(self, setup):
-        self.batch = []
+        self.batch, self.kept = [], setup.kept
 
     def doors(self):
         return {"front": "unix:front.sock", "back": "unix:back.sock", "rung": ""}
@@ -43,12 +43,15 @@ class Desk:
                 return {}["no such key"]
             case c.Asked(number, "twice"):
                 return [c.Answer(number, 1), c.Answer(number, 2)]
+            case c.Asked(number, "last"):
+                return [c.Answer(number, self.kept.get(b"last", b"").decode())]
             case c.Asked(number, word):
                 return [c.Answer(number, word)]
             case c.Message(body=b"closed"):
                 return [c.Refuse("desk:closed")]
             case c.Message(body=body):
                 self.batch.append((heard.source, body))
+                return [c.Put(b"last", body)]
         return []
 
     def settled(self, now):
@@ -154,16 +157,15 @@ async def test_a_message_whose_outcome_fails_later_is_refused_in_the_end_and_its
     """`settled` fails on what several messages have led to; each is then tried by itself."""
     async with desk(tmp_path, monkeypatch) as (home, node):
         address = key_of(home, "desk").public
-        sent = [await node.send(address, body, wait=True) for body in (b"hello", b"poison", b"hello")]
+        sent = [await node.send(address, body, wait=True) for body in (b"hello", b"hello", b"poison")]
         states = [[one async for one in each][-1] for each in sent]
-        assert [one.state for one in states] == ["delivered", "refused", "delivered"]
-        assert states[1].reason == Reason.PEER_REFUSED
+        assert [one.state for one in states] == ["delivered", "delivered", "refused"]
+        assert states[2].reason == Reason.PEER_REFUSED
         assert [(await anext(node.unicasts())).body for _ in range(2)] == [b"HELLO"] * 2
         found = await until(home, lambda services: "it is refused" in services["desk"]["problem"])
-        assert (
-            "failed 5 times on message" in found["desk"]["problem"]
-            and "KeyError(b'poison')" in found["desk"]["problem"]
-        )
+        assert json.loads(await node.ask("service", "desk last", timeout_s=HANG_S)) == "hello", "nothing of it is kept"
+        said = found["desk"]["problem"]
+        assert "failed 5 times on message" in said and "KeyError(b'poison')" in said, said
 
 
 async def test_a_message_is_refused_by_the_word_of_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
