@@ -74,9 +74,13 @@ class DeedChecks:
         if type(deed) is c.Put:  # as most are
             check_put(deed)
             return deed
+        if type(deed) is c.Write and _has_usual_types(deed) and deed.door in self._doors:
+            return deed
         _check_kind(deed)
-        if type(deed) not in _FORMS_OF_THEIR_OWN:
-            _check_types(deed)
+        assert isinstance(deed, c.Deed)
+        if type(deed) in _FORMS_OF_THEIR_OWN:
+            return deed
+        _check_types(deed)
         match deed:
             case c.Write(door) | c.HandOver(door) | c.MarkKnown(door) | d.UseInterfaces(door) | d.WriteOnClose(door):
                 if door not in self._doors:
@@ -96,8 +100,10 @@ class DeedChecks:
                 self._check_question(deed)
                 return answer_of(deed)
             case o.Attest():
-                deed.signed()
-        assert isinstance(deed, c.Deed)
+                try:
+                    deed.signed()
+                except ValueError as error:
+                    raise _wrong(deed, "label", str(error)) from None
         return deed
 
     def _unknown_door(self, deed: object, door: str) -> WrongDeed:
@@ -127,6 +133,10 @@ def check_put(deed: c.Put) -> None:
         _check_types(deed)
     if not 0 < len(deed.key) <= KEY_BYTES_MAX:
         raise _wrong(deed, "key", f"it has {len(deed.key)} bytes, where 1 to {KEY_BYTES_MAX} are allowed")
+
+
+def _has_usual_types(deed: c.Write) -> bool:
+    return type(deed.data) is bytes and type(deed.peer) is str and type(deed.door) is str
 
 
 def _check_kind(deed: object) -> None:
