@@ -17,7 +17,7 @@ from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, words
 ACCEPTS_MAX = 16
 """Most connections that are accepted at a door before other streams are read."""
 WARN_AGAIN_S = 10.0
-"""Seconds between two warnings about a full door."""
+"""Seconds between two warnings of one kind about a door."""
 _GONE = frozenset((
     errno.EPERM, errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.ENONET,
     errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH, errno.ETIMEDOUT, errno.ECONNRESET,
@@ -47,8 +47,7 @@ class DoorEntrance:
         self._warn = warn
         self._listeners: list[tuple[socket.socket, Path | None]] = []
         self._awaits_place = False
-        self._is_exhausted = False
-        self._warned_s = -inf
+        self._warned_s: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<entrance with {len(self._listeners)} listeners: {self.places!r}>"
@@ -93,7 +92,6 @@ class DoorEntrance:
                 if error.errno not in _GONE:
                     raise
                 continue
-            self._is_exhausted = False
             if self.places.is_full:
                 stream.close()
             else:
@@ -103,28 +101,29 @@ class DoorEntrance:
         """Whether a stream gives way at this full door; nobody is accepted until it has ended."""
         found = self.places.first_to_go()
         if found is None:
-            self._warn_now_and_then(f"has {STREAMS_MAX} streams, the most, all of them known: others are turned away")
+            said = f"has {STREAMS_MAX} streams, the most, all of them known: others are turned away"
+            self._warn_now_and_then("full", said)
             return False
         name, source = found
         of = f" from {source}, where most come from" if source else ""
-        self._warn_now_and_then(f"has {STREAMS_MAX} streams, the most: the oldest{of} gives way to another one")
+        said = f"has {STREAMS_MAX} streams, the most: the oldest{of} gives way to another one"
+        self._warn_now_and_then("full", said)
         self._awaits_place = True
         for own, _ in self._listeners:
             self._readers.unwatch(own.fileno())
         self._give_way(name)
         return True
 
-    def _warn_now_and_then(self, text: str) -> None:
+    def _warn_now_and_then(self, kind: str, text: str) -> None:
         now_s = trio.current_time()
-        if now_s - self._warned_s >= WARN_AGAIN_S:
-            self._warned_s = now_s
+        if now_s - self._warned_s.get(kind, -inf) >= WARN_AGAIN_S:
+            self._warned_s[kind] = now_s
             self._warn(text)
 
     def _rest(self, own: socket.socket, error: OSError) -> None:
         """Accept nobody at this socket for a while, for want of descriptors or memory."""
-        if not self._is_exhausted:  # say it once, not ten times a second
-            self._is_exhausted = True
-            self._warn(f"accepts nobody for now: {words(error)}; raise the limit of open files (ulimit -n)")
+        said = f"accepts nobody for now: {words(error)}; raise the limit of open files (ulimit -n)"
+        self._warn_now_and_then("exhausted", said)
         self._readers.unwatch(own.fileno())
         self._nursery.start_soon(self._watch_later, own)
 

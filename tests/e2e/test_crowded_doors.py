@@ -152,6 +152,8 @@ async def test_a_forger_whose_stream_is_handed_over_is_shut_out_by_its_address(
         assert ended is not None and ended.reason is Reason.BAD_SIGNATURE, "another key from the same address"
         await user.connect(urls[FAR], router)
         assert await user.publish(user.unicast(address, b"hello")) == [None]
+        for found in (forger, again, user):
+            await found.close()
         nursery.cancel_scope.cancel()
 
 
