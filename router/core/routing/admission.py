@@ -107,8 +107,6 @@ class Admission:
             since_s=now.mono_s,
             active_s=now.mono_s,
             frame_bytes_max=hello.frame_bytes_max,
-            pulls=_a_second(self._limits.pulls_per_s),
-            pulls_as_router=_a_second(self._limits.pulls_routers_per_s),
             pubsub=None if app else hello.pubsub,
         )
         link.admit(standing, self._directory)
