@@ -18,7 +18,7 @@ from router.bench.on_a_lan import DATAGRAMS, flooded, why_not
 from router.bench.pair import LATENCY_GOAL, RATE_GOAL, Pair, Row
 from router.bench.rig import Clients, in_trio
 from router.bench.scenarios import Bench, keys
-from router.bench.strangers import ATTACKS, OF_MEMBERS, Siege
+from router.bench.strangers import ATTACKS, OF_MEMBERS, OF_PUBSUB, Siege
 from router.core.wire.crypto import SigningKey
 from router.settings import keyring
 
@@ -35,7 +35,11 @@ half the rate, three slow."""
 Say = Callable[[str], None]
 KINDS = (*ATTACKS, DATAGRAMS)
 End = Callable[[], Awaitable[Row]]
-OPEN = {"node.services": '["services.echo"]', "node.services_public": '["echo"]', "node.accept": "anyone"}
+OPEN = {
+    "node.services": '["services.echo", "services.pubsub"]',
+    "node.services_public": '["echo", "pubsub"]',
+    "node.accept": "anyone",
+}
 SETTINGS: dict[str, dict[str, str]] = {
     "far ids": {"limits.seen_index_max": "400000"},
     "throw-away sources": {"limits.routes_max": "1000"},
@@ -122,7 +126,8 @@ async def besieged(
     """Run the strangers, the first of which has a link by then; the yielded function ends them and returns their
     counts."""
     rig = running.rig
-    public = keyring.load(rig.home, "service-echo").public.hex()
+    service = "service-pubsub" if attack in OF_PUBSUB else "service-echo"
+    public = keyring.load(rig.home, service).public.hex()
     order = Siege(
         attack, rig.url_of("tls"), rig.address, public, links, bytes_per_s, tuple(one.seed.hex() for one in members)
     )

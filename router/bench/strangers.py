@@ -21,10 +21,11 @@ import trio
 
 from router.bench.clients import DIAL_S, link_of
 from router.core.link.machine import RemoteProtocolError
-from router.core.wire.codec import FRAME_BYTES_MAX, frame
+from router.core.wire.codec import FRAME_BYTES_MAX, encode, frame
 from router.core.wire.control import Pull, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
+from router.core.wire.meeting import NONCE_BYTES
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.rig.app_link import LinkOver, SentCounts
 from router.transport.contract import ConnectFailed, StreamBroken
@@ -36,9 +37,13 @@ NICE = 19
 LIFE_S = 86_400  # strangers may give no later expiry than two days ahead
 BODY_BYTES = 1_000
 MAKE_AHEAD = 200
-PULLS = "pulls"
+PULLS, MEETS, SERVICE_JUNK = "pulls", "meets", "service junk"
+MEET = 5
+"""The type of a MEET of pub/sub services (`cddl/`)."""
 OF_MEMBERS = frozenset({PULLS})
 """The attacks of keys that may join groups here."""
+OF_PUBSUB = frozenset({MEETS, SERVICE_JUNK})
+"""The attacks on the public pub/sub service."""
 
 
 @dataclass
@@ -187,6 +192,19 @@ async def junk(stranger: Stranger) -> None:
             await stranger.messages(nowhere[at : at + 32])
 
 
+async def meets(stranger: Stranger) -> None:
+    """Send the pub/sub service valid MEETs, each of which it would have to answer."""
+    while True:
+        nonces = [os.urandom(NONCE_BYTES) for _ in range(16)]
+        await stranger.messages([stranger.unicast(stranger.public, encode([MEET, {"n": one}])) for one in nonces])
+
+
+async def service_junk(stranger: Stranger) -> None:
+    """Send the pub/sub service what it cannot read."""
+    while True:
+        await stranger.messages([stranger.unicast(stranger.public, os.urandom(64)) for _ in range(16)])
+
+
 async def pulls(stranger: Stranger) -> None:
     """Join a group, publish one message of the greatest length (the first of the members does), and ask for it again
     and again."""
@@ -205,7 +223,7 @@ async def pulls(stranger: Stranger) -> None:
 ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
     "wide items": wide_item, "wide bodies": wide_body, "single bytes": single_bytes, "closed and back": again,
     "forgeries": forgeries, "idle links": idle, "far ids": ids, "throw-away sources": sources, "junk": junk,
-    PULLS: pulls,
+    PULLS: pulls, MEETS: meets, SERVICE_JUNK: service_junk,
 }  # fmt: skip
 
 

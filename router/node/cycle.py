@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
-from router.core.neighbours.directory import WHY, Standing
+from router.core.neighbours.directory import STRANGERS, WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
     Asking,
@@ -181,9 +181,10 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """Take reads whose signatures have been checked."""
+        """Take reads whose signatures have been checked; those of strangers are not urgent."""
         self._jobs += jobs
-        self.wakes = self.is_urgent = True
+        self.wakes = True
+        self.is_urgent |= _are_urgent(jobs)
 
     def tick(self) -> None:
         """Make housekeeping due; called every second."""
@@ -218,6 +219,11 @@ class Cycle:
         return bool(self._inbox or self._jobs or self.router.has_decided)
 
     @property
+    def waits_for_more(self) -> bool:
+        """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
+        return bool(self._jobs) and not self.is_urgent
+
+    @property
     def has_work(self) -> bool:
         """Whether the next cycle may begin at once."""
         keeps_house = self._housekeeping.is_due or self.router.purges
@@ -245,6 +251,7 @@ class Cycle:
         for one in heard:
             self._feed(one, now)
         self._decide(self._take_jobs(), now)
+        self.is_urgent |= _are_urgent(self._jobs)
         self._decision = self.router.take(now)
         if not (self._housekeeping.take_dead_rows() or self._decision.changes):
             self._applied: Applied | None = None
@@ -398,3 +405,7 @@ class Cycle:
             self._service_questions.ask(self.router, effect.link, inquiry.argument, now)
         else:
             self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)
+
+
+def _are_urgent(jobs: Iterable[Job]) -> bool:
+    return any(job.link.charged != STRANGERS for job in jobs)
