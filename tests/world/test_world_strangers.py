@@ -1,4 +1,4 @@
-"""Messages of strangers: they make no cycle urgent, so that they cost few transactions, and are decided with others'."""
+"""Messages of strangers make no cycle urgent, so that they cost few transactions and are decided with others'."""
 
 from __future__ import annotations
 
