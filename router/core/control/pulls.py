@@ -157,12 +157,9 @@ class Pulls(Part):
         group = said.group
         agreed = link.up and self._directory.agreements.has(link.key, group)
         is_ours = agreed or self._membership.may_join(link, group) or (link.uplink and self._groups.is_wanted(group))
-        as_router = self._is_router(link, group)
-        if (
-            is_ours
-            and self._meters.takes(link, said.message, now, as_router=as_router)
-            and self._speaker.has_room(link)
-        ):
+        if not is_ours or not self._meters.takes(link, said.message, now, as_router=self._is_router(link, group)):
+            return
+        if self._speaker.has_room(link):
             self._pending.effects.append(LookUpPulled(link.id, group, said.message))
 
     def _is_router(self, link: Link, group: bytes) -> bool:
