@@ -14,11 +14,9 @@ import os
 import re
 import socket
 import stat
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import trio
@@ -39,7 +37,7 @@ from router.transport.contract import (
     unheard,
 )
 from router.transport.limits import CONNECTIONS_MAX
-from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, words
+from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, user_of, words
 from router.transport.stream import DuplexStream
 
 LOCAL = True  # only processes of this machine connect
@@ -125,7 +123,7 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
     try:
         with trio.fail_after(timeout_s):
             await _connect(raw, path)
-        owner = _user_of(raw)
+        owner = user_of(raw)
         if not _is_owner(owner):
             raise ConnectFailed(Reason.CONNECT_FAILED, f"{path} is served by another user (number {owner})")
         return UnixStream(_ready(raw), f"unix {path}")
@@ -184,7 +182,7 @@ async def listen(
     where = f"unix {path}"
 
     async def admit(sock: SocketType, where: str) -> UnixStream:
-        user = _user_of(sock)
+        user = user_of(sock)
         if not _is_owner(user) and not doors.admits_others:
             raise NotLetIn(f"user number {user} is not the owner of this node")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
@@ -200,14 +198,6 @@ async def listen(
     finally:
         listener.close()
         _remove(path, made)
-
-
-def _user_of(sock: Any) -> int | None:
-    """Return the user number of the process at the other end, None if the system does not give it."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
 
 
 def _is_owner(user: int | None) -> bool:

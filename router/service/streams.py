@@ -20,7 +20,7 @@ import trio
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
 from router.service.stream_reading import READ_BYTES_MAX, Reading, StreamReaders
 from router.transport.contract import Stream, StreamBroken
-from router.transport.sockets import words
+from router.transport.sockets import user_of, words
 
 STREAMS_MAX = 256
 """Most streams open at the doors of a service; further ones are closed at once."""
@@ -149,7 +149,7 @@ class Streams:
         peer.source = Reading(
             self._readers, peer.fd, lambda data, done: hear(Came(door, name, data), done), lambda: self._ended(key)
         )
-        hear(Opened(door, name, _address_of(own), tag))
+        hear(Opened(door, name, _address_of(own), tag, user_of(own)))
         peer.source.begin()
 
     def _ended(self, key: _Key) -> None:

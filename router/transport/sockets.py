@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,6 +28,14 @@ def words(error: BaseException) -> str:
     """Return the text of an operating system's error, beginning in lower case, as part of a sentence."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
+
+
+def user_of(sock: Any) -> int | None:
+    """Return the number of the user at the other end of a Unix socket, None if the system does not give it."""
+    if sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
 
 
 async def send_whole(sock: SocketType, parts: Sequence[Buffer]) -> None:

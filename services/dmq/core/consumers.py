@@ -104,6 +104,7 @@ class Consumers:
         if holder is client:
             return
         self._holders[client.consumer] = client
+        client.is_named = True
         if holder is not None:
             self._forget(holder)
             holder.fault = TAKEN_OVER

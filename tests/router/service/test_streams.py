@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -63,6 +64,12 @@ async def test_what_waits_is_sent_in_order_and_before_the_stream_closes(tmp_path
             received += data
         assert received == sent
         assert await heard.next() == Came("desk", opened.peer, b"")
+
+
+async def test_the_user_at_the_other_end_of_a_unix_socket_is_named(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (_, heard, place), await trio.open_unix_socket(place):
+        opened = await heard.next()
+        assert opened == Opened("desk", opened.peer, user=os.geteuid())
 
 
 async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
