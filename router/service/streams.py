@@ -95,7 +95,7 @@ class Streams:
         self._handed: set[_Key] = set()
         self._doors: dict[int, tuple[socket.socket, SocketFile | None]] = {}
         self._readers = StreamReaders()
-        self._is_exhausted = False
+        self._is_exhausted = self._is_full = False
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -173,10 +173,22 @@ class Streams:
             self._admit(door, stream)
 
     def _admit(self, door: str, stream: socket.socket) -> None:
-        if len(self._peers) >= STREAMS_MAX:
-            stream.close()
-        else:
-            self._begin(door, stream)
+        """Begin a stream, in the place of one that lingers if there are too many; else close it, and say so."""
+        if len(self._peers) < STREAMS_MAX or self._cut_lingering():
+            self._is_full = self._is_full and len(self._peers) > STREAMS_MAX // 2
+            return self._begin(door, stream)
+        stream.close()
+        if not self._is_full:
+            self._is_full = True
+            log.warning("%d streams are open at the doors of a service, and further ones are closed", STREAMS_MAX)
+
+    def _cut_lingering(self) -> bool:
+        """Cut a stream that the rules have closed and that still sends; return whether there was one."""
+        for peer in self._peers.values():
+            if peer.is_closing and not peer.source.has_ended:
+                peer.source.cut()
+                return True
+        return False
 
     def _begin(self, door: str, own: socket.socket, tag: str = "") -> None:
         own.setblocking(False)

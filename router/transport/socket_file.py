@@ -74,9 +74,7 @@ class SocketFile:
         """Make the file, and return the socket that listens there; raise `OSError` or `ListenFailed`."""
         self._make_directory()
         async with self._alone():
-            raw = self._bind()
-        self._made, self._directory = self.path.lstat(), self.path.parent.stat()
-        return raw
+            return self._bind()
 
     def remove(self) -> None:
         """Remove the file, unless another one has replaced it."""
@@ -154,6 +152,7 @@ class SocketFile:
                 os.chown(self.path, -1, self._group)
             self.path.chmod(self._mode)
             raw.listen(self._backlog)
+            self._made, self._directory = self.path.lstat(), self.path.parent.stat()
         except BaseException:
             raw.close()
             raise

@@ -14,6 +14,8 @@ import pytest
 from conftest import ROUTER, Run, RunningNode, start_node, stop_node
 from rigs.patience import HANG_S
 
+from router.cli import ask
+
 
 def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path: Path) -> None:
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -32,7 +34,10 @@ def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path
     assert "0 messages" in said
 
 
-def test_a_socket_that_somebody_removed_is_made_again(home: Path, router: Run) -> None:
+def test_a_socket_that_somebody_removed_is_made_again_and_commands_wait_for_it(
+    home: Path, router: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "SOCKET_S", HANG_S)
     process, ready = start_node(home, "--verifiers", "0")
     (home / "router.sock").unlink()
     status = json.loads(router("status", "--json").stdout)

@@ -125,7 +125,9 @@ async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
                 streams.write("desk", opened.peer, b"nobody is there")
 
 
-async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tmp_path: Path) -> None:
+async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_streams(tmp_path) as (streams, heard, place):
         guests = [socket.socket(socket.AF_UNIX) for _ in range(STREAMS_MAX + 1)]
         for one in guests:
@@ -134,6 +136,16 @@ async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tm
         assert all(isinstance(one, Opened) for one in opened) and len(streams) == STREAMS_MAX
         last = trio.socket.from_stdlib_socket(guests[-1])
         assert await last.recv(1) == b""
+        assert caplog.messages == [
+            f"{STREAMS_MAX} streams are open at the doors of a service, and further ones are closed"
+        ]
+        streams.write("desk", opened[1].peer, b"x" * UNSENT_BYTES_MAX)
+        streams.write("desk", opened[1].peer, b"")
+        async with await trio.open_unix_socket(place):
+            assert await heard.next() == Came("desk", opened[1].peer, b""), "that which lingered gives way"
+            entered = await heard.next()
+            assert isinstance(entered, Opened)
+        assert await heard.next() == Came("desk", entered.peer, b"") and len(caplog.messages) == 1
         guests[0].close()
         assert await heard.next() == Came("desk", opened[0].peer, b"")
         async with await trio.open_unix_socket(place) as guest:
