@@ -92,7 +92,8 @@ def doctor(as_json: bool) -> None:
             say(for_this_home(clean(f"{MARKS[one.ok]:<4} {one.check:<13} {one.found}{remedy}", 1000)))
     bad = sum(one.ok is False for one in findings)
     if not is_running:
-        raise Failure(Exit.NO_NODE, "no node runs, so only what needs none was checked; `router serve` starts it")
+        cause = home.why_no_socket() or "no node runs; `router serve` starts it"
+        raise Failure(Exit.NO_NODE, f"only what needs no node was checked: {cause}")
     if bad:
         raise Failure(Exit.FAILED, f"{bad} of {len(findings)} checks found something wrong")
 
