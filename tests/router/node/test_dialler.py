@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -218,6 +218,49 @@ async def test_urls_are_tried_in_order_and_a_problem_is_told_once(
         f"there: nobody in this process is listening on {NOBODY_THERE}",
         f"there: {house.last_words.text}",
     ]
+
+
+@pytest.fixture
+def mute() -> Iterator[str]:
+    """Return the URL of a place where the system takes connections, and nobody says a word."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        yield f"tls://127.0.0.1:{silent.getsockname()[1]}"
+
+
+async def test_mute_first_url_does_not_hold_up_the_next_and_is_left_alone_then(
+    house: House, autojump_clock: MockClock, mute: str
+) -> None:
+    one = there(mute, "memory://there")
+    dialler = house.dialler(one)
+    dialler.reconcile([one])
+    await trio.sleep(3.0)
+    assert house.times == [0.25, 0.75, 1.75] and not dialler.problems[THERE.public]
+
+
+async def test_change_of_network_ends_pauses_and_makes_them_short_again(
+    house: House, autojump_clock: MockClock
+) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(40.0)  # in the midst of a pause of 32 s
+    dialler.network_changed()
+    await trio.sleep(2.0)
+    assert [round(at - 40.0, 2) for at in house.times[-3:]] == [0.0, 0.5, 1.5]
+
+
+async def test_network_that_changes_all_the_time_is_no_reason_to_dial_all_the_time(
+    house: House, autojump_clock: MockClock
+) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(40.0)
+    before = len(house.times)
+    for _ in range(100):
+        dialler.network_changed()
+        await trio.sleep(0.1)
+    assert len(house.times) - before <= 10 / SHORTEST_S + 1
 
 
 # -- what a new configuration changes ----------------------------------------------------------------------------
