@@ -44,7 +44,7 @@ async def connect(host: str, port: int) -> SocketType:
     try:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
-        text = f"{host_port(host, port)} cannot be reached: {_first(error)}"
+        text = f"{host_port(host, port)} cannot be reached: {why(error)}"
         raise ConnectFailed(Reason.CONNECT_FAILED, f"{text}; {_remedy(error, host)}") from None
     tune(sock)
     return sock
@@ -59,7 +59,7 @@ async def look_up(host: str, port: int, *, timeout_s: float) -> list[str]:
         text = f"the name {host} was not resolved within {timeout_s:g} s; is the name server reached?"
         raise ConnectFailed(Reason.CONNECT_TIMEOUT, text) from None
     except OSError as error:
-        text = f"{host_port(host, port)} cannot be reached: {_first(error)}; {_remedy(error, host)}"
+        text = f"{host_port(host, port)} cannot be reached: {why(error)}; {_remedy(error, host)}"
         raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
     first = rows[0][0] if rows else None
     found = list(dict.fromkeys((row[0] != first, str(row[4][0])) for row in rows))
@@ -84,7 +84,8 @@ def _remedy(error: OSError, host: str) -> str:
     return "is the node running and its port open?"
 
 
-def _first(error: OSError) -> str:
+def why(error: OSError) -> str:
+    """Return the cause in words; trio raises one error for all addresses of a name."""
     number = _number(error)
     return words(OSError(number, os.strerror(number)) if number and number > 0 else _cause(error))
 
