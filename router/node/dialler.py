@@ -25,7 +25,7 @@ from router.core.wire.address import (
 )
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
-from router.core.wire.text import key_text, short
+from router.core.wire.text import BadText, key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
@@ -246,7 +246,10 @@ class Dialler:
         because another address answered stays counted.
 
         A hint was judged by its source when it came (R-C28), but not the address that a name in it resolves to."""
-        at = parse_address(one.address)
+        try:
+            at = parse_address(one.address)
+        except BadText as error:
+            raise ConnectFailed(Reason.UNSUPPORTED, str(error)) from None
         if not isinstance(at, IpAddress):
             raise ConnectFailed(Reason.UNSUPPORTED, f"{at} is of a kind that this version does not dial")
         is_judged = neighbour.learned == HINT and one.address == one.url

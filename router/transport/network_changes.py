@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import socket
 import struct
 import sys
@@ -14,6 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import trio
+from trio.socket import SocketType
+
+from router.transport.sockets import words
 
 log = logging.getLogger(__name__)
 
@@ -110,39 +114,34 @@ def _aligned(size: int) -> int:
 
 async def watch(on_change: Callable[[], None]) -> None:
     """Call `on_change` when addresses or routes of this machine have changed; return if the system does not tell."""
-    own = _opened()
-    if own is None:
-        return
     announcements = Announcements()
-    with trio.socket.from_stdlib_socket(own) as sock:
-        while True:
-            if not announcements.is_change(await _received(sock)):
-                continue
-            await trio.sleep(SETTLE_S)
-            _drain(own, announcements)
-            on_change()
-
-
-def _opened() -> socket.socket | None:
-    """Return a socket on which the system announces changes, None if there is no such thing."""
-    if sys.platform != "linux":
-        return None
     try:
-        own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        with trio.socket.from_stdlib_socket(_opened()) as sock:
+            while True:
+                if not announcements.is_change(await _received(sock)):
+                    continue
+                await trio.sleep(SETTLE_S)
+                _drain(sock, announcements)
+                on_change()
     except OSError as error:
-        log.info("changes of the network are not announced here: %s", error)
-        return None
+        log.info("changes of the network are not announced here: %s", words(error))
+
+
+def _opened() -> socket.socket:
+    """Return a socket on which the system announces changes."""
+    if sys.platform != "linux":
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     try:
         own.setblocking(False)
         own.bind((0, _GROUPS))
-    except OSError as error:
+    except OSError:
         own.close()
-        log.info("changes of the network are not announced here: %s", error)
-        return None
+        raise
     return own
 
 
-async def _received(sock: trio.socket.SocketType) -> bytes:
+async def _received(sock: SocketType) -> bytes:
     """Return the next datagram; one that stands for a change if the system had to drop some."""
     try:
         return await sock.recv(READ_BYTES)
@@ -155,8 +154,8 @@ async def _received(sock: trio.socket.SocketType) -> bytes:
 _SOME_CHANGE = _HEAD.pack(_HEAD.size + _ADDRESS.size, _DELETED_ADDRESS, 0, 0, 0) + bytes(_ADDRESS.size)
 
 
-def _drain(own: socket.socket, announcements: Announcements) -> None:
+def _drain(sock: SocketType, announcements: Announcements) -> None:
     """Read what has been announced meanwhile, which belongs to the same change."""
     with suppress(OSError):
         for _ in range(RECEIVED_MAX):
-            announcements.is_change(own.recv(READ_BYTES))
+            announcements.is_change(os.read(sock.fileno(), READ_BYTES))

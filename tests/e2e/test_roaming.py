@@ -90,7 +90,7 @@ def port_of(machine: NamespaceMachine) -> int:
 
 def drop(machine: NamespaceMachine, source: int) -> None:
     """Drop what comes from that port, before the rule by which packets are for this machine."""
-    machine.run("sysctl", "-w", "net.ipv4.ip_early_demux=0")
+    machine.run("sh", "-c", "echo 0 >/proc/sys/net/ipv4/ip_early_demux")
     machine.run("ip", "rule", "add", "pref", "100", "lookup", "local")
     machine.run("ip", "rule", "del", "pref", "0", "lookup", "local")
     rule = ("ipproto", "tcp", "sport", str(source), "dport", str(PORT))
