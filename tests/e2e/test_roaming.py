@@ -5,6 +5,7 @@ Pings are an hour apart here, so that no silence ends a connection: each test pa
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from rigs.machines import bridged
 
 from router import connect
 from router.actors.process import program
+from router.core.link.liveness import LinkCheck
 from router.rig.machines import NamespaceMachine
 
 HOUR_S = 3600
@@ -70,6 +72,46 @@ async def test_laptop_with_another_address_is_connected_again(tmp_path: Path) ->
         machine.run("ip", "address", "add", "198.18.99.1/15", "dev", "eth0")
         await one.laptop.until_connected(one.core.address)
         await one.passes_a_message_on(b"from elsewhere")
+
+
+APP = """
+import logging, sys, trio, router
+from router.core.wire.crypto import SigningKey
+async def main():
+    url, expect, seed, group = sys.argv[1:]
+    key = SigningKey(bytes.fromhex(seed))
+    async with router.connect(url=url, expect=expect, key=key, when_down="queue") as node:
+        loop = aiter(await node.join(SigningKey(bytes.fromhex(group))))
+        print("joined", flush=True)
+        print((await anext(loop)).body.decode(), flush=True)
+logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+trio.run(main)
+"""
+
+
+async def test_app_on_a_laptop_with_another_address_is_connected_again(tmp_path: Path) -> None:
+    """It is connected to the core by TLS, and has the same policy as a node."""
+    key, group = new_key(), new_key()
+    with bridged() as bridge:
+        async with rig(tmp_path) as found:
+            core, machine, laptop = found.node("core", "core", NEVER, listens=False), bridge.machine(), bridge.machine()
+            core.flags, core.served_by = (
+                ("--listen", f"tls://{machine.ip}:{PORT}"),
+                (*machine.enter, *program("router")),
+            )
+            path = core.home.config_path
+            path.write_text(f'{path.read_text()}\n[[local]]\naddress = "{key.public.hex()}"\n')
+            await core.start()
+            arguments = f"tls://{machine.ip}:{PORT}", core.address.hex(), key.seed.hex(), group.seed.hex()
+            app = found.process("app", *laptop.enter, sys.executable, "-c", APP, *arguments)
+            await app.launch()
+            assert await app.line() == "joined"
+            laptop.run("ip", "address", "del", f"{laptop.ip}/15", "dev", "eth0")
+            assert LinkCheck.STRANDED.value in await app.line()
+            laptop.run("ip", "address", "add", "198.18.99.1/15", "dev", "eth0")
+            async with connect(home=core.home) as writer:
+                await writer.group(group).publish(b"heard elsewhere")
+            assert await app.line() == "heard elsewhere"
 
 
 @pytest.mark.long
