@@ -76,6 +76,15 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
         raise ConnectFailed(Reason.CONNECT_TIMEOUT, text, has_answered=has_answered) from None
 
 
+async def resolve(url: str, *, timeout_s: float) -> list[str]:
+    """Return the URLs of the addresses that the host has. Raises `ConnectFailed`, `InvalidUrl`."""
+    host, port = tcp_address(url)
+    if not host or tcp.is_literal(host):
+        return [url]
+    found = await tcp.look_up(host, port, timeout_s=timeout_s)
+    return [f"tls://{tcp.host_port(ip, port)}" for ip in found]
+
+
 def _where(address: tuple[str, int]) -> str:
     return f"tls {tcp.host_port(address[0], address[1])}"
 
@@ -189,7 +198,7 @@ class TlsStream(DuplexStream):
     __slots__ = ("_outbox", "_records", "_socket")
 
     def __init__(self, sock: SocketType, records: TlsRecords, peer: PublicKey, where: str, ip: str) -> None:
-        super().__init__(where, peer=peer, place=prefix_of(ip), ip=ip)
+        super().__init__(where, peer=peer, place=prefix_of(ip), ip=ip, path=tcp.path_of(sock))
         self._socket = sock
         self._records = records
         self._outbox = bytearray()  # TLS's own answers to the peer, at most CONTROL_BYTES_MAX

@@ -55,6 +55,7 @@ from router.node.link_events import (
     Measured,
     MissedSome,
     NeighbourSettled,
+    NetworkChanged,
     RefusedOne,
 )
 from router.node.open_links import OpenLinks
@@ -305,6 +306,8 @@ class Cycle:
                 self.open_links.measured[number] = heard
                 self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
                 self._housekeeping.heard_clock(heard, now)
+            case NetworkChanged():
+                self.open_links.network_changed(now)
             case Arrived():
                 if (job := self._examine(heard)) is not None:
                     self._deeds.append(VerifyJob(job))

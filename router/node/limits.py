@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from router.core.link.liveness import LivenessLimits
 from router.core.link.table import LinkLimits
 from router.core.routing.limits import (
     AcceptanceLimits,
@@ -182,7 +183,9 @@ def housekeeping_limits(config: Config) -> HousekeepingLimits:
     return HousekeepingLimits(
         disk_free_bytes_min=config.store.disk_free_bytes_min,
         idle_close_s=config.link.idle_close_s,
-        ping_s=config.link.ping_s,
+        liveness=LivenessLimits(
+            ping_s=config.link.ping_s, owed_ping_s=config.link.owed_ping_s, unacked_s=config.link.unacked_s
+        ),
     )
 
 

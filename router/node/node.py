@@ -49,6 +49,7 @@ from router.node.limits import (
     unknown_max,
     verifiers,
 )
+from router.node.link_events import NetworkChanged
 from router.node.message_router import Drain, MessageRouter
 from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
@@ -73,6 +74,7 @@ from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import contract as transport
 from router.transport.contract import Stream
+from router.transport.network_changes import watch
 from router.transport.pace import Paces
 from router.why.questions import Fates
 
@@ -231,6 +233,7 @@ class RunningNode:
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
+            connections.start_soon(watch, partial(self._network_changed, dialler))
             on_ready(self._ready(router))
             await self._stopping.wait()
             drained = trio.Event()
@@ -320,6 +323,10 @@ class RunningNode:
         if neighbour.by:
             news = NeighbourUnreachable(PublicKey(neighbour.key), text, let_in)
             self._message_router.hear(ServiceNews(neighbour.by, news))
+
+    def _network_changed(self, dialler: Dialler) -> None:
+        dialler.network_changed()
+        self._message_router.hear(NetworkChanged())
 
     def _facts(self) -> dict[str, Any]:
         return {

@@ -19,6 +19,7 @@ import trio
 
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
 from router.service.stream_reading import READ_BYTES_MAX, Reading, StreamReaders
+from router.transport import tcp
 from router.transport.contract import Stream, StreamBroken
 from router.transport.socket_file import SocketFile, waiting_at
 from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, RAISE_LIMIT, user_of, words
@@ -235,7 +236,7 @@ class Streams:
         except trio.TooSlowError:
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
         except (OSError, ValueError) as error:
-            said = _cause(error) if isinstance(error, OSError) else str(error)
+            said = tcp.why(error) if isinstance(error, OSError) else str(error)
             self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
             self._begin(deed.door, own_socket(stream.socket), deed.tag)
@@ -358,12 +359,3 @@ def _address_of(own: socket.socket) -> str:
     except OSError:
         return ""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _cause(error: OSError) -> str:
-    """Return why no stream could be opened: trio raises one error for all addresses of a name."""
-    causes = error.__cause__
-    first = causes.exceptions[0] if isinstance(causes, BaseExceptionGroup) else causes
-    found = first if isinstance(first, OSError) else error
-    number = found.errno or 0  # of a name that is not found it is negative, and no errno
-    return words(OSError(number, os.strerror(number)) if number > 0 else found)

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from router.core.link.liveness import LivenessLimits
 from router.core.link.table import LinkLimits
 from router.core.routing.limits import CoreLimits
 from router.core.wire.codec import FRAME_BYTES_MAX
 from router.settings.config_units import DAY_S, GIB, HOUR_S, KIB, MIB, span
 from router.transport.limits import CONNECTIONS_MAX, HandshakeLimits
 
-CORE, LINK, HANDSHAKES = CoreLimits(), LinkLimits(), HandshakeLimits()
+CORE, LINK, LIVENESS, HANDSHAKES = CoreLimits(), LinkLimits(), LivenessLimits(), HandshakeLimits()
 
 
 # fmt: off

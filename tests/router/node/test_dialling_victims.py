@@ -109,3 +109,38 @@ def test_a_private_address_that_a_hint_of_an_app_names_is_dialled_and_what_a_nam
     assert "lies in a private network" in told("tls://10.255.255.1:1", "sampled")
     assert "lies in a private network" not in told("tls://10.255.255.1:1", "hint")
     assert "leads back to the machine that dials it" in told("tls://localhost:1", "hint")
+
+
+async def _accept(host: str, nursery: trio.Nursery, came: list[str]) -> str:
+    """Take connections at a port of this machine and say nothing; return its URL."""
+
+    async def hold(stream: trio.SocketStream) -> None:
+        came.append(url)
+        await trio.sleep_forever()
+
+    [listener] = await trio.open_tcp_listeners(0, host=host)
+    url = f"tls://{host}:{listener.socket.getsockname()[1]}"
+    nursery.start_soon(trio.serve_listeners, hold, [listener])
+    return url
+
+
+def test_victims_beside_each_other_in_one_advertisement_are_dialled_within_the_budget_each() -> None:
+    """They say nothing, so the next one is dialled before the last has failed; a dial that is given up counts."""
+
+    async def dialled() -> list[int]:
+        came: list[str] = []
+        async with trio.open_nursery() as nursery:
+            urls = tuple([await _accept("127.0.0.1", nursery, came) for _ in range(6)])
+            named = [Neighbour(bytes((n,)) * 32, urls=urls, learned="sampled", doubted=True) for n in range(1, 20)]
+            budget = DialBudget(DialLimits(), Refusals())
+            one = Dialler(
+                SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: True, budget
+            )
+            for neighbour in named:
+                one.want(neighbour.key)
+            await trio.sleep(TEN_MINUTES_S - 1)
+            nursery.cancel_scope.cancel()
+        return [came.count(url) for url in urls]
+
+    counts = trio.run(dialled, clock=MockClock(autojump_threshold=0.02))
+    assert all(1 <= count <= DialLimits().connections for count in counts), counts

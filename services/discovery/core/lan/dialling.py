@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance, Now
 from router.service.roles.discovery import Dial
 from services.discovery.core.lan.neighbours import Neighbour, Neighbours
 from services.discovery.core.lan.paces import Pace
 
-DIAL_AGAIN_S_MIN, DIAL_AGAIN_S_MAX = 2.0, 300.0
-"""The pause after a failed dial: twice as long each time, and random in its upper half."""
+AGAIN = BackOff(2.0, 300.0)
+"""The pauses after failed dials."""
 DIALLED_PER_S = 10
 
 
@@ -45,9 +46,8 @@ class Dialling:
             return
         one.let_in = let_in
         if one.dial_s is None:
-            longest_s: float = min(DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN * 2**one.failures)
-            one.dial_s = now.mono_s + longest_s * (0.5 + self._chance.random() / 2)
-            one.failures += longest_s < DIAL_AGAIN_S_MAX
+            one.failures += 1
+            one.dial_s = now.mono_s + AGAIN.pause_s(one.failures, self._chance.random())
 
     def due(self, now: Now) -> Iterator[Dial]:
         """Dial the routers whose time has come, but only a few a second."""

@@ -40,7 +40,7 @@ from router.service.roles.discovery import (
     UseInterfaces,
     WriteOnClose,
 )
-from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MIN, Dialling
+from services.discovery.core.lan.dialling import AGAIN, Dialling
 from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
 from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
 from services.discovery.core.lan.paces import Pace
@@ -280,7 +280,7 @@ class Lan:
             self._turn_away(came, LAN_FLOOD)
         urls = one.reached_at()
         if one.failures and urls != one.urls:
-            self._dialling.soon(one, DIAL_AGAIN_S_MIN, now)
+            self._dialling.soon(one, AGAIN.pause_s_min, now)
         return [*answer, *self._learn(one, urls, now)]
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
