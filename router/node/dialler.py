@@ -1,6 +1,7 @@
 """Dialling: one connection for each key, with back-off and jitter; uplinks always, others when messages wait for them.
 
-Addresses known from advertisements alone are resolved, judged again and dialled within a budget (R-D12, R-D22).
+Addresses known from advertisements, hints or datagrams alone are resolved, judged again and dialled within a budget,
+of which those of the LAN have one of their own (R-D12, R-D22).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import NamedTuple
 
 import trio
 
-from router.core.neighbours.dial_budget import DialBudget, WhoAnswered
-from router.core.neighbours.directory import CONFIG, HINT, INVITED, Neighbour
+from router.core.neighbours.dial_budget import DialBudgets, WhoAnswered
+from router.core.neighbours.directory import CONFIG, HINT, INVITED, LAN, Neighbour
 from router.core.routing.admission import TOGETHER_S
 from router.core.wire.address import (
     AddressSource,
@@ -69,7 +70,7 @@ class Dialler:
         waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
         on_loopback: Callable[[], bool],
-        budget: DialBudget,
+        budgets: DialBudgets,
         on_failed: OnFailed = lambda neighbour, text, let_in: None,
     ) -> None:
         self._key = key
@@ -79,7 +80,7 @@ class Dialler:
         self._waiting = waiting
         self._draw = draw
         self._on_loopback = on_loopback
-        self._budget = budget
+        self._budgets = budgets
         self._on_failed = on_failed
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
@@ -87,6 +88,7 @@ class Dialler:
         self._refused_by: set[bytes] = set()  # neighbours that did not let us in the last time
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._room = trio.Semaphore(self._link.dials_max)
+        self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
     def __repr__(self) -> str:
@@ -230,27 +232,26 @@ class Dialler:
             return await transport.dial(url, self._key, PublicKey(neighbour.key), timeout_s=self._link.dial_timeout_s)
 
     async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
-        """Dial an advertised neighbour: each address that its names resolve to, if it counts and the budget allows.
-
-        A hint was judged by its source when it came (R-C28), but not the address that a name in it resolves to."""
+        """Dial an advertised neighbour: each address that its names resolve to, if it counts and the budget allows."""
         problem = Reason.CONNECT_FAILED, f"{url} resolves to no address"
         named = parse_address(url)
-        is_judged = neighbour.learned == HINT and isinstance(named, IpAddress)
-        source = AddressSource.HINT if is_judged else AddressSource.ANYBODY
+        source = _source(neighbour, named)
+        budget = self._budgets.of(source)
         for at in await self._resolved(named):
             refused = refusal_of(at, source, on_loopback=self._on_loopback())
-            refused = refused or self._budget.begin(neighbour.key, at, trio.current_time())
+            refused = refused or budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
                 problem = refused
                 continue
             try:
-                stream = await self._dial_at(at.url, neighbour)
+                async with self._room_of_doubted:  # the others are dialled, however many of these do not answer
+                    stream = await self._dial_at(at.url, neighbour)
             except ConnectFailed as error:
                 problem = error.reason, error.text
                 found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
-                self._budget.end(neighbour.key, at, trio.current_time(), found)
+                budget.end(neighbour.key, at, trio.current_time(), found, bytes(error.answered_by or b""))
             else:
-                self._budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
+                budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
                 return stream
         raise ConnectFailed(*problem)
 
@@ -280,3 +281,13 @@ class Dialler:
         if problem and not is_logged and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem
+
+
+def _source(neighbour: Neighbour, named: TransportAddress) -> AddressSource:
+    """Return who names an address of a doubted neighbour.
+
+    A hint was judged by its source when it came (R-C28), a datagram's sender by its interface (R-D19), but not the
+    address that a name resolves to."""
+    if isinstance(named, IpAddress) and neighbour.learned in (HINT, LAN):
+        return AddressSource.HINT if neighbour.learned == HINT else AddressSource.SENDER
+    return AddressSource.ANYBODY
