@@ -280,7 +280,9 @@ class Cycle:
                 self.open_links.writers[writer.number] = writer
                 if self.is_draining:
                     writer.close(Reason.SHUTDOWN, "the node stops")
-                self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
+                self.router.link_up(
+                    writer.number, key, owner, hello, now, dialled=dialled, place=writer.place, ip=writer.ip
+                )
             case LinkClosed(number, _):
                 self.open_links.note_end(self.router, number, now)
                 self.router.link_down(number, now)
