@@ -147,9 +147,8 @@ class Cycle:
         self._deeds: list[Deed] = []
         self._decision = Decision()
         self._began = self.now()
-        self._housekeeping = Housekeeping(
-            router, store, logbook, self.open_links, housekeeping, self._began, wall, self._deeds, free_bytes
-        )
+        keeps = router, store, logbook, self.open_links, housekeeping, self._began, wall, self._deeds, free_bytes
+        self._housekeeping = Housekeeping(*keeps)
         store.keep_history_for(router.directory.with_role(Role.OVERLAY))
         router.begin(self._began)
 
@@ -221,8 +220,7 @@ class Cycle:
 
     @property
     def waits_for_more(self) -> bool:
-        """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
-        return bool(self._jobs) and not self.is_urgent
+        return bool(self._jobs) and not self.is_urgent  # only reads of strangers
 
     @property
     def has_work(self) -> bool:
@@ -288,7 +286,9 @@ class Cycle:
                 self.open_links.writers[writer.number] = writer
                 if self.is_draining:
                     writer.close(Reason.SHUTDOWN, "the node stops")
-                self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
+                self.router.link_up(
+                    writer.number, key, owner, hello, now, dialled=dialled, place=writer.place, ip=writer.ip
+                )
             case LinkClosed(number, _):
                 self.open_links.note_end(self.router, number, now)
                 self.router.link_down(number, now)
@@ -309,8 +309,7 @@ class Cycle:
             case NetworkChanged():
                 self.open_links.network_changed(now)
             case Arrived():
-                if (job := self._examine(heard)) is not None:
-                    self._deeds.append(VerifyJob(job))
+                self._deeds += [] if (job := self._examine(heard)) is None else [VerifyJob(job)]
             case _:
                 self._feed_order(heard, now)
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import trio
 from trio.socket import SocketType
 
+from router.core.wire.crypto import PublicKey
 from router.transport.contract import Buffer, ConnectFailed, Handler, ListenFailed, OnRefused, Stream, StreamBroken
 
 PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
@@ -90,7 +91,12 @@ def close_after_last_byte(sock: SocketType) -> None:
 
 
 class NotLetIn(Exception):
-    """A connection is not let in; the text is for the log."""
+    """A connection is not let in; the text is for the log. `claimed`: the key that the other end says it has, if it has
+    got that far."""
+
+    def __init__(self, text: str, claimed: PublicKey | None = None) -> None:
+        super().__init__(text)
+        self.claimed = claimed
 
 
 class Listener(Protocol):
