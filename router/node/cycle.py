@@ -204,8 +204,7 @@ class Cycle:
 
     def take_deeds(self) -> list[Deed]:
         """Return the deeds for the caller to start, each once."""
-        deeds = self._deeds[:]
-        self._deeds.clear()
+        deeds, self._deeds[:] = self._deeds[:], []
         return deeds
 
     def is_owed(self, key: bytes) -> bool:
@@ -220,7 +219,8 @@ class Cycle:
 
     @property
     def waits_for_more(self) -> bool:
-        return bool(self._jobs) and not self.is_urgent  # only reads of strangers
+        """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
+        return bool(self._jobs) and not self.is_urgent
 
     @property
     def has_work(self) -> bool:
