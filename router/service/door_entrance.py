@@ -6,13 +6,13 @@ import errno
 import socket
 from collections.abc import Callable
 from math import inf
-from pathlib import Path
 
 import trio
 
 from router.service.door_places import STREAMS_MAX, StreamPlaces
 from router.service.stream_reading import StreamReaders
-from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, words
+from router.transport.socket_file import SocketFile, waiting_at
+from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, RAISE_LIMIT, words
 
 ACCEPTS_MAX = 16
 """Most connections that are accepted at a door before other streams are read."""
@@ -26,16 +26,19 @@ _GONE = frozenset((
 
 
 class DoorEntrance:
-    """Accepts at the listening sockets of one door. `begin` begins a stream, which then takes a place; `give_way` ends
-    the named one, which then frees its place; `warn` tells the operator.
+    """Accepts at the listening sockets of one door. `begin` begins a stream, which then takes a place; `lingering`
+    returns one that the rules have closed and that still sends, "" if there is none; `give_way` ends the named one,
+    which then frees its place; `warn` tells the operator.
 
-    At a full door, the stream that has to go is ended first, and the next one is accepted in its place."""
+    At a full door, one that lingers or the one that has to go is ended first, and the next one is accepted in its
+    place."""
 
     def __init__(
         self,
         readers: StreamReaders,
         nursery: trio.Nursery,
         begin: Callable[[socket.socket], None],
+        lingering: Callable[[], str],
         give_way: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
@@ -43,34 +46,55 @@ class DoorEntrance:
         self._readers = readers
         self._nursery = nursery
         self._begin = begin
+        self._lingering = lingering
         self._give_way = give_way
         self._warn = warn
-        self._listeners: list[tuple[socket.socket, Path | None]] = []
+        self._listeners: list[socket.socket] = []
+        self._files: list[SocketFile] = []
         self._awaits_place = False
         self._warned_s: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<entrance with {len(self._listeners)} listeners: {self.places!r}>"
 
-    def listen(self, own: socket.socket, path: Path | None) -> None:
-        """Accept connections at a listening socket, too; `path`: its file, which goes with it."""
+    def listen(self, own: socket.socket, file: SocketFile | None) -> None:
+        """Accept connections at a listening socket, too; `file`: its file, which is made again if it is lost, and goes
+        with it."""
+        self._add(own)
+        if file is not None:
+            self._files.append(file)
+            place = [own]
+            self._nursery.start_soon(file.keep, lambda fresh: self._replace(place, fresh))
+
+    def _add(self, own: socket.socket) -> None:
         own.setblocking(False)
-        self._listeners.append((own, path))
-        self._watch(own)
+        self._listeners.append(own)
+        if not self._awaits_place:
+            self._watch(own)
+
+    def _replace(self, place: list[socket.socket], fresh: socket.socket) -> None:
+        """Accept at another socket than the one in this place, after those that have connected there."""
+        before, place[0] = place[0], fresh
+        self._readers.unwatch(before.fileno())
+        self._listeners.remove(before)
+        for stream in waiting_at(before):
+            self._admit(stream)
+        before.close()
+        self._add(fresh)
 
     def close(self) -> None:
         """Close the listening sockets, and remove their files."""
-        for own, path in self._listeners:
+        for own in self._listeners:
             own.close()
-            if path is not None:
-                path.unlink(missing_ok=True)
+        for file in self._files:
+            file.remove()
 
     def free(self, name: str) -> None:
         """Free the place of a stream, if it has one here; those who wait for one are accepted again."""
         self.places.free(name)
         if self._awaits_place and not self.places.is_full:
             self._awaits_place = False
-            for own, _ in self._listeners:
+            for own in self._listeners:
                 self._watch(own)
 
     def _watch(self, own: socket.socket) -> None:
@@ -92,24 +116,28 @@ class DoorEntrance:
                 if error.errno not in _GONE:
                     raise
                 continue
-            if self.places.is_full:
-                stream.close()
-            else:
-                self._begin(stream)
+            self._admit(stream)
+
+    def _admit(self, stream: socket.socket) -> None:
+        if self.places.is_full:
+            stream.close()
+        else:
+            self._begin(stream)
 
     def _makes_room(self) -> bool:
         """Whether a stream gives way at this full door; nobody is accepted until it has ended."""
-        found = self.places.first_to_go()
-        if found is None:
+        name, found = self._lingering(), self.places.first_to_go()
+        if not name and found is None:
             said = f"has {STREAMS_MAX} streams, the most, all of them known: others are turned away"
             self._warn_now_and_then("full", said)
             return False
-        name, source = found
-        of = f" from {source}, where most come from" if source else ""
-        said = f"has {STREAMS_MAX} streams, the most: the oldest{of} gives way to another one"
-        self._warn_now_and_then("full", said)
+        if not name and found is not None:
+            name, source = found
+            of = f" from {source}, where most come from" if source else ""
+            said = f"has {STREAMS_MAX} streams, the most: the oldest{of} gives way to another one"
+            self._warn_now_and_then("full", said)
         self._awaits_place = True
-        for own, _ in self._listeners:
+        for own in self._listeners:
             self._readers.unwatch(own.fileno())
         self._give_way(name)
         return True
@@ -122,12 +150,11 @@ class DoorEntrance:
 
     def _rest(self, own: socket.socket, error: OSError) -> None:
         """Accept nobody at this socket for a while, for want of descriptors or memory."""
-        said = f"accepts nobody for now: {words(error)}; raise the limit of open files (ulimit -n)"
-        self._warn_now_and_then("exhausted", said)
+        self._warn_now_and_then("exhausted", f"accepts nobody for now: {words(error)}; {RAISE_LIMIT}")
         self._readers.unwatch(own.fileno())
         self._nursery.start_soon(self._watch_later, own)
 
     async def _watch_later(self, own: socket.socket) -> None:
         await trio.sleep(ACCEPT_PAUSE_S)
-        if not self._awaits_place:
+        if not self._awaits_place and own in self._listeners:
             self._watch(own)

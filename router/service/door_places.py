@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socket
-import struct
 from collections import Counter
 
 from router.transport.handshakes import prefix_of
+from router.transport.sockets import user_of
 from router.transport.tcp import host_port
 
 STREAMS_MAX = 256
@@ -27,6 +27,9 @@ class StreamPlaces:
 
     def __len__(self) -> int:
         return len(self._sources)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sources
 
     @property
     def is_full(self) -> bool:
@@ -66,12 +69,10 @@ def source_of(own: socket.socket) -> str:
     try:
         if own.family != socket.AF_UNIX:
             return prefix_of(own.getpeername()[0])
-        if hasattr(socket, "SO_PEERCRED"):
-            credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            return f"user {struct.unpack('3i', credentials)[1]}"
     except OSError:  # it is gone already
-        pass
-    return ""
+        return ""
+    user = user_of(own)
+    return "" if user is None else f"user {user}"
 
 
 def address_of(own: socket.socket) -> str:

@@ -11,7 +11,8 @@ import pykka
 import trio
 
 from router.actors.actor import actor_system
-from router.actors.supervisor import BackOff, Supervisor
+from router.actors.supervisor import Supervisor
+from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service

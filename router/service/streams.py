@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from pathlib import Path
 
 import trio
 
@@ -22,8 +21,10 @@ from router.service.door_entrance import DoorEntrance
 from router.service.door_places import STREAMS_MAX, StreamPlaces, address_of, source_of
 from router.service.handing_over import Dial, pass_on
 from router.service.stream_reading import Reading, StreamReaders
+from router.transport import tcp
 from router.transport.contract import ConnectFailed
-from router.transport.sockets import words
+from router.transport.socket_file import SocketFile
+from router.transport.sockets import user_of
 
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
@@ -117,21 +118,31 @@ class Streams:
                 peer.close()
             self._peers.clear()
 
-    def listen(self, door: str, own: socket.socket, path: Path | None = None) -> None:
-        """Accept connections at a listening socket; `path`: its file, which goes with it."""
+    def listen(self, door: str, own: socket.socket, file: SocketFile | None = None) -> None:
+        """Accept connections at a listening socket; `file`: its file, which is made again if it is lost, and goes with
+        it."""
         entrance = self._entrances.get(door)
         if entrance is None:
             entrance = self._entrances[door] = DoorEntrance(
                 self._readers,
                 self._nursery,
                 partial(self._accepted, door),
+                partial(self._lingering, door),
                 partial(self.end, door),
                 partial(self._warn_of, door),
             )
-        entrance.listen(own, path)
+        entrance.listen(own, file)
 
     def _warn_of(self, door: str, text: str) -> None:
         self._warn(f'its door "{door}" {text}')
+
+    def _lingering(self, door: str) -> str:
+        """Return a stream of the door that the rules have closed and that still sends; "" if there is none."""
+        places = self._entrances[door].places
+        for (at, name), peer in self._peers.items():
+            if at == door and name in places and peer.is_closing and not peer.reading.has_ended:
+                return name
+        return ""
 
     def _accepted(self, door: str, own: socket.socket) -> None:
         self._begin(door, own, self._entrances[door].places)
@@ -149,7 +160,7 @@ class Streams:
         peer.reading = Reading(
             self._readers, peer.fd, lambda data, done: hear(Came(door, name, data), done), lambda: self._ended(key)
         )
-        hear(Opened(door, name, peer.address, tag))
+        hear(Opened(door, name, peer.address, tag, user_of(own)))
         peer.reading.begin()
 
     def _ended(self, key: _Key) -> None:
@@ -201,7 +212,7 @@ class Streams:
         except trio.TooSlowError:
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
         except (OSError, ValueError) as error:
-            said = _cause(error) if isinstance(error, OSError) else str(error)
+            said = tcp.why(error) if isinstance(error, OSError) else str(error)
             self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
             self._begin(deed.door, own, places, deed.tag)
@@ -318,12 +329,3 @@ def _written_now(fd: int, data: bytes) -> int:
         return os.write(fd, data)
     except OSError:  # it is full, or broken, which the next write or read finds out
         return 0
-
-
-def _cause(error: OSError) -> str:
-    """Return why no stream could be opened: trio raises one error for all addresses of a name."""
-    causes = error.__cause__
-    first = causes.exceptions[0] if isinstance(causes, BaseExceptionGroup) else causes
-    found = first if isinstance(first, OSError) else error
-    number = found.errno or 0  # of a name that is not found it is negative, and no errno
-    return words(OSError(number, os.strerror(number)) if number > 0 else found)

@@ -123,7 +123,7 @@ async def test_without_descriptors_a_door_waits_and_goes_on(tmp_path: Path, monk
             assert await talk(user, b"compute") == b"no process can be started for it: too many open files"
         assert await talk(late, b"at last") == b"AT LAST"
         said = await told(home, lambda text: "accepts nobody" in text)
-        assert "too many open files; raise the limit of open files (ulimit -n)" in said
+        assert "too many open files; raise the limit of open files (LimitNOFILE of the service" in said
 
 
 async def test_a_forger_whose_stream_is_handed_over_is_shut_out_by_its_address(

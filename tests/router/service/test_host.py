@@ -12,9 +12,9 @@ from rigs.router_end import RouterEnd, RouterLink, later
 from rigs.serving import serving
 
 from router.actors.actor import actor_system
-from router.actors.supervisor import BackOff
 from router.client.node import connect
 from router.client.received import Received
+from router.core.service.back_off import BackOff
 from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import seal_unicast
