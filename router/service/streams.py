@@ -143,16 +143,19 @@ class Streams:
         before.close()
         self._watch(number, door, fresh, file)
 
-    async def _pause(self, number: int, door: str, error: OSError) -> None:
-        """Accept no more at a door for a moment, while the process or the system is out of sockets."""
+    def _pause(self, number: int, door: str, error: OSError) -> None:
+        """Accept no more at a door for a moment, since the process or the system is out of sockets."""
         own, _ = self._doors[number]
         self._readers.unwatch(own.fileno())
         if not self._is_exhausted:  # said once, not ten times a second
             self._is_exhausted = True
             log.warning("nobody can connect at the door %s: %s; %s", door, words(error), RAISE_LIMIT)
+        self._nursery.start_soon(self._resume, number, door)
+
+    async def _resume(self, number: int, door: str) -> None:
         await trio.sleep(ACCEPT_PAUSE_S)
         own, file = self._doors[number]
-        self._readers.unwatch(own.fileno())
+        self._readers.unwatch(own.fileno())  # it may have been made again meanwhile
         self._watch(number, door, own, file)
 
     def _accept(self, number: int, door: str) -> None:
@@ -166,8 +169,7 @@ class Streams:
                 if error.errno in _GONE:
                     continue
                 if error.errno in EXHAUSTED:
-                    self._nursery.start_soon(self._pause, number, door, error)
-                    return
+                    return self._pause(number, door, error)
                 raise
             self._is_exhausted = False
             self._admit(door, stream)
