@@ -45,6 +45,12 @@ class NotASocket(OSError):
     """The path is that of another file."""
 
 
+_IN_PLACE: dict[type[Exception], str] = {
+    AlreadyServed: "another program listens there",
+    NotASocket: "another file is in its place",
+}
+
+
 class SocketFile:
     """The file at a path, with its mode and group. `is_private`: whether its directory is made if it is missing, and
     refused if others may put their socket there."""
@@ -79,7 +85,8 @@ class SocketFile:
     def remove(self) -> None:
         """Remove the file, unless another one has replaced it."""
         if self.is_there:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.unlink()
 
     async def keep(self, replace: Callable[[socket.socket], None]) -> None:
         """Make the file again whenever it is gone, and call `replace` with the socket that listens there now."""
@@ -94,7 +101,7 @@ class SocketFile:
             try:
                 raw = await self.open()
             except (OSError, ListenFailed) as error:
-                if (found := words(error)) != problem:
+                if (found := _IN_PLACE.get(type(error)) or words(error)) != problem:
                     said = "the socket file %s is gone, so nobody can connect there, and it cannot be made again: %s; "
                     log.warning(f"{said}this is tried every %g s", self.path, found, AGAIN_S)
                 problem = found

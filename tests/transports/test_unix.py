@@ -163,7 +163,8 @@ async def test_a_socket_that_cannot_be_made_again_is_said_once_and_made_when_it_
             await trio.sleep(0.001)
         await this.connect()
     assert len(caplog.messages) == 2 and caplog.messages[0].startswith(
-        f"the socket file {path} is gone, so nobody can connect there, and it cannot be made again: file exists; "
+        f"the socket file {path} is gone, so nobody can connect there, and it cannot be made again: another file is "
+        "in its place; "
     )
 
 
