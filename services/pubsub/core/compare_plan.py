@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from math import inf
 
 from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
+from services.pubsub.core.due_topics import DueTopics
 from services.pubsub.core.fetching import Fetch
 from services.pubsub.core.held import MINUTES_MAX
 from services.pubsub.core.negentropy import Differences
@@ -103,6 +104,54 @@ class Plan(Struct):
     def due(self, now_s: float) -> list[PublicKey]:
         """Return the named neighbours whose time has come."""
         return [one for one, at_s in self.named.items() if at_s <= now_s]
+
+
+class Plans(dict[PublicKey, Plan]):
+    """The plans of all topics, and which of them are due; call `changed` after a change of one."""
+
+    def __init__(self) -> None:
+        self._due = DueTopics()
+
+    def __setitem__(self, group: PublicKey, plan: Plan) -> None:
+        super().__setitem__(group, plan)
+        self.changed(group)
+
+    def __delitem__(self, group: PublicKey) -> None:
+        super().__delitem__(group)
+        self._due.end(group)
+
+    @property
+    def due_s(self) -> float:
+        """Return the second at which the next comparison may begin."""
+        return self._due.due_s
+
+    def changed(self, group: PublicKey) -> None:
+        """Look anew when a plan is due."""
+        self._due.put(group, self[group].due_s)
+
+    def take_due(self, now_s: float) -> Iterator[tuple[PublicKey, Plan]]:
+        """Yield the plans that are due, each of which the caller changes; then look anew when it is."""
+        for group in self._due.take(now_s):
+            yield group, self[group]
+            self.changed(group)
+
+    def name(self, group: PublicKey, router: PublicKey, now_s: float, apart_s: float) -> None:
+        """Plan a comparison of a topic with this neighbour, if it has a plan; see `Plan.name`."""
+        if group in self:
+            self[group].name(router, now_s, apart_s)
+            self.changed(group)
+
+    def cut_off(self, group: PublicKey, came: int, at_s: float) -> None:
+        """Plan a comparison in place of one that was cut off, if the topic has a plan; see `Plan.cut_off`."""
+        if group in self:
+            self[group].cut_off(came, at_s)
+            self.changed(group)
+
+    def all_missed(self, now_s: float) -> None:
+        """Compare every topic now, since this node may have missed messages of any."""
+        for group, plan in self.items():
+            plan.next_s, plan.is_awaited, plan.is_urgent = now_s, True, True
+            self.changed(group)
 
 
 class Session(Struct, eq=False):

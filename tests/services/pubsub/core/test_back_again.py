@@ -23,6 +23,7 @@ def wanting(*groups: PublicKey) -> Node:
     node = Node(1)
     node.known.topics |= {group: Topic(group, node.known.back) for group in groups}
     assert not listed(node.part.hear(c.Started(node.me.router), NOW))
+    assert not [deed for group in groups for deed in listed(node.part.hear(o.Wanted(group, True), NOW))]
     return node
 
 

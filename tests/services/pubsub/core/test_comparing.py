@@ -283,6 +283,7 @@ def test_a_topic_that_is_left() -> None:
     world, left, right = pair(range(0), range(0))
     right.hold(*map(message, range(1000)))
     del left.known.topics[GROUP]
+    world.hear(left, o.Wanted(GROUP, False))
     world.pass_s(HOUR)
     assert not left.held
     assert repr(left.part) == "<comparing: 0 open, <0 ids held of 0 topics>>"
