@@ -42,7 +42,9 @@ CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
 """Most events that wait for the rules; beyond it doors and messages wait as well."""
 REQUESTS_MAX = 1_000
-"""Most requests to the router that wait for their turn; beyond it the rules wait."""
+"""Number of requests to the router that wait for their turn from which on cycles wait for them, each for `PATIENCE_S`
+at most: an answer may itself wait for what the next cycle settles."""
+PATIENCE_S = 1.0
 DIAL_S = 10.0
 EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
@@ -134,7 +136,8 @@ class RulesHost(Service):
         self._sending = Sending(self.hear, lambda: self._work.set())
         self._linked = LinkedRouters()
         self._ask = Requests(self, self.hear)
-        self._requests, self._requested = trio.open_memory_channel[c.Deed | list[ToSend]](REQUESTS_MAX)
+        self._requests = deque[c.Deed | list[ToSend]]()
+        self._requested, self._asked = trio.Event(), trio.lowlevel.ParkingLot()
 
     async def live(self) -> None:
         state = self.state
@@ -165,6 +168,7 @@ class RulesHost(Service):
             while self._heard or self._sending.has_many_sent:
                 if self._gathering is not None:
                     await self._gathering.until_enough(len(self._heard), self._batch_delay_s(clock.now()))
+                await self._until_asked()
                 await self._cycle()
 
     # -- hearing -------------------------------------------------------------------------------------------
@@ -210,7 +214,8 @@ class RulesHost(Service):
             elif (heard := news_of(inquiry)) is not None:
                 if isinstance(heard, o.Linked):
                     self._linked.note(heard)
-                self.hear(heard)
+                for one in wanted_one_by_one(heard):
+                    self.hear(one)
 
     def _lost(self) -> None:
         for gone in self._linked.lost():
@@ -317,7 +322,7 @@ class RulesHost(Service):
             else:
                 await self._carry_out(deed)
         if ready:
-            await self._requests.send(ready)
+            self._put(ready)
         for one, refusal in cycle.refused:
             await one.refuse(refusal.reason, refusal.text)
         for one in cycle.handled:
@@ -349,23 +354,51 @@ class RulesHost(Service):
             case c.Inform(text):
                 informing.info("%s: %s", self, text)
             case c.Send():
-                await self._requests.send([(UNKEPT, deed.tag, self._wire(deed))])
+                self._put([(UNKEPT, deed.tag, self._wire(deed))])
             case c.Pull() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
+            case c.Join() | c.Leave():
+                self.nursery.start_soon(self._ask.change, deed)
             case o.PullFrom():
                 if self._ask.pulls.add(deed):
-                    await self._requests.send(deed)
+                    self._put(deed)
+            case o.AckWanted() | o.TakePart():
+                if self._ask.parts.add(deed):
+                    self._put(deed)
             case _:
-                await self._requests.send(deed)
+                self._put(deed)
+
+    def _put(self, request: c.Deed | list[ToSend]) -> None:
+        self._requests.append(request)
+        self._requested.set()
 
     async def _request(self) -> None:
         """Send the requests to the router one after the other, so that of two about one key the later one holds;
         messages go after them, so that a neighbour is known before messages to it."""
-        async for asked in self._requested:
-            if isinstance(asked, list):
-                self._sending.put(asked)
-            else:
-                await self._ask.do(asked)
+        while True:
+            await self._requested.wait()
+            self._requested = trio.Event()
+            while self._requests:
+                asked = self._requests.popleft()
+                if isinstance(asked, list):
+                    self._sending.put(asked)
+                else:
+                    await self._ask.do(asked)
+                self._asked.unpark_all()
+
+    async def _until_asked(self) -> None:
+        """Wait while many requests wait, so that rules do not decide faster than the router hears; see
+        `REQUESTS_MAX`."""
+        with trio.move_on_after(PATIENCE_S):
+            while len(self._requests) >= REQUESTS_MAX:
+                await self._asked.park()
+
+
+def wanted_one_by_one(heard: c.Heard) -> tuple[c.Heard, ...]:
+    """Return what rules hear of news: several groups that are told as wanted together are heard one by one."""
+    if isinstance(heard, o.GroupsWanted):
+        return tuple([o.Wanted(group, True) for group in heard.groups])
+    return (heard,)
 
 
 def lifetime_of(ttl_s: int) -> Lifetime:

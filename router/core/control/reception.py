@@ -113,6 +113,8 @@ class Reception:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
+        if isinstance(said, Inquiry) and not self._speaker.may_answer(link):
+            return Reason.RATE_LIMITED, "the answers to earlier requests wait until what was sent is settled; ask then"
         if isinstance(said, Inquiry) and said.ask in self._verbs:
             return self._request(link, said, now)
         if isinstance(said, Inquiry) and link.owner and link.standing is Standing.LOCAL and said.ask in self._orders:

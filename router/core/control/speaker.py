@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from router.core.neighbours.directory import Standing
 from router.core.routing.effects import Pending, SendOwn
 from router.core.routing.kernel import Said
 from router.core.routing.links import Flight, Link
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
-from router.core.wire.control import encode_control
+from router.core.wire.control import JoinAck, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.hint import TO_ROUTER, TO_SERVICE, Hinted, encode_hint
 from router.core.wire.lifetime import expiry_min
@@ -17,10 +19,16 @@ from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, encode_redemption
 
 CONTROL_LIFE_S = 3600
+UNSAID_MAX = 1_024
+"""Most answers to one app or service that wait until it settles what it was sent before; see `Speaker.may_answer`."""
+ANSWERS = Answer | JoinAck | LeaveAck
 
 
 class Speaker:
-    """Signs with the router's key, and hands the message to the link."""
+    """Signs with the router's key, and hands the message to the link.
+
+    No answer to an app or service of this node is lost: what does not fit waits until something is settled. Whoever
+    asks waits for the answer, and answers carry no number by which a missing one could be told."""
 
     def __init__(self, key: SigningKey, pending: Pending) -> None:
         self._key = key
@@ -29,17 +37,33 @@ class Speaker:
     def say(self, link: Link, said: Said, now: Now, to: PublicKey | None = None) -> bool:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
-        If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped and this
-        returns False; a JOIN is repeated by its sender if the answer is missing.
+        If it does not fit the window and its slack, because the neighbour settles nothing, an answer to an app or
+        service waits; all else is dropped and this returns False, and a JOIN is repeated if the answer is missing.
         """
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         wire = seal_unicast(self._key, to or PublicKey(link.key), _body(link, said), ttl_s=0, expiry_min=expiry)
-        if not link.outgoing.takes_control(len(wire)):
-            return False
+        if link.unsaid or not link.outgoing.takes_control(len(wire)):
+            waits = isinstance(said, ANSWERS) and link.standing is Standing.LOCAL and self.may_answer(link)
+            if waits:
+                link.unsaid = link.unsaid or deque()
+                link.unsaid.append(wire)
+            return waits
+        self._send(link, wire)
+        return True
+
+    def may_answer(self, link: Link) -> bool:
+        """Whether an answer over this link cannot be lost; requests are refused otherwise."""
+        return len(link.unsaid) < UNSAID_MAX
+
+    def settled(self, link: Link) -> None:
+        """Send the answers that waited, as far as there is room now that something was settled."""
+        while link.unsaid and link.outgoing.takes_control(len(link.unsaid[0])):
+            self._send(link, link.unsaid.popleft())
+
+    def _send(self, link: Link, wire: bytes) -> None:
         n = link.outgoing.send(1, len(wire))
         link.fly(Flight(n, None, 0, 1))
         self._pending.effects.append(SendOwn(link.id, wire))
-        return True
 
 
 def _body(link: Link, said: Said) -> bytes:

@@ -141,9 +141,7 @@ class Partners:
                 overlay.begin(group)
             assert self._meetings is not None
             self._meetings.want(group, True, now.mono_s)
-        yield c.Join(group.hex(), local=True)
         known.moved.add(group)
-        yield o.AckWanted(group, True)
 
     def _end(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         assert self._meetings is not None
@@ -151,8 +149,7 @@ class Partners:
         if self._others.overlay is not None:
             self._others.overlay.end(group)
         self._known.end(group)
-        yield c.Leave(group.hex())
-        yield o.AckWanted(group, False)
+        yield o.TakePart(group, "none")
 
     # -- links -------------------------------------------------------------------------------------------------------
 
