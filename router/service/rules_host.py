@@ -34,6 +34,7 @@ from router.service.roles import discovery as d
 from router.service.roles import overlay as o
 from router.service.sending import UNKEPT, Sending, ToSend
 from router.service.state import Batch, State
+from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
@@ -396,7 +397,7 @@ class RulesHost(Service):
 
 def wanted_one_by_one(heard: c.Heard) -> tuple[c.Heard, ...]:
     """Return what rules hear of news: several groups that are told as wanted together are heard one by one."""
-    if isinstance(heard, o.GroupsWanted):
+    if isinstance(heard, GroupsWanted):
         return tuple([o.Wanted(group, True) for group in heard.groups])
     return (heard,)
 
