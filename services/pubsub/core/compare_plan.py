@@ -26,9 +26,10 @@ class CompareLimits(Struct, frozen=True):
     two of a topic with one neighbour, however often it goes and comes; with one neighbour at most `begins_burst` begin
     at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it is asked again after
     `again_s`. `rounds_max`: frames of one comparison; `have_max`: messages that are sent on after one, the earliest
-    first, unless the other lacks more than `lacking_max`. `sessions_max`: comparisons at once; `waiting_max`: questions
-    of others that wait until the held messages are known. A neighbour may ask `frames_burst` times at once, and
-    `frames_per_s` later; this is counted for at most `neighbours_max`."""
+    first, unless the other lacks more than `lacking_max`. `sessions_max`: comparisons at once, `of_router_max` of them
+    with one neighbour, and one with a neighbour that left the last question unanswered. `waiting_max`: questions of
+    others that wait until the held messages are known, `waiting_of_router_max` of them of one neighbour. A neighbour
+    may ask `frames_burst` times at once, and `frames_per_s` later; this is counted for at most `neighbours_max`."""
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
@@ -40,10 +41,12 @@ class CompareLimits(Struct, frozen=True):
     rounds_max: int = 64
     have_max: int = 1_000
     lacking_max: int = 20_000
-    sessions_max: int = 8
+    sessions_max: int = 16
+    of_router_max: int = 4
     begins_per_s: float = 1.0
     begins_burst: float = 32.0
     waiting_max: int = 64
+    waiting_of_router_max: int = 16
     frames_per_s: float = 4.0
     frames_burst: float = 160.0
     neighbours_max: int = 1_000

@@ -23,7 +23,6 @@ from __future__ import annotations
 from itertools import islice
 from math import inf
 
-from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -34,7 +33,8 @@ from services.pubsub.core.arrival_order import read_ranks
 from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.clock_steps import ClockSteps
-from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Plans, Session, allowance_of
+from services.pubsub.core.compare_places import Places
+from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Plans, Session
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.giving import TAG as GIVEN
 from services.pubsub.core.giving import Giving
@@ -63,7 +63,7 @@ class Comparing:
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
-        self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
+        self._places = Places(self._sessions, self._limits)
         self._figures = Figures(setup.kept)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
         self._slept_s = inf
@@ -194,7 +194,8 @@ class Comparing:
             del self._plans[group]
             for part in (self._fetching, self._giving, self._held):
                 part.left(group)
-            self._sessions = {place: one for place, one in self._sessions.items() if place[1] != group}
+            for place in [place for place in self._sessions if place[1] == group]:
+                del self._sessions[place]
             return [*self._figures.left(group), *self._since.end(group)]
         missed, arrived = self._early.pop(group, (0, 0))
         self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
@@ -219,13 +220,15 @@ class Comparing:
         for router in plan.due(now.mono_s):
             if router not in partners:
                 del plan.named[router]
-            elif (router, group) in self._sessions or not self._has_room(router, now):
+            elif (router, group) in self._sessions or not (
+                self._fetching.has_room and self._places.may_begin(router, now)
+            ):
                 plan.named[router] = now.mono_s + RETRY_S
             else:
                 deeds += self._compare(topic, plan, router, partners[router], now)
         if plan.next_s <= now.mono_s:
-            free = [one for one in partners if (one, group) not in self._sessions]
-            if not free or self._is_full:
+            free = [one for one in partners if (one, group) not in self._sessions and self._places.has_one(one)]
+            if not (free and self._fetching.has_room):
                 plan.next_s = now.mono_s + RETRY_S
                 return deeds
             [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._presence.services), 1)
@@ -239,17 +242,8 @@ class Comparing:
         services = {router: one.service for router, one in topic.neighbours.items()} | self._presence.services
         return {router: service for router, service in services.items() if router in topic.t}
 
-    @property
-    def _is_full(self) -> bool:
-        """Whether no more comparisons may begin."""
-        return len(self._sessions) >= self._limits.sessions_max or not self._fetching.has_room
-
-    def _has_room(self, router: PublicKey, now: c.Now) -> bool:
-        """Whether one more comparison may begin, and this neighbour has not used up its share."""
-        limits = self._limits
-        if self._is_full:
-            return False
-        return allowance_of(self._begins, router, limits.begins_per_s, limits.begins_burst, limits).take(1, now.mono_s)
+    def _may_begin(self, router: PublicKey, now: c.Now) -> bool:
+        return self._fetching.has_room and self._places.may_begin(router, now)
 
     def _compare(self, topic: Topic, plan: Plan, router: PublicKey, service: PublicKey, now: c.Now) -> list[c.Deed]:
         group = topic.group
@@ -280,6 +274,7 @@ class Comparing:
         """Handle an answer: send the next frame, or end. The answerer may narrow the window."""
         session.lo, session.hi = max(session.lo, said.lo), min(session.hi, said.hi)
         session.until_s = inf
+        self._places.answered(session.router)
         view = self._held.view(session.group, session.lo, session.hi)
         before = len(session.found.need)
         try:
@@ -303,6 +298,8 @@ class Comparing:
         del self._sessions[session.router, session.group]
         session.fetch.close()
         plan = self._plans.get(session.group)
+        if is_silent:
+            self._places.left_unanswered(session.router)
         if is_silent and plan is not None:
             topic = self._known.topics[session.group]
             if session.router in topic.neighbours:
