@@ -25,6 +25,7 @@ from router.core.control.redeeming import Redeeming
 from router.core.control.revocation import Revocation
 from router.core.control.rights import Rights
 from router.core.control.speaker import Speaker
+from router.core.control.taking_part import TakingPart
 from router.core.control.terms_said import TermsSaid
 from router.core.control.upstream import Upstream
 from router.core.control.verb_finder import load_verbs
@@ -100,7 +101,8 @@ class Router:
         self.pulls = Pulls(kernel, membership, as_history)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
-        then = self.catch_ups, self._published, self.pulls, AddressBook(kernel, rights), terms, self.guests
+        taking = TakingPart(membership, wanted, self._published)
+        then = self.catch_ups, self._published, taking, self.pulls, AddressBook(kernel, rights), terms, self.guests
         self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
         self.reception = reception = Reception(kernel, self.questions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
@@ -230,6 +232,7 @@ class Router:
             link.active_s = now.mono_s
         try:
             self._delivery.settled(link, n, now)
+            self._kernel.speaker.settled(link, now)
         except RemoteProtocolError as error:
             self._pending.effects.append(Close(number, error.reason, error.text))
 

@@ -15,6 +15,7 @@ from router.core.wire.message import MULTICAST, via_of
 from router.core.wire.reasons import Reason, reason_from
 from router.service.contract import HopOutcome
 from router.service.roles.overlay import PullFrom
+from router.service.verbs.take_part import GROUPS_MAX, AckWanted, Part, TakePart, TakeParts
 
 COPIES_MAX = 10_000
 """Most copies whose outcome is awaited; beyond it the oldest is not reported any more."""
@@ -63,6 +64,27 @@ def _why(state: str, reason: int | None) -> Reason | None:
     if state in TAKEN:
         return None
     return Reason.INTERNAL if reason is None else reason_from(reason)
+
+
+class PartsToSay:
+    """Parts in groups that wait to be said to the own router; of two in one group the later one holds."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[PublicKey, Part] = {}
+
+    def __repr__(self) -> str:
+        return f"<parts in {len(self._waiting)} groups to be said>"
+
+    def add(self, deed: TakePart | AckWanted) -> bool:
+        """Add one; return whether it is the first, so that `take` must be called."""
+        is_first = not self._waiting
+        self._waiting[deed.group] = deed.part
+        return is_first
+
+    def take(self) -> list[TakeParts]:
+        """Return the requests that say all that waits."""
+        waiting, self._waiting = list(self._waiting.items()), {}
+        return [TakeParts.of(dict(waiting[at : at + GROUPS_MAX])) for at in range(0, len(waiting), GROUPS_MAX)]
 
 
 class PullsToSay:

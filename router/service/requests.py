@@ -6,12 +6,11 @@ import logging
 from collections.abc import Callable
 
 from router.client.errors import ClientError
-from router.core.wire.control import JoinAck, LeaveAck
 from router.core.wire.errors import RouterError
 from router.service import contract as c
 from router.service.dial_back import dialled_back
 from router.service.host import SaidError, Service
-from router.service.passing import PullsToSay
+from router.service.passing import PartsToSay, PullsToSay
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
 from router.service.verbs.pull_from import PullsFrom
@@ -27,6 +26,8 @@ class Requests:
 
     def __init__(self, host: Service, hear: Callable[[c.Heard], None], failed: Failed) -> None:
         self.pulls = PullsToSay()
+        self.parts = PartsToSay()
+        self._wishes: dict[str, c.Join | c.Leave | None] = {}  # by group: what follows when the router has answered
         self._host = host
         self._hear = hear
         self._failed = failed
@@ -45,8 +46,9 @@ class Requests:
                     await self._host.node.leave(group or self._host.place.key)
                 case c.Pull(group, id):
                     self._hear(c.Pulled(group, id, await self._host.node.pull(group, id, timeout_s=PULL_S)))
-                case o.AckWanted(group, wanted, success):
-                    self._host.node.wires.say((JoinAck if wanted else LeaveAck)(group, success))
+                case o.AckWanted() | o.TakePart():
+                    for request in self.parts.take():
+                        await self._ask(request)
                 case o.PullFrom():
                     for run in self.pulls.take():
                         await self._ask(PullsFrom.of(run))
@@ -60,6 +62,18 @@ class Requests:
             self._host.log.warning("%s: %s was not done: %s", self._host, type(deed).__name__, error)
         except Exception as error:  # whatever is wrong with one deed, it stops no other
             self._failed(deed, error)
+
+    async def change(self, wish: c.Join | c.Leave) -> None:
+        """Join or leave a group, while others are joined and left; of several wishes about one group the last holds."""
+        group = wish.group
+        if group in self._wishes:
+            self._wishes[group] = wish
+            return
+        next_wish: c.Join | c.Leave | None = wish
+        while next_wish is not None:
+            self._wishes[group] = None
+            await self.do(next_wish)
+            next_wish = self._wishes.pop(group)
 
     async def _ask(self, request: Request) -> None:
         """Make a request; the rules hear what follows from the answer, also from a failure."""

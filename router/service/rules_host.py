@@ -29,11 +29,13 @@ from router.service.host import Place, Service
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
+from router.service.request_queue import RequestQueue
 from router.service.requests import Requests
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
-from router.service.sending import UNKEPT, Sending, ToSend
+from router.service.sending import UNKEPT, Sending
 from router.service.state import State, StateError
+from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
@@ -42,8 +44,6 @@ from router.transport.proxy_header import header_for
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
 """Most events that wait for the rules; beyond it doors and messages wait as well."""
-REQUESTS_MAX = 1_000
-"""Most requests to the router that wait for their turn; beyond it the rules wait."""
 DIAL_S = 10.0
 _CHANCE = random.SystemRandom()
 
@@ -122,7 +122,7 @@ class RulesHost(Service):
         self._linked = LinkedRouters()
         self._failures = ConfinedFailures(self._log_failure, place.on_warning)
         self._ask = Requests(self, self.hear, self._was_not_done)
-        self._requests, self._requested = trio.open_memory_channel[c.Deed | list[ToSend]](REQUESTS_MAX)
+        self._requests = RequestQueue(self._ask.do, self._sending.put)
 
     async def live(self) -> None:
         state = self.state
@@ -145,7 +145,7 @@ class RulesHost(Service):
         self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)
         self.nursery.start_soon(self._sending.run, self.node.wires)
-        self.nursery.start_soon(self._request)
+        self.nursery.start_soon(self._requests.run)
         self.nursery.start_soon(self._jobs.run)
         self.nursery.start_soon(self._alarm.run)
         await self._cycle()  # it hears that it has started, which may fail
@@ -156,6 +156,7 @@ class RulesHost(Service):
             while self._heard or self._sending.has_many_sent:
                 if self._gathering is not None:
                     await self._gathering.until_enough(len(self._heard), self._batch_delay_s(clock.now()))
+                await self._requests.until_room()
                 await self._cycle()
 
     # -- hearing -------------------------------------------------------------------------------------------
@@ -205,7 +206,8 @@ class RulesHost(Service):
                 self.hear(inquiry)
             elif (heard := news_of(inquiry)) is not None:
                 self._linked.note(heard)
-                self.hear(heard)
+                for one in wanted_one_by_one(heard):
+                    self.hear(one)
 
     def _lost(self) -> None:
         for gone in self._linked.lost():
@@ -343,7 +345,7 @@ class RulesHost(Service):
         for sent in cycle.unsent:
             self._was_not_made(sent)
         if cycle.ready:
-            await self._requests.send(cycle.ready)
+            self._requests.put(cycle.ready)
         for one, reason, text in cycle.refused:
             await one.refuse(reason, text)
         for one in cycle.handled:
@@ -381,29 +383,32 @@ class RulesHost(Service):
             case c.MarkKnown(door, peer):
                 self._doors.mark_known(door, peer)
             case c.Send():
-                await self._send_unkept(deed)
+                self._send_unkept(deed)
             case c.Pull() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
+            case c.Join() | c.Leave():
+                self.nursery.start_soon(self._ask.change, deed)
             case o.PullFrom():
                 if self._ask.pulls.add(deed):
-                    await self._requests.send(deed)
+                    self._requests.put(deed)
+            case o.AckWanted() | o.TakePart():
+                if self._ask.parts.add(deed):
+                    self._requests.put(deed)
             case _:
-                await self._requests.send(deed)
+                self._requests.put(deed)
 
-    async def _send_unkept(self, deed: c.Send) -> None:
+    def _send_unkept(self, deed: c.Send) -> None:
         try:
-            await self._requests.send([(UNKEPT, deed.tag, self._sorter.wire(deed))])
+            self._requests.put([(UNKEPT, deed.tag, self._sorter.wire(deed))])
         except RouterError as error:
             self._was_not_made(unsent(deed.tag, error))
 
-    async def _request(self) -> None:
-        """Send the requests to the router one after the other, so that of two about one key the later one holds;
-        messages go after them, so that a neighbour is known before messages to it."""
-        async for asked in self._requested:
-            if isinstance(asked, list):
-                self._sending.put(asked)
-            else:
-                await self._ask.do(asked)
+
+def wanted_one_by_one(heard: c.Heard) -> tuple[c.Heard, ...]:
+    """Return what rules hear of news: several groups that are told as wanted together are heard one by one."""
+    if isinstance(heard, GroupsWanted):
+        return tuple([o.Wanted(group, True) for group in heard.groups])
+    return (heard,)
 
 
 def _message(one: Received) -> c.Message:

@@ -86,11 +86,12 @@ class PubSub:
         return [*deeds, *self._parts.go_on(self._comparing, now)] if self.known.back else deeds
 
     def _tell_moved(self, now: c.Now) -> list[c.Deed]:
-        """Have the router tell ids of what is published here while nobody needs the bytes, which a leaf never does."""
+        """Be in the groups that are wanted: the router tells ids of what is published here while nobody needs the
+        bytes, which a leaf never does."""
         deeds, topics = list[c.Deed](), self.known.topics
         for group in [one for one in self.known.moved if one in topics]:
             is_alone = topics[group].is_alone
-            deeds.append(o.IdsOnly(group, self._is_leaf or is_alone))
+            deeds.append(o.TakePart(group, "ids" if self._is_leaf or is_alone else "whole"))
             if not (self._is_leaf or is_alone):
                 self._dissemination.hurry(group, now)
         self.known.moved.clear()

@@ -88,6 +88,7 @@ class World:
             node.want()
         for node in nodes:
             self.hear(node, c.Started(node.me.router))
+            self.hear(node, o.Wanted(GROUP, True))
             for one in node.others.values():
                 self.link(node, one)
         self.run()

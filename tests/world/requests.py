@@ -12,7 +12,7 @@ from router.client.custody.outbox import Submission
 from router.core.wire.admin import Inquiry
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
-from router.service.passing import PullsToSay
+from router.service.passing import PartsToSay, PullsToSay
 from router.service.roles import overlay as o
 from router.service.verbs.pull_from import PullsFrom
 from router.service.verbs.verb import Request
@@ -36,9 +36,9 @@ class Requests:
         self._hear = hear
         self._hand_in = hand_in
         self._after = after
-        self._pulls = PullsToSay()
+        self._pulls, self._parts = PullsToSay(), PartsToSay()
         self._waiting: deque[c.Deed | Submission] = deque()
-        self._runs: deque[list[o.PullFrom]] = deque()
+        self._together: deque[Request] = deque()
         self._open: Answered | None = None
         self._asked = self._late = 0
 
@@ -46,30 +46,36 @@ class Requests:
         return f"<{len(self._waiting)} requests, {'one' if self._open else 'none'} of them open>"
 
     def put(self, one: c.Deed | Submission) -> None:
-        if not isinstance(one, o.PullFrom) or self._pulls.add(one):
+        match one:
+            case o.PullFrom():
+                is_first = self._pulls.add(one)
+            case o.AckWanted() | o.TakePart():
+                is_first = self._parts.add(one)
+            case _:
+                is_first = True
+        if is_first:
             self._waiting.append(one)
 
     def go_on(self) -> None:
         """Make the next requests; called when the router is connected."""
-        while self._open is None and (self._runs or self._waiting):
-            if self._runs:
-                self._pull(self._runs.popleft())
+        while self._open is None and (self._together or self._waiting):
+            if self._together:
+                self._request(self._together.popleft())
                 continue
             one = self._waiting.popleft()
             match one:
                 case Submission():
                     self._hand_in(one)
                 case o.PullFrom():
-                    self._runs += self._pulls.take()
+                    self._together += map(PullsFrom.of, self._pulls.take())
+                case o.AckWanted() | o.TakePart():
+                    self._together += self._parts.take()
                 case o.Advertise():
                     self._ask(one.request(_key), lambda said, one=one: self._hear(one.answered(said)))  # type: ignore[misc]
                 case Request():
                     self._request(one)
                 case _:
                     raise AssertionError(f"this world knows no such deed: {one}")
-
-    def _pull(self, run: list[o.PullFrom]) -> None:
-        self._request(PullsFrom.of(run))
 
     def _request(self, request: Request) -> None:
         def told(said: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from router.client.sequence import Sequences
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.codec import frame, unframe
-from router.core.wire.control import Carried, Control, JoinAck, LeaveAck, Pull, encode_control
+from router.core.wire.control import Carried, Control, Pull, encode_control
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message, with_via
 from router.core.wire.message import without_via as as_received
@@ -26,6 +26,7 @@ from router.service.deed_checks import event_of, reason_of
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import Copies, copied_to
 from router.service.roles import overlay as o
+from router.service.rules_host import wanted_one_by_one
 from router.service.verbs.verb import news_of
 from world.app import App, Habits, Sent
 from world.node import Node
@@ -164,7 +165,8 @@ class Resident(App):
             case Inquiry() if (heard := news_of(news)) is not None:
                 if isinstance(heard, o.Linked):
                     self._linked.note(heard)
-                self._later(heard)
+                for one in wanted_one_by_one(heard):
+                    self._later(one)
             case Answer(text):
                 self.requests.answered(text)
             case Carried(wire):
@@ -198,8 +200,6 @@ class Resident(App):
                 self.leave(PublicKey(bytes.fromhex(group)) if group else self.key)
             case c.Refuse(text=text) if one is not None:
                 self._inbox.refuse(one, reason_of(deed), text)
-            case o.AckWanted(group, wanted, success):
-                self._tell(encode_control((JoinAck if wanted else LeaveAck)(group, success)))
             case c.Pull(group, id):
                 self._pull(Pull(group, id))
             case o.Attest(tag=tag):

@@ -56,15 +56,28 @@ class Membership(Part):
         self._leave(link.key, said.group, now)
         self._answer(link, LeaveAck(said.group, True), was_in, now)
 
-    def acknowledged(self, link: Link, said: JoinAck | LeaveAck, now: Now) -> None:
+    def join_service(self, link: Link, group: PublicKey, now: Now) -> bool:
+        """Let a service of this node into a group, for what is published here (R-C12); return whether it is in."""
+        return self._join(link, group, True, now)
+
+    def leave_service(self, link: Link, group: PublicKey, now: Now) -> None:
+        """Take a service of this node out of a group."""
+        self._leave(link.key, group, now)
+
+    def answered(self, link: Link, said: JoinAck | LeaveAck, now: Now) -> None:
         """Handle the answer to a SUB or UNSUB, if a service gives it, or to a JOIN of ours; others need no action."""
-        is_join = isinstance(said, JoinAck)
         if self._wanted.is_service(link.key):
-            if self._wanted.acknowledged(link.key, said.group, is_join) and not said.success:
-                self._groups.decline(said.group)
-                self._log("join", self._directory.me, said.group, now, refused_by=link.key)
-        elif is_join:
+            self.acknowledged(link, said, now)
+            self._wanted.tell_more(link, now)
+        elif isinstance(said, JoinAck):
             self._upstream.heard_ack(link, said.group, said.success, now)
+
+    def acknowledged(self, link: Link, said: JoinAck | LeaveAck, now: Now) -> None:
+        """Handle the acknowledgement of a service: without success it takes no part in the group."""
+        awaited = self._wanted.acknowledged(link.key, said.group, isinstance(said, JoinAck))
+        if awaited and not said.success:
+            self._groups.decline(said.group)
+            self._log("join", self._directory.me, said.group, now, refused_by=link.key)
 
     def hinted(self, link: Link, said: Hinted, now: Now) -> None:
         """Keep a HINT of an app or client, which is not answered, and pass it on if it says anything new."""
@@ -79,10 +92,10 @@ class Membership(Part):
     def may_join(self, link: Link, group: bytes) -> bool:
         """Whether a neighbour may be in a group, by its rights and by the limits of groups."""
         allowed = link.up and self._directory.may_subscribe(link.key, link.standing, group)
-        joined = self._groups.joined_by(link.key)
-        room = len(joined) < self._limits.groups_per_client_max
+        is_service = link.key in self._directory.services  # which has a limit of its own
+        room = is_service or self._groups.count_of(link.key) < self._limits.groups_per_client_max
         known = bool(self._groups.members(group)) or len(self._groups) < self._limits.groups_max
-        return allowed and (group in joined or (room and known))
+        return allowed and (self._groups.get(group, link.key) is not None or (room and known))
 
     def _join(self, link: Link, group: PublicKey, local: bool, now: Now) -> bool:
         node_local = self._directory.is_node_local(group)
@@ -173,4 +186,4 @@ class Membership(Part):
             self._wanted.changed(group, now)
             self._upstream.changed(group, wanted, now)
 
-    HEARS: ClassVar[Hears] = {Join: join, Leave: leave, JoinAck: acknowledged, LeaveAck: acknowledged, Hinted: hinted}
+    HEARS: ClassVar[Hears] = {Join: join, Leave: leave, JoinAck: answered, LeaveAck: answered, Hinted: hinted}

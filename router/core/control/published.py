@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from itertools import groupby
-from typing import Any, ClassVar
 
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
@@ -18,9 +17,9 @@ from router.core.service.roles import Role
 from router.core.wire.crypto import ID_BYTES, PublicKey
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
-from router.service.verbs.ids_only import IdsOnly, Published
+from router.service.verbs.published import Published
 
-from .part import Hears, Part
+from .part import Part
 
 IDS_MAX = 10_000
 """Most ids that wait for the service; of more, it is told how many are left out."""
@@ -85,10 +84,10 @@ class PublishedIds(Part):
     def __repr__(self) -> str:
         return f"<{self._count} published ids that the pub/sub service is to be told>"
 
-    def ids_only(self, link: Link, said: IdsOnly, now: Now) -> dict[str, Any]:
-        """Handle the service's wish for one group; return whether it is told ids now."""
-        self._is_due |= not said.on
-        return {"ids_only": self._groups.tell_ids(said.group, said.on)}
+    def wish(self, group: PublicKey, ids: bool) -> None:
+        """Handle the service's wish for a group: to be told ids, or given whole messages."""
+        self._is_due |= not ids
+        self._groups.tell_ids(group, ids)
 
     def takes(self, parcel: Parcel, link: Link) -> bool:
         """Whether the service is told of these messages by their ids; the parcel is then kept as history."""
@@ -126,8 +125,6 @@ class PublishedIds(Part):
             self._count -= len(first.ids) // ID_BYTES
             if not waiting.ids:
                 del self._waiting[group]
-
-    HEARS: ClassVar[Hears] = {IdsOnly: ids_only}
 
 
 def _runs(minutes: array[int]) -> list[tuple[int, int]]:

@@ -14,8 +14,6 @@ from router.core.wire.reasons import Reason
 
 from .part import Hears, Part, Refused
 
-NO_ROOM = Reason.RATE_LIMITED, "the answer has no room in your window: settle what this router has sent, and ask again"
-
 
 class AwaitedAnswers(Part):
     """Owns the number of answers that each neighbour's router owes us on its present link."""
@@ -45,13 +43,11 @@ class AwaitedAnswers(Part):
         """Pass a question on to the node; return why it is refused, or None.
 
         On the owner's socket any question is allowed. Elsewhere only `why` is allowed, from local services about their
-        own messages and from known neighbours' routers. Nothing is looked up for an answer that has no room."""
+        own messages and from known neighbours' routers."""
         is_local = link.standing is Standing.LOCAL
         is_owners = link.owner and is_local
         if not is_owners and (refused := _not_allowed(link, inquiry)) is not None:
             return refused
-        if not self._speaker.has_room(link):
-            return NO_ROOM
         neighbour = None if is_local else link.key
         service = link.key if is_local and not is_owners else None
         self._pending.effects.append(Inquire(link.id, inquiry, neighbour, service))

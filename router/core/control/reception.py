@@ -32,6 +32,8 @@ from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .part import Part, Refused
 from .questions import AwaitedAnswers
 
+NO_ROOM = Reason.RATE_LIMITED, "the answer has no room: settle what this router has sent to you, and ask again"
+
 
 class Reception:
     """Passes each message to the part that hears it. Raises `RouterError` if two parts hear the same, or a verb has a
@@ -113,6 +115,8 @@ class Reception:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
+        if isinstance(said, Inquiry) and not self._speaker.may_answer(link):
+            return NO_ROOM
         if isinstance(said, Inquiry) and said.ask in self._verbs:
             return self._request(link, said, now)
         if isinstance(said, Inquiry) and link.owner and link.standing is Standing.LOCAL and said.ask in self._orders:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from router.core.neighbours.directory import Standing
 from router.core.routing.effects import Pending, SendOwn
 from router.core.routing.kernel import Said
 from router.core.routing.links import Flight, Link
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
-from router.core.wire.control import encode_control
+from router.core.wire.control import JoinAck, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.hint import TO_ROUTER, TO_SERVICE, Hinted, encode_hint
 from router.core.wire.lifetime import expiry_min
@@ -19,10 +21,16 @@ from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, encod
 CONTROL_LIFE_S = 3600
 SEALED_BYTES = 192
 """Bytes that a unicast has beyond its body, at most: its heads, two keys, a signature."""
+UNSAID_MAX, UNSAID_BYTES_MAX = 1_024, 1 << 20
+"""Most answers to one app or service that wait until it settles what it was sent before, in number and in bytes."""
+ANSWERS = Answer | JoinAck | LeaveAck
 
 
 class Speaker:
-    """Signs with the router's key, and hands the message to the link."""
+    """Signs with the router's key, and hands the message to the link.
+
+    No answer to an app or service of this node is lost: what does not fit waits until something is settled. Whoever
+    asks waits for the answer, and answers carry no number by which a missing one could be told."""
 
     def __init__(self, key: SigningKey, pending: Pending) -> None:
         self._key = key
@@ -31,18 +39,37 @@ class Speaker:
     def say(self, link: Link, said: Said, now: Now, to: PublicKey | None = None) -> bool:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
-        If it does not fit the window and its slack, because the neighbour settles nothing, it is not signed, and this
-        returns False; a JOIN is repeated by its sender if the answer is missing.
+        Nothing is signed that does not fit the window and its slack, because the neighbour settles nothing: an answer
+        to an app or service waits; all else is dropped and this returns False. A JOIN is repeated by its sender if the
+        answer is missing.
         """
         body = _body(link, said)
-        if not self.has_room(link, len(body)):
-            return False
+        if link.unsaid or not self.has_room(link, len(body)):
+            waits = isinstance(said, ANSWERS) and link.standing is Standing.LOCAL and self.may_answer(link)
+            if waits:
+                link.unsaid = link.unsaid or deque()
+                link.unsaid.append(body)
+            return waits
+        self._send(link, to or PublicKey(link.key), body, now)
+        return True
+
+    def may_answer(self, link: Link) -> bool:
+        """Whether an answer over this link would not be lost; what asks for one is refused otherwise."""
+        if link.standing is not Standing.LOCAL:
+            return self.has_room(link)
+        return len(link.unsaid) < UNSAID_MAX and sum(map(len, link.unsaid)) < UNSAID_BYTES_MAX
+
+    def settled(self, link: Link, now: Now) -> None:
+        """Send the answers that waited, as far as there is room now that something was settled."""
+        while link.unsaid and self.has_room(link, len(link.unsaid[0])):
+            self._send(link, PublicKey(link.key), link.unsaid.popleft(), now)
+
+    def _send(self, link: Link, to: PublicKey, body: bytes, now: Now) -> None:
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
-        wire = seal_unicast(self._key, to or PublicKey(link.key), body, ttl_s=0, expiry_min=expiry)
+        wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
         n = link.outgoing.send(1, len(wire))
         link.fly(Flight(n, None, 0, 1))
         self._pending.effects.append(SendOwn(link.id, wire))
-        return True
 
     def has_room(self, link: Link, size: int = 0) -> bool:
         """Whether a body of that many bytes may be sent on the link now; asked before one is made at any cost."""

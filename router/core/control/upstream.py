@@ -6,7 +6,10 @@ with `local = true`, because its messages are for this node alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from itertools import islice, takewhile
+
+from msgspec import Struct, field
 
 from router.core.log import events as ev
 from router.core.routing.kernel import Kernel
@@ -19,6 +22,42 @@ from .hints import Hints
 from .part import Part
 
 JOIN_AGAIN_S = 5
+OPEN_MAX = 256
+"""Most JOINs at a neighbour that it has not acknowledged; others follow as it does."""
+
+
+class _At(Struct):
+    """The groups of this router at one neighbour, on the present link: those to ask for; those asked for, and those
+    that a LAN neighbour has refused, by the time of the JOIN; and those that it has let us join."""
+
+    waiting: dict[bytes, None] = field(default_factory=dict)
+    asked: dict[bytes, float] = field(default_factory=dict)
+    refused: dict[bytes, float] = field(default_factory=dict)
+    member: set[bytes] = field(default_factory=set)
+
+    def __contains__(self, group: bytes) -> bool:
+        return group in self.member or self.is_open(group)
+
+    def is_open(self, group: bytes) -> bool:
+        """Whether the neighbour has not answered, or was not asked yet."""
+        return group in self.asked or group in self.waiting or group in self.refused
+
+    @property
+    def all_open(self) -> list[bytes]:
+        return [*self.asked, *self.refused, *self.waiting]
+
+    def end(self, group: bytes) -> bool:
+        """Forget an open JOIN; return whether there was one."""
+        was_open = self.is_open(group)
+        self.waiting.pop(group, None)
+        self.asked.pop(group, None)
+        self.refused.pop(group, None)
+        return was_open
+
+    def due(self, now_s: float) -> list[bytes]:
+        """Return the groups to ask for again."""
+        times = (self.asked.items(), self.refused.items())
+        return [group for each in times for group, _ in takewhile(lambda one: now_s - one[1] >= JOIN_AGAIN_S, each)]
 
 
 class Upstream(Part):
@@ -31,33 +70,36 @@ class Upstream(Part):
         self._pending = kernel.pending
         self._say = kernel.speaker.say
         self._hints = hints
-        self._asked: dict[tuple[bytes, bytes], float] = {}  # (neighbour, group) of an open JOIN: when sent, 0: not yet
-        self._member: set[tuple[bytes, bytes]] = set()  # (neighbour, group): acknowledged on the present link
+        self._places: dict[bytes, _At] = {}  # by neighbour
 
     def __repr__(self) -> str:
-        return f"<{len(self._member)} groups joined at neighbours, {len(self._asked)} JOINs open>"
+        places = self._places.values()
+        joined, count = sum(len(one.member) for one in places), sum(len(one.all_open) for one in places)
+        return f"<{joined} groups joined at neighbours, {count} JOINs open>"
 
     def link_up(self, link: Link, now: Now) -> None:
         """Ask an uplink or LAN neighbour that came up for its groups."""
         if link.uplink or self._directory.agreements.lan:
-            self._forget(link.key)
+            self._places.pop(link.key, None)
             self.admitted(link, now)
 
     def link_down(self, link: Link, now: Now) -> None:
         """Forget what was asked and joined there."""
-        if link.uplink or self._directory.agreements.lan:
-            self._forget(link.key)
+        self._places.pop(link.key, None)
 
     def admitted(self, link: Link, now: Now) -> None:
         """Ask a neighbour, which may have admitted us only now, for every group that it has not let us join."""
-        for group in self._of(link):
-            if (link.key, group) not in self._member:
-                self._asked[link.key, group] = 0
-        self.ask_again(now)
+        groups = self._of(link)
+        if groups:
+            at = self._places.setdefault(link.key, _At())
+            at.waiting |= dict.fromkeys(group for group in groups if group not in at.member)
+            at.asked.clear()
+            at.refused.clear()
+            self._ask_more(link, at, now)
 
     def uplink_ends(self, link: Link, now: Now) -> None:
         """Leave all groups at a neighbour that is no longer our uplink."""
-        self._leave(link, (group for key, group in (*self._asked, *self._member) if key == link.key), now)
+        self._leave(link, self._all_at(link.key), now)
 
     def agreed(self, router: bytes, now: Now) -> None:
         """Join the groups agreed on at a connected LAN neighbour, and leave there those that are not agreed on any
@@ -66,31 +108,31 @@ class Upstream(Part):
         if link is None or link.uplink:
             return
         shared = self._directory.lan_groups(router)
-        places = (*self._asked, *self._member)
-        self._leave(link, (group for key, group in places if key == router and group not in shared), now)
+        self._leave(link, [group for group in self._all_at(router) if group not in shared], now)
         if shared:
             self.admitted(link, now)
 
     def joined(self, link: Link, group: bytes, now: Now) -> None:
         """Repeat our own JOIN at once at a LAN neighbour that has joined, since it has agreed by now, too."""
-        if (link.key, group) in self._asked and self._directory.is_lan(link.key, group):
-            self._ask(link, group, now)
+        at = self._places.get(link.key)
+        if at is not None and at.is_open(group) and self._directory.is_lan(link.key, group):
+            self._ask(link, at, group, now)
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
         """Return how many groups an uplink has let us join, and how many we want."""
-        wanted = self._groups.wanted()
-        return sum((uplink, group) in self._member for group in wanted), len(wanted)
+        wanted, at = self._groups.wanted(), self._places.get(uplink)
+        return 0 if at is None else sum(group in at.member for group in wanted), len(wanted)
 
     def tick(self, now: Now) -> None:
-        """Ask again where no answer has come."""
-        self.ask_again(now)
-
-    def ask_again(self, now: Now) -> None:
-        """Repeat each JOIN that was not acknowledged, as far as the link's window allows; the rest next time."""
-        for (key, group), asked_s in list(self._asked.items()):
+        """Repeat each JOIN that was not acknowledged, and send others that have waited."""
+        for key, at in self._places.items():
             link = self._links.to(key)
-            if link is not None and (not asked_s or now.mono_s - asked_s >= JOIN_AGAIN_S):
-                self._ask(link, group, now)
+            if link is None:
+                continue
+            for group in at.due(now.mono_s):
+                if not self._ask(link, at, group, now):
+                    break
+            self._ask_more(link, at, now)
 
     def changed(self, group: bytes, wanted: bool, now: Now) -> None:
         """Join a group that is wanted from now on, or leave one that is not wanted any more."""
@@ -99,7 +141,10 @@ class Upstream(Part):
             if link is None:
                 continue
             if wanted:
-                self._ask(link, group, now)
+                at = self._places.setdefault(key, _At())
+                at.end(group)
+                at.waiting[group] = None
+                self._ask_more(link, at, now)
             else:
                 self._leave(link, (group,), now)
 
@@ -107,7 +152,7 @@ class Upstream(Part):
         """Tell new hints to the uplinks at which the group is joined; other uplinks get them with the JOIN."""
         for key in self._directory.uplinks:
             link = self._links.to(key)
-            if link is not None and (key, group) in (self._asked.keys() | self._member):
+            if link is not None and group in self._places.get(key, ()):
                 self._tell_hints(link, group, now)
 
     def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
@@ -117,15 +162,19 @@ class Upstream(Part):
 
     def heard_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
         """Handle a JOIN_ACK. A LAN neighbour that refuses is asked again, because it may not have agreed yet."""
-        place = link.key, group
-        if self._asked.pop(place, None) is None and (success or place not in self._member):
+        at = self._places.get(link.key)
+        if at is None:
+            return
+        was_open = at.end(group)
+        self._ask_more(link, at, now)
+        if not was_open and (success or group not in at.member):
             return  # never asked, or no longer wanted
         if success:
-            self._member.add(place)
+            at.member.add(group)
             return
-        self._member.discard(place)  # the neighbour may also revoke the right later
+        at.member.discard(group)  # the neighbour may also revoke the right later
         if self._directory.is_lan(link.key, group):
-            self._asked[place] = now.mono_s
+            at.refused[group] = now.mono_s
         else:
             fields = (("subscriber", self._directory.me), ("group", group), ("refused_by", link.key))
             self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "join", fields))
@@ -138,25 +187,37 @@ class Upstream(Part):
             return self._groups.wanted()
         return [group for group in self._directory.lan_groups(link.key) if self._groups.is_wanted(group)]
 
-    def _ask(self, link: Link, group: bytes, now: Now) -> None:
-        if link.outgoing.room()[0] > 0 and not link.shut:
-            self._asked[link.key, group] = now.mono_s
-            self._say(link, Join(PublicKey(group), not link.uplink), now)
-            if link.uplink:
-                self._tell_hints(link, group, now)
-        else:
-            self._asked[link.key, group] = 0
+    def _all_at(self, key: bytes) -> list[bytes]:
+        at = self._places.get(key)
+        return [] if at is None else [*at.all_open, *at.member]
+
+    def _ask_more(self, link: Link, at: _At, now: Now) -> None:
+        """Send the JOINs that wait, as far as the neighbour has acknowledged others and the window allows."""
+        for group in list(islice(at.waiting, max(0, OPEN_MAX - len(at.asked)))):
+            if not self._ask(link, at, group, now):
+                return
+
+    def _ask(self, link: Link, at: _At, group: bytes, now: Now) -> bool:
+        """Send a JOIN, if there is room; return whether there was. Otherwise it waits."""
+        has_room = link.outgoing.room()[0] > 0 and not link.shut
+        if not has_room or not self._say(link, Join(PublicKey(group), not link.uplink), now):
+            if group not in at.waiting:
+                at.end(group)
+                at.waiting[group] = None
+            return False
+        at.end(group)
+        at.asked[group] = now.mono_s
+        if link.uplink:
+            self._tell_hints(link, group, now)
+        return True
 
     def _tell_hints(self, link: Link, group: bytes, now: Now) -> None:
         for hinted in self._hints.of(group):
             self._say(link, hinted, now)
 
-    def _leave(self, link: Link, groups: Iterator[bytes] | tuple[bytes, ...], now: Now) -> None:
+    def _leave(self, link: Link, groups: Iterable[bytes], now: Now) -> None:
+        at = self._places.get(link.key, _At())
         for group in dict.fromkeys(groups):
-            self._asked.pop((link.key, group), None)
-            self._member.discard((link.key, group))
+            at.end(group)
+            at.member.discard(group)
             self._say(link, Leave(PublicKey(group)), now)
-
-    def _forget(self, key: bytes) -> None:
-        self._asked = {place: at for place, at in self._asked.items() if place[0] != key}
-        self._member = {place for place in self._member if place[0] != key}

@@ -53,6 +53,10 @@ class Groups:
     def joined_by(self, subscriber: bytes) -> frozenset[bytes]:
         return frozenset(self._joined.get(subscriber, ()))
 
+    def count_of(self, subscriber: bytes) -> int:
+        """Return how many groups a subscriber has joined."""
+        return len(self._joined.get(subscriber, ()))
+
     def add(self, subscription: Subscription) -> bool:
         """Join, replacing an earlier JOIN of the subscriber, and return whether anything changed.
 

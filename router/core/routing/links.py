@@ -78,6 +78,7 @@ class Link:
     terms_asked: bool = False  # by this router, as its guest
     is_named: bool = False  # in the log: see core/routing/rejection_log.py
     flights: deque[Flight] | tuple[()] = ()  # an empty deque takes 600 bytes
+    unsaid: deque[bytes] | tuple[()] = ()  # this router's answers that wait for room
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
     allowance: Meter = field(default_factory=lambda: Allowance(0, 0))
     forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))

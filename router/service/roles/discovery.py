@@ -14,7 +14,6 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.heard import Heard
 from router.core.wire.pubsub import Wanted as Wanted
 from router.core.wire.reasons import Reason
-from router.service.verbs.ack_wanted import AckWanted as AckWanted
 from router.service.verbs.add_neighbour import NeighbourLinked as NeighbourLinked
 from router.service.verbs.add_neighbour import NeighbourUnreachable as NeighbourUnreachable
 from router.service.verbs.advertise import Advertise as Advertise
@@ -23,6 +22,7 @@ from router.service.verbs.dial import Dial as Dial
 from router.service.verbs.listen import Listen as Listen
 from router.service.verbs.listen import Listening as Listening
 from router.service.verbs.share_groups import ShareGroups as ShareGroups
+from router.service.verbs.take_part import AckWanted as AckWanted
 from router.service.verbs.verb import Deed
 
 EVERYBODY = "*"

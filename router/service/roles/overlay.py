@@ -10,7 +10,6 @@ import re
 from router.core.wire.heard import Heard
 from router.core.wire.hint import Hinted as Hinted
 from router.core.wire.pubsub import Wanted as Wanted
-from router.service.verbs.ack_wanted import AckWanted as AckWanted
 from router.service.verbs.add_neighbour import NeighbourUnreachable as NeighbourUnreachable
 from router.service.verbs.advertise import Advertise as Advertise
 from router.service.verbs.advertise import Signed as Signed
@@ -20,12 +19,13 @@ from router.service.verbs.dial import Dial as Dial
 from router.service.verbs.dropped import Dropped as Dropped
 from router.service.verbs.held import HeldPage as HeldPage
 from router.service.verbs.held import ListHeld as ListHeld
-from router.service.verbs.ids_only import IdsOnly as IdsOnly
-from router.service.verbs.ids_only import Published as Published
 from router.service.verbs.linked import Linked as Linked
+from router.service.verbs.published import Published as Published
 from router.service.verbs.pull_from import PulledFrom as PulledFrom
 from router.service.verbs.pull_from import PullFrom as PullFrom
 from router.service.verbs.share_groups import ShareGroups as ShareGroups
+from router.service.verbs.take_part import AckWanted as AckWanted
+from router.service.verbs.take_part import TakePart as TakePart
 from router.service.verbs.verb import Deed
 
 LABEL = re.compile(r"upsycle [a-z ]+ [0-9]+")

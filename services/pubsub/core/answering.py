@@ -30,7 +30,7 @@ class WaitingQuestion(NamedTuple):
 
 class Answering:
     """Answers neighbours, each at a limited rate; questions wait while the messages held here are looked up, at most
-    `waiting_max` of them."""
+    `waiting_max` of them, and `waiting_of_router_max` of one neighbour."""
 
     def __init__(self, known: Known, held: Held, steps: ClockSteps, limits: CompareLimits) -> None:
         self._known = known
@@ -51,7 +51,8 @@ class Answering:
         one = WaitingQuestion(message, said, router, group)
         if self._held.is_fresh(group, now):
             return self._answer(one, now)
-        if len(self._waiting) >= self._limits.waiting_max:
+        of_router = sum(one.router == router for one in self._waiting)
+        if len(self._waiting) >= limits.waiting_max or of_router >= limits.waiting_of_router_max:
             return [c.Refuse(reasons.LIMIT)]
         try:
             judge(said.m)  # while it can still be refused

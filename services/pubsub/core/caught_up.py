@@ -36,11 +36,7 @@ class Figures:
 
     def all_missed(self) -> dict[PublicKey, tuple[int, int]]:
         """Return the kept counts of each group: messages missed, and arrived since."""
-        return {
-            PublicKey(key[len(MISSED) :]): _TWO.unpack(value)
-            for key, value in self._kept.items()
-            if key.startswith(MISSED)
-        }
+        return {PublicKey(group): _TWO.unpack(value) for group, value in c.kept_under(self._kept, MISSED)}
 
     def missed(self, group: PublicKey, count: int, arrived: int) -> c.Put:
         return c.Put(MISSED + group, _TWO.pack(count, arrived) if count else None)
@@ -49,9 +45,8 @@ class Figures:
 
     def _rows(self) -> Iterator[tuple[int, bytes]]:
         """Yield the second of each result, and its key."""
-        for key in self._kept:
-            if key.startswith(CAUGHT_UP):
-                yield _TIME.unpack(key[-_TIME.size :])[0], key
+        for key, _ in c.kept_under(self._kept, CAUGHT_UP):
+            yield _TIME.unpack(key[-_TIME.size :])[0], CAUGHT_UP + key
 
     def new(self, group: PublicKey, at_s: int, missing: int, of: int) -> Iterator[c.Deed]:
         """Have the apps of a group told; keep a result with missing messages."""
@@ -83,8 +78,8 @@ class Figures:
 
     def left(self, group: PublicKey) -> Iterator[c.Deed]:
         """Forget all rows of a group that nobody here reads any more."""
-        for key in (key for key in list(self._kept) if key.startswith((MISSED + group, CAUGHT_UP + group))):
-            yield c.Put(key, None)
+        for prefix in (MISSED + group, CAUGHT_UP + group):
+            yield from (c.Put(prefix + key, None) for key, _ in c.kept_under(self._kept, prefix))
 
 
 def _key(group: PublicKey, at_s: int) -> bytes:

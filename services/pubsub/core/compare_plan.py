@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from math import inf
 
 from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
+from services.pubsub.core.due_topics import DueTopics
 from services.pubsub.core.fetching import Fetch
 from services.pubsub.core.held import MINUTES_MAX
 from services.pubsub.core.negentropy import Differences
@@ -25,9 +26,10 @@ class CompareLimits(Struct, frozen=True):
     two of a topic with one neighbour, however often it goes and comes; with one neighbour at most `begins_burst` begin
     at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it is asked again after
     `again_s`. `rounds_max`: frames of one comparison; `have_max`: messages that are sent on after one, the earliest
-    first, unless the other lacks more than `lacking_max`. `sessions_max`: comparisons at once; `waiting_max`: questions
-    of others that wait until the held messages are known. A neighbour may ask `frames_burst` times at once, and
-    `frames_per_s` later; this is counted for at most `neighbours_max`."""
+    first, unless the other lacks more than `lacking_max`. `sessions_max`: comparisons at once, `of_router_max` of them
+    with one neighbour, and one with a neighbour that left the last question unanswered. `waiting_max`: questions of
+    others that wait until the held messages are known, `waiting_of_router_max` of them of one neighbour. A neighbour
+    may ask `frames_burst` times at once, and `frames_per_s` later; this is counted for at most `neighbours_max`."""
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
@@ -39,10 +41,12 @@ class CompareLimits(Struct, frozen=True):
     rounds_max: int = 64
     have_max: int = 1_000
     lacking_max: int = 20_000
-    sessions_max: int = 8
+    sessions_max: int = 16
+    of_router_max: int = 4
     begins_per_s: float = 1.0
     begins_burst: float = 32.0
     waiting_max: int = 64
+    waiting_of_router_max: int = 16
     frames_per_s: float = 4.0
     frames_burst: float = 160.0
     neighbours_max: int = 1_000
@@ -103,6 +107,54 @@ class Plan(Struct):
     def due(self, now_s: float) -> list[PublicKey]:
         """Return the named neighbours whose time has come."""
         return [one for one, at_s in self.named.items() if at_s <= now_s]
+
+
+class Plans(dict[PublicKey, Plan]):
+    """The plans of all topics, and which of them are due; call `changed` after a change of one."""
+
+    def __init__(self) -> None:
+        self._due = DueTopics()
+
+    def __setitem__(self, group: PublicKey, plan: Plan) -> None:
+        super().__setitem__(group, plan)
+        self.changed(group)
+
+    def __delitem__(self, group: PublicKey) -> None:
+        super().__delitem__(group)
+        self._due.end(group)
+
+    @property
+    def due_s(self) -> float:
+        """Return the second at which the next comparison may begin."""
+        return self._due.due_s
+
+    def changed(self, group: PublicKey) -> None:
+        """Look anew when a plan is due."""
+        self._due.put(group, self[group].due_s)
+
+    def take_due(self, now_s: float) -> Iterator[tuple[PublicKey, Plan]]:
+        """Yield the plans that are due, each of which the caller changes; then look anew when it is."""
+        for group in self._due.take(now_s):
+            yield group, self[group]
+            self.changed(group)
+
+    def name(self, group: PublicKey, router: PublicKey, now_s: float, apart_s: float) -> None:
+        """Plan a comparison of a topic with this neighbour, if it has a plan; see `Plan.name`."""
+        if group in self:
+            self[group].name(router, now_s, apart_s)
+            self.changed(group)
+
+    def cut_off(self, group: PublicKey, came: int, at_s: float) -> None:
+        """Plan a comparison in place of one that was cut off, if the topic has a plan; see `Plan.cut_off`."""
+        if group in self:
+            self[group].cut_off(came, at_s)
+            self.changed(group)
+
+    def all_missed(self, now_s: float) -> None:
+        """Compare every topic now, since this node may have missed messages of any."""
+        for group, plan in self.items():
+            plan.next_s, plan.is_awaited, plan.is_urgent = now_s, True, True
+            self.changed(group)
 
 
 class Session(Struct, eq=False):

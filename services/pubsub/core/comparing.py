@@ -23,7 +23,6 @@ from __future__ import annotations
 from itertools import islice
 from math import inf
 
-from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -34,9 +33,11 @@ from services.pubsub.core.arrival_order import read_ranks
 from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.clock_steps import ClockSteps
-from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Session, allowance_of
-from services.pubsub.core.fetching import TAG as GIVEN
+from services.pubsub.core.compare_places import Places
+from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Plans, Session
 from services.pubsub.core.fetching import Fetch, Fetching
+from services.pubsub.core.giving import TAG as GIVEN
+from services.pubsub.core.giving import Giving
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Compare, Compared, encode_message
@@ -57,12 +58,12 @@ class Comparing:
         self._since = Begun(setup.kept, self._steps)
         self._held = Held()
         self._answering = Answering(known, self._held, self._steps, self._limits)
-        self._fetching = Fetching()
-        self._plans: dict[PublicKey, Plan] = {}
+        self._fetching, self._giving = Fetching(), Giving()
+        self._plans = Plans()
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
-        self._begins: dict[PublicKey, Allowance] = {}  # of what they are asked because they are back
+        self._places = Places(self._sessions, self._limits)
         self._figures = Figures(setup.kept)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
         self._slept_s = inf
@@ -91,11 +92,11 @@ class Comparing:
                 if (fetch := self._fetching.pulled_from(heard, now)) is not None:
                     self._cut_off(fetch, now, self._limits.again_s)
             case c.Pulled():
-                deeds += self._fetching.pulled(heard)
-            case c.Sent(tag, id, refused) if tag == GIVEN and refused is not None:
-                self._fetching.gave(id, is_taken=False)
-            case c.HopOutcome(tag, id, reason=reason) if tag == GIVEN:
-                self._fetching.gave(id, is_taken=reason is None)
+                deeds += self._giving.pulled(heard)
+            case c.Sent(tag, id, refused) if tag.startswith(GIVEN) and refused is not None:
+                self._giving.gave(id, PublicKey(bytes.fromhex(tag.removeprefix(GIVEN))), is_taken=False)
+            case c.HopOutcome(tag, id, to, reason=reason) if tag.startswith(GIVEN):
+                self._giving.gave(id, to, is_taken=reason is None)
             case c.HopOutcome(tag, reason=reason) | c.Sent(tag, refused=reason) if reason and tag.startswith(TAG):
                 self._refused(tag, reason, now)
             case o.Linked(router, service):
@@ -106,7 +107,9 @@ class Comparing:
                 return list(self._figures.heard(group, at_s, app))
             case c.Started():
                 deeds += self._figures.again(now.wall_s)
-            case c.Tick() | o.Wanted():
+            case o.Wanted(group):  # several of one moment are compared together, as the next `Tick` comes at once
+                return [*deeds, *self._wanted(group, now), c.Wake(now.wall_s)]
+            case c.Tick():
                 pass
             case _:
                 return []
@@ -137,98 +140,95 @@ class Comparing:
         if self._presence.came(router, service, now):
             for group, plan in self._plans.items():
                 if group in self._known.topics and router in self._known.topics[group].t:
-                    self._at_once(plan, router, now)
+                    self._at_once(group, plan, router, now)
 
     def _cut_off(self, fetch: Fetch, now: c.Now, after_s: float = RETRY_S) -> None:
         """Have another comparison in place of one whose end is unknown."""
         fetch.is_void = True
-        if (plan := self._plans.get(fetch.group)) is not None:
-            plan.cut_off(fetch.came, now.mono_s + after_s)
+        self._plans.cut_off(fetch.group, fetch.came, now.mono_s + after_s)
 
     def _dropped(self, router: PublicKey, group: PublicKey, count: int, now: c.Now) -> c.Deed:
         plan = self._plans.get(group)
         if plan is not None:
             plan.missed += count
-            self._at_once(plan, router, now)
             if group not in self._known.topics or router not in self._partners(self._known.topics[group]):
                 plan.next_s = now.mono_s
+            self._at_once(group, plan, router, now)
             return self._figures.missed(group, plan.missed, plan.arrived)
         missed, arrived = self._early.get(group, (0, 0))
         if missed or len(self._early) < self._limits.neighbours_max:
             self._early[group] = missed + count, arrived
         return self._figures.missed(group, *self._early.get(group, (0, 0)))
 
-    def _at_once(self, plan: Plan, router: PublicKey, now: c.Now) -> None:
-        plan.name(router, now.mono_s, self._limits.apart_s)
+    def _at_once(self, group: PublicKey, plan: Plan, router: PublicKey, now: c.Now) -> None:
         plan.is_awaited, plan.period_s = True, self._limits.period_s
+        self._plans.name(group, router, now.mono_s, self._limits.apart_s)
 
     # -- asking --------------------------------------------------------------------------------------------------
 
     def _go_on(self, now: c.Now) -> list[c.Deed]:
         """Do everything that is due, and wake at the next due time."""
-        deeds = [*self._look_at_topics(now), *self._held.tick(now)]
+        self._look_back(now)
+        deeds = self._held.tick(now)
         if self._presence.services:
-            deeds += self._held.begin(self._plans)
+            deeds += self._held.begin()
         self._fetching.tick(now)
-        deeds += [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
+        self._giving.tick(now)
+        for group, plan in self._plans.take_due(now.mono_s):
+            deeds += self._begin(group, plan, now)
         for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
             self._end(session, now, is_silent=True)
         deeds += self._fetching.go_on(now)
-        deeds += self._fetching.give_more(now)
+        deeds += self._giving.give_more(now)
         for fetch in self._fetching.take_over():
             deeds += self._fetched(fetch, now)
-        due_s = min(
-            (*(one.due_s for one in self._plans.values()), *(one.until_s for one in self._sessions.values())),
-            default=inf,
-        )
-        due_s = min(due_s, self._fetching.due_s, self._held.due_s)
+        due_s = min((one.until_s for one in self._sessions.values()), default=inf)
+        due_s = min(due_s, self._plans.due_s, self._fetching.due_s, self._giving.due_s, self._held.due_s)
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
-    def _look_at_topics(self, now: c.Now) -> list[c.Deed]:
-        """Begin with topics that are wanted, end those that are not; after a sleep of this machine, begin with all
-        again."""
-        deeds = list[c.Deed]()
-        topics, slept = self._known.topics, now.slept_s > self._slept_s + self._limits.absence_s
-        for group in [one for one in self._plans if one not in topics]:
-            deeds += self._figures.left(group)
+    def _wanted(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
+        """Begin with a topic that is wanted, or end one that is not."""
+        if (group in self._known.topics) is (group in self._plans):
+            return []
+        if group in self._plans:
             del self._plans[group]
-            self._fetching.left(group)
-            self._held.left(group)
-            deeds += self._since.end(group)
-            self._sessions = {place: one for place, one in self._sessions.items() if place[1] != group}
-        for group in topics:
-            if group not in self._plans:
-                deeds += self._since.begin(group, now)
-                missed, arrived = self._early.pop(group, (0, 0))
-                self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
-            elif slept:
-                plan = self._plans[group]
-                plan.next_s, plan.is_awaited, plan.is_urgent = now.mono_s, True, True
+            for part in (self._fetching, self._giving, self._held):
+                part.left(group)
+            for place in [place for place in self._sessions if place[1] == group]:
+                del self._sessions[place]
+            return [*self._figures.left(group), *self._since.end(group)]
+        missed, arrived = self._early.pop(group, (0, 0))
+        self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
+        self._held.wanted(group)
+        return self._since.begin(group, now)
+
+    def _look_back(self, now: c.Now) -> None:
+        """Compare with neighbours that are back; after a sleep of this machine, compare every topic."""
+        if now.slept_s > self._slept_s + self._limits.absence_s:
+            self._plans.all_missed(now.mono_s)
         self._slept_s = now.slept_s
         for group, router in self._known.back:
-            if group in self._plans:
-                self._plans[group].name(router, now.mono_s, self._limits.apart_s)
+            self._plans.name(group, router, now.mono_s, self._limits.apart_s)
         self._known.back.clear()
-        return deeds
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the named neighbours for which there is room, and with a random one if it is time.
 
         The others follow when a comparison ends."""
-        if plan.due_s > now.mono_s:
-            return []
         topic, deeds = self._known.topics[group], list[c.Deed]()
         partners = self._partners(topic)
         for router in plan.due(now.mono_s):
             if router not in partners:
                 del plan.named[router]
-            elif (router, group) in self._sessions or not self._has_room(router, now):
+            elif (router, group) in self._sessions or not (
+                self._fetching.has_room and self._places.may_begin(router, now)
+            ):
                 plan.named[router] = now.mono_s + RETRY_S
             else:
                 deeds += self._compare(topic, plan, router, partners[router], now)
         if plan.next_s <= now.mono_s:
-            free = [one for one in partners if (one, group) not in self._sessions]
-            if not free or len(self._sessions) >= self._limits.sessions_max:
+            free = [one for one in partners if (one, group) not in self._sessions and self._places.has_one(one)]
+            if not (free and self._fetching.has_room):
                 plan.next_s = now.mono_s + RETRY_S
                 return deeds
             [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._presence.services), 1)
@@ -242,12 +242,8 @@ class Comparing:
         services = {router: one.service for router, one in topic.neighbours.items()} | self._presence.services
         return {router: service for router, service in services.items() if router in topic.t}
 
-    def _has_room(self, router: PublicKey, now: c.Now) -> bool:
-        """Whether one more comparison may begin, and this neighbour has not used up its share."""
-        if len(self._sessions) >= self._limits.sessions_max:
-            return False
-        limits = self._limits
-        return allowance_of(self._begins, router, limits.begins_per_s, limits.begins_burst, limits).take(1, now.mono_s)
+    def _may_begin(self, router: PublicKey, now: c.Now) -> bool:
+        return self._fetching.has_room and self._places.may_begin(router, now)
 
     def _compare(self, topic: Topic, plan: Plan, router: PublicKey, service: PublicKey, now: c.Now) -> list[c.Deed]:
         group = topic.group
@@ -278,6 +274,7 @@ class Comparing:
         """Handle an answer: send the next frame, or end. The answerer may narrow the window."""
         session.lo, session.hi = max(session.lo, said.lo), min(session.hi, said.hi)
         session.until_s = inf
+        self._places.answered(session.router)
         view = self._held.view(session.group, session.lo, session.hi)
         before = len(session.found.need)
         try:
@@ -292,7 +289,7 @@ class Comparing:
             return self._say(session, frame, now)
         if not session.found.is_cut:  # else nobody knows here which came first, and the other asks for them itself
             ours = sorted(session.found.have, key=view.ids.rank)[: self._limits.have_max]
-            self._fetching.give(session.group, session.router, ours, now)
+            self._giving.give(session.group, session.router, ours, now)
         self._end(session, now)
         return []
 
@@ -301,6 +298,8 @@ class Comparing:
         del self._sessions[session.router, session.group]
         session.fetch.close()
         plan = self._plans.get(session.group)
+        if is_silent:
+            self._places.left_unanswered(session.router)
         if is_silent and plan is not None:
             topic = self._known.topics[session.group]
             if session.router in topic.neighbours:
@@ -314,9 +313,8 @@ class Comparing:
             return
         self._end(session, now)
         session.fetch.is_void = True
-        if (plan := self._plans.get(session.group)) is not None:
-            limits = self._limits
-            plan.name(session.router, now.mono_s, limits.apart_s if reason is reasons.MEET_FIRST else limits.again_s)
+        after_s = self._limits.apart_s if reason is reasons.MEET_FIRST else self._limits.again_s
+        self._plans.name(session.group, session.router, now.mono_s, after_s)
 
     def _fetched(self, fetch: Fetch, now: c.Now) -> list[c.Deed]:
         """Report the result of a comparison if an app waits for it, or something was missing."""

@@ -1,49 +1,45 @@
-"""Exchange of the messages that two nodes lack of each other: asking for them by id, and sending them on (R-C35).
+"""Fetching of the messages that another node has and this one lacks: they are asked for by id (R-C35).
 
 Missing messages are asked for in the order in which the other took them, so that effects do not come before their
 causes: from one router of a topic after the other, and at most `ahead_max` messages ahead of the first that has not
-come. At most `open_max` questions are open, and as many messages are sent on at once, until the other router has them;
-topics take turns. A router that answers none of many questions is not asked any more, because it has named ids that do
-not exist, or is overloaded.
+come. At most `open_max` questions are open, half of them with one router; topics take turns. A router that answers
+fewer questions than it leaves unanswered is not asked any more, in any topic, because it has named ids that do not
+exist, or is overloaded.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf
-from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.held import minute_at
-from services.pubsub.core.id_set import MINUTE_BYTES, IdSet, key_of
 from services.pubsub.core.negentropy import Needed
-
-TAG = "compare"
 
 
 class FetchLimits(Struct, frozen=True):
-    """Bounds of fetching: open questions, and for how many there must be room before more are asked, since together
-    each costs less; how far a question may be ahead of the first without an answer, which an app in causal order can
-    put right; seconds until a question is repeated, and how often; how many in a row may be without an answer; how many
-    messages are remembered as sent to one neighbour of one topic; and the seconds for which one sent on occupies a
-    place at most if nothing is heard of it."""
+    """Bounds of fetching: open questions, in all and with one router, and for how many there must be room before more
+    are asked, since together each costs less; how far a question may be ahead of the first without an answer, which an
+    app in causal order can put right; seconds until a question is repeated, and how often; how many more may be without
+    an answer than were answered by the same router since; and how many fetches and messages to fetch there may be when
+    another comparison begins, which may add as many as its frames can name."""
 
-    open_max: int = 64
+    open_max: int = 128
+    of_router_max: int = 64
     together: int = 16
     ahead_max: int = 128
     answer_s: float = 5.0
     later_s: float = 1.0
     asks_max: int = 3
     unanswered_max: int = 64
-    given_max: int = 20_000
-    giving_s: float = 90.0
+    fetches_max: int = 1_000
+    lacked_max: int = 200_000
 
 
 class Fetch(Struct, eq=False):
@@ -70,7 +66,6 @@ class Fetch(Struct, eq=False):
     asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order
     elsewhere: set[MessageId] = field(default_factory=set)  # that came otherwise while they waited
     not_before_s: float = -inf
-    unanswered: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -154,27 +149,16 @@ class Fetch(Struct, eq=False):
         self.asked.clear()
 
 
-class _Giving(NamedTuple):
-    """A message that is being sent on to a router: its group and key, and the time until which that counts."""
-
-    group: PublicKey
-    router: PublicKey
-    key: bytes
-    until_s: float
-
-
 class Fetching:
-    """All messages being fetched and sent on. Seconds are monotonic."""
+    """All messages being fetched. Seconds are monotonic."""
 
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self._limits = limits or FetchLimits()
         self._fetches: list[Fetch] = []
-        self._to_give: deque[tuple[PublicKey, PublicKey, bytes]] = deque()
-        self._giving: dict[MessageId, _Giving] = {}  # in the order of their `until_s`
-        self._given: dict[tuple[PublicKey, PublicKey], IdSet] = {}
+        self._unanswered = Counter[PublicKey]()  # by router: questions without an answer, less those answered since
 
     def __repr__(self) -> str:
-        return f"<{len(self._fetches)} fetches, {self._asked} questions open, {len(self._giving)} being given>"
+        return f"<{len(self._fetches)} fetches, {self._asked} questions open>"
 
     @property
     def _asked(self) -> int:
@@ -183,13 +167,18 @@ class Fetching:
     @property
     def due_s(self) -> float:
         """Return the second at which `tick` has something to do; infinity: never."""
-        given_s = next((one.until_s for one in self._giving.values()), inf)
-        return min((given_s, *(one.due_s for one in self._fetches)))
+        return min((one.due_s for one in self._fetches), default=inf)
 
     @property
     def is_due(self) -> bool:
         """Whether there is room to ask for several messages at once, or a fetch is over."""
         return self._limits.open_max - self._asked >= self._limits.together or any(one.is_over for one in self._fetches)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another comparison may begin, which finds more to fetch."""
+        limits, lacked = self._limits, sum(len(one.lacked) for one in self._fetches)
+        return len(self._fetches) < limits.fetches_max and lacked < limits.lacked_max
 
     def begin(self, group: PublicKey, router: PublicKey) -> Fetch:
         """Return a new fetch, whose `add` takes the ids to fetch."""
@@ -202,14 +191,17 @@ class Fetching:
         """Ask for waiting messages, several at once, as far as questions may be open; topics take turns."""
         deeds: list[c.Deed] = []
         limits, turns = self._limits, self._turns()
-        room = limits.open_max - self._asked
+        room, asked = limits.open_max - self._asked, self._asked_by_router()
         if room < limits.together:
             return deeds
         while room > 0 and turns:
             fetch = turns.popleft()
             if fetch.not_before_s > now.mono_s or not fetch.may_ask(limits.ahead_max):
                 continue
+            if asked[fetch.router] >= limits.of_router_max:
+                continue
             turns.append(fetch)
+            asked[fetch.router] += 1
             room, fetch.not_before_s = room - 1, -inf
             id = fetch.ask(now.mono_s + limits.answer_s)
             first, last, _ = fetch.lacked[id]
@@ -217,6 +209,12 @@ class Fetching:
                 o.PullFrom(fetch.router, fetch.group, id, first, last - first + 1, is_history=fetch.is_old(id))
             )
         return deeds
+
+    def _asked_by_router(self) -> Counter[PublicKey]:
+        asked = Counter[PublicKey]()
+        for fetch in self._fetches:
+            asked[fetch.router] += len(fetch.asked)
+        return asked
 
     def _turns(self) -> deque[Fetch]:
         """Return the first unfinished fetch of each topic, for whose end the others of it wait."""
@@ -237,7 +235,7 @@ class Fetching:
             if fetch.asked.pop(id, None) is not None:
                 is_old = fetch.is_old(id)
                 fetch.came, fetch.old_count = fetch.came + (not is_old), fetch.old_count + is_old
-                fetch.unanswered = 0
+                self._unanswered[fetch.router] = max(0, self._unanswered[fetch.router] - 1)
                 is_fetched = True
             else:
                 fetch.came_otherwise(id)
@@ -273,71 +271,29 @@ class Fetching:
         limits = self._limits
         for fetch in self._fetches:
             for id, asks in fetch.take_lost(now.mono_s):
-                fetch.unanswered += 1
+                self._unanswered[fetch.router] += 1
                 if asks < limits.asks_max:
                     fetch.put_back(id, asks)
                 else:
                     fetch.lose(id)
-            if fetch.unanswered >= limits.unanswered_max:
-                fetch.give_up()
-        for id in list(takewhile(lambda id: self._giving[id].until_s <= now.mono_s, self._giving)):
-            del self._giving[id]
+        for router in [one for one, count in self._unanswered.items() if count >= limits.unanswered_max]:
+            for fetch in self._fetches:
+                if fetch.router == router:
+                    fetch.give_up()
+            del self._unanswered[router]
 
     def take_over(self) -> list[Fetch]:
         """Return the fetches that are over, each once."""
         over = [one for one in self._fetches if one.is_over]
         self._fetches = [one for one in self._fetches if not one.is_over]
+        left = {one.router for one in self._fetches}
+        for router in [one for one in self._unanswered if one not in left]:
+            del self._unanswered[router]
         return over
 
-    # -- giving --------------------------------------------------------------------------------------------------
-
-    def give(self, group: PublicKey, router: PublicKey, keys: Iterable[bytes], now: c.Now) -> None:
-        """Send on the messages that the other lacks, each once; its history may be shorter than this node's."""
-        given = self._given.setdefault((router, group), IdSet())
-        given.drop_before(key_of(minute_at(now.wall_s), b""))
-        for key in keys:
-            if len(given) >= self._limits.given_max:
-                break
-            if given.add([key]):
-                self._to_give.append((group, router, key))
-
-    def give_more(self, now: c.Now) -> list[c.Deed]:
-        """Read the next messages from the own router, as far as more may be in progress."""
-        deeds: list[c.Deed] = []
-        for _ in range(len(self._to_give)):
-            if len(self._giving) >= self._limits.open_max:
-                break
-            group, router, key = one = self._to_give.popleft()
-            id = MessageId(key[MINUTE_BYTES:])
-            if id in self._giving:
-                self._to_give.append(one)  # another router is being given it
-                continue
-            self._giving[id] = _Giving(group, router, key, now.mono_s + self._limits.giving_s)
-            deeds.append(c.Pull(group, id))
-        return deeds
-
-    def pulled(self, heard: c.Pulled) -> list[c.Deed]:
-        """Send on a message that the own router has returned."""
-        one = self._giving.get(heard.id)
-        if one is None:
-            return []
-        if heard.wire is None:
-            del self._giving[heard.id]
-            return []
-        return [c.Forward(heard.wire, one.router, TAG)]
-
-    def gave(self, id: MessageId, *, is_taken: bool) -> None:
-        """Record that the other router has taken a message, or does not get it; then a later comparison may send it
-        again."""
-        one = self._giving.pop(id, None)
-        if one is not None and not is_taken and (given := self._given.get((one.router, one.group))) is not None:
-            given.remove([one.key])
-
     def left(self, group: PublicKey) -> None:
-        """Stop fetching and sending on messages of a topic."""
+        """Stop fetching messages of a topic."""
         for fetch in self._fetches:
             if fetch.group == group:
                 fetch.is_open = False
                 fetch.give_up()
-        self._to_give = deque(one for one in self._to_give if one[0] != group)
-        self._given = {place: ids for place, ids in self._given.items() if place[1] != group}

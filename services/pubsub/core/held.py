@@ -7,9 +7,6 @@ asked for again.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterable
 from itertools import islice
 from math import inf
 
@@ -19,6 +16,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
 from router.service.roles import overlay as o
+from services.pubsub.core.arrival_times import ArrivalTimes
 from services.pubsub.core.id_set import KEY_BYTES, RANK_MAX, IdSet, key_of, minute_of
 from services.pubsub.core.negentropy import IdRange
 
@@ -33,29 +31,22 @@ def minute_at(wall_s: float) -> int:
 class _Index(Struct):
     """The held messages of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that
     expire before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for
-    again; `again_s`: when the router is asked again that did not answer. `count`: how many have been listed, each with
-    the next rank; `came_s` and `came_rank`: messages from this rank on came at that Unix second or later."""
+    again. `count`: how many have been listed, each with
+    the next rank; `came`: when they came."""
 
     ids: IdSet = field(default_factory=IdSet)
     count: int = 0
-    came_s: array[int] = field(default_factory=lambda: array("Q"))
-    came_rank: array[int] = field(default_factory=lambda: array("Q"))
+    came: ArrivalTimes = field(default_factory=ArrivalTimes)
     upto: int = 0
     gone: int = 0
     floor: int = 0
     at_s: float = -inf
-    again_s: float = inf
     is_asked: bool = False
     is_anew: bool = True
 
     def take(self, page: o.HeldPage) -> None:
         """Add the messages of a page, in the order in which they arrived."""
-        rank = self.count
-        for at_s, count in page.times:
-            if not self.came_s or at_s > self.came_s[-1]:
-                self.came_s.append(at_s)
-                self.came_rank.append(rank)
-            rank += count
+        self.came.take(page.times, self.count)
         self.ids.add((page.keys[at : at + KEY_BYTES] for at in range(0, len(page.keys), KEY_BYTES)), self.count)
         self.count += len(page.keys) // KEY_BYTES
         self.upto = page.upto
@@ -73,13 +64,14 @@ class Held:
         self._retry_s = retry_s
         self._open_max = open_max
         self._indexes: dict[PublicKey, _Index] = {}
+        self._new: dict[PublicKey, None] = {}  # topics that were never looked up, in the order in which they began
+        self._asked: set[PublicKey] = set()
+        self._again_s: dict[PublicKey, float] = {}  # when the router is asked again that did not answer
+        self.count = 0
+        """The number of ids of all topics."""
 
     def __repr__(self) -> str:
         return f"<{self.count} ids held of {len(self._indexes)} topics>"
-
-    @property
-    def count(self) -> int:
-        return sum(len(one.ids) for one in self._indexes.values())
 
     def is_fresh(self, group: PublicKey, now: c.Now) -> bool:
         """Whether everything that the router held a moment ago is known."""
@@ -92,36 +84,41 @@ class Held:
         return IdRange(index.ids, max(lo, index.floor), hi)
 
     def came_before(self, group: PublicKey, wall_s: float) -> int:
-        """Return the rank below which messages came before that Unix second, and the rank from which on they came
-        later."""
+        """Return the rank below which messages came before that Unix second."""
         index = self._indexes[group]
-        at = bisect_left(index.came_s, int(wall_s))
-        if not index.came_s:
+        if not len(index.came):
             return 0
-        return min(RANK_MAX, index.came_rank[at] if at < len(index.came_s) else index.count)
+        rank = index.came.rank_before(wall_s)
+        return min(RANK_MAX, index.count if rank is None else rank)
 
-    def begin(self, groups: Iterable[PublicKey]) -> list[c.Deed]:
+    def wanted(self, group: PublicKey) -> None:
+        """Record a topic that has yet to be looked up."""
+        self._new[group] = None
+
+    def begin(self) -> list[c.Deed]:
         """Ask the router for messages of topics that were never looked up, before they are needed."""
-        room = self._open_max - sum(one.is_asked for one in self._indexes.values())
-        new = (one for one in groups if one not in self._indexes)
-        return [deed for group in islice(new, max(0, room)) for deed in self.refresh(group)]
+        room = max(0, self._open_max - len(self._asked))
+        return [deed for group in list(islice(self._new, room)) for deed in self.refresh(group)]
 
     def refresh(self, group: PublicKey) -> list[c.Deed]:
         """Ask the router for the messages that have arrived since, unless a question is open."""
+        self._new.pop(group, None)
         index = self._indexes.setdefault(group, _Index())
         if index.is_asked:
             return []
-        index.is_asked, index.again_s = True, inf
+        index.is_asked = True
+        self._asked.add(group)
+        self._again_s.pop(group, None)
         return [o.ListHeld(group, index.upto)]
 
     @property
     def due_s(self) -> float:
         """Return the second at which `tick` has something to do; infinity: never."""
-        return min((one.again_s for one in self._indexes.values()), default=inf)
+        return min(self._again_s.values(), default=inf)
 
     def tick(self, now: c.Now) -> list[c.Deed]:
         """Ask the router again where it did not answer."""
-        due = [group for group, index in self._indexes.items() if index.again_s <= now.mono_s]
+        due = [group for group, at_s in self._again_s.items() if at_s <= now.mono_s]
         return [deed for group in due for deed in self.refresh(group)]
 
     def heard(self, page: o.HeldPage, now: c.Now) -> list[c.Deed]:
@@ -130,19 +127,25 @@ class Held:
         if index is None or not index.is_asked or page.after != index.upto:
             return []  # the last: an answer to a question before the topic was left
         if page.error:
-            index.is_asked, index.again_s = False, now.mono_s + self._retry_s
+            index.is_asked = False
+            self._asked.discard(page.group)
+            self._again_s[page.group] = now.mono_s + self._retry_s
             return []
+        before = len(index.ids)
         if index.gone != page.gone and not index.is_anew:
             self._indexes[page.group] = _Index(gone=page.gone, is_asked=True)
+            self.count -= before
             return [o.ListHeld(page.group, 0)]
         if not index.upto:
             index.gone = page.gone
         index.take(page)
         index.ids.drop_before(key_of(minute_at(now.wall_s), b""))
+        self.count += len(index.ids) - before
         self._trim(index)
         if page.more:
             return [o.ListHeld(page.group, page.upto)]
         index.is_asked = index.is_anew = False
+        self._asked.discard(page.group)
         index.at_s = now.mono_s
         return []
 
@@ -152,8 +155,12 @@ class Held:
         if over > 0 and len(index.ids):
             last = minute_of(index.ids.key_at(min(over, len(index.ids)) - 1))
             index.floor = max(index.floor, last + 1)
-            index.ids.drop_before(key_of(index.floor, b""))
+            self.count -= index.ids.drop_before(key_of(index.floor, b""))
 
     def left(self, group: PublicKey) -> None:
         """Forget a topic."""
-        self._indexes.pop(group, None)
+        index = self._indexes.pop(group, None)
+        self.count -= 0 if index is None else len(index.ids)
+        self._new.pop(group, None)
+        self._asked.discard(group)
+        self._again_s.pop(group, None)

@@ -92,8 +92,8 @@ class Overlay:
     """A node's part in the rings of its topics. Seconds are monotonic."""
 
     __slots__ = (
-        "_asked", "_candidates", "_chance", "_fast", "_known", "_limits", "_next_s", "_own", "_period", "_place",
-        "_questions", "_rings",
+        "_asked", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_next_s", "_own", "_period",
+        "_place", "_questions", "_rings",
     )  # fmt: skip
 
     def __init__(self, known: Known, own: PublicKey, chance: Chance, limits: OverlayLimits | None = None) -> None:
@@ -105,7 +105,7 @@ class Overlay:
         self._rings: dict[PublicKey, TopicRing] = {}
         self._candidates = Candidates(self._limits.candidates)
         self._asked: dict[PublicKey, Question] = {}
-        self._next_s = -inf
+        self._next_s = self._began_s = -inf
         self._period = 0
         self._fast = self._limits.fast_periods
         self._questions = 0
@@ -123,9 +123,12 @@ class Overlay:
     # -- topics and neighbours ---------------------------------------------------------------------------------------
 
     def begin(self, group: PublicKey) -> None:
-        """Maintain the ring of a topic from now on; the next periods are short."""
+        """Maintain the ring of a topic from now on; the next periods are short.
+
+        The first one begins at once, unless one began within `fast_s`: topics of one moment share it, because each
+        costs something for every ring."""
         self._rings[group] = TopicRing(self._known.topics[group], self._place, self._limits.view, self._period)
-        self._fast, self._next_s = self._limits.fast_periods, -inf
+        self._fast, self._next_s = self._limits.fast_periods, min(self._next_s, self._began_s + self._limits.fast_s)
 
     def end(self, group: PublicKey) -> None:
         """Stop maintaining the ring of a topic."""
@@ -227,6 +230,7 @@ class Overlay:
         self._period += 1
         self._questions = 0
         self._fast = max(0, self._fast - 1)
+        self._began_s = now_s
         spread = limits.jitter * (2 * self._chance.random() - 1)
         self._next_s = now_s + (limits.fast_s if self._fast else limits.period_s * (1 + spread))
         rings = list(self._rings.values())

@@ -50,9 +50,8 @@ class OwnRows:
 
     def load(self) -> Iterator[tuple[MessageId, Own]]:
         """Yield the messages on disk."""
-        for key, value in self._kept.items():
-            if not key.startswith((OWN, RUN)):
-                continue
+        rows = [(prefix + key, value) for prefix in (OWN, RUN) for key, value in c.kept_under(self._kept, prefix)]
+        for key, value in rows:
             own = Own(PublicKey(value[:KEY_BYTES]), *_UNTIL.unpack_from(value, KEY_BYTES))
             ids = [MessageId(value[at : at + ID_BYTES]) for at in range(HEAD_BYTES, len(value), ID_BYTES)]
             if ids:

@@ -124,7 +124,7 @@ class Partners:
         self._meetings = Meetings(router, self._chance.randbytes, now.mono_s)
         if self._limits is not None:
             self._others.overlay = Overlay(self._known, router, self._chance, self._limits)
-        for row in [value for key, value in self._kept.items() if key.startswith(KEPT)]:
+        for _, row in c.kept_under(self._kept, KEPT):
             advert = decode_advertisement(row, ADVERTISEMENT_BYTES_MAX)
             self._others.adverts.remember(advert)
             yield from self.meet(advert.router, now)
@@ -141,9 +141,7 @@ class Partners:
                 overlay.begin(group)
             assert self._meetings is not None
             self._meetings.want(group, True, now.mono_s)
-        yield c.Join(group.hex(), local=True)
         known.moved.add(group)
-        yield o.AckWanted(group, True)
 
     def _end(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         assert self._meetings is not None
@@ -151,8 +149,7 @@ class Partners:
         if self._others.overlay is not None:
             self._others.overlay.end(group)
         self._known.end(group)
-        yield c.Leave(group.hex())
-        yield o.AckWanted(group, False)
+        yield o.TakePart(group, "none")
 
     # -- links -------------------------------------------------------------------------------------------------------
 
@@ -228,7 +225,7 @@ class Partners:
             topic.show((), (), live)
 
     def _has_room(self) -> bool:
-        return sum(key.startswith(KEPT) for key in self._kept) < PARTNERS_KEPT_MAX
+        return len(c.kept_under(self._kept, KEPT)) < PARTNERS_KEPT_MAX
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         """Yield the deeds that are due, and the refusals of the last minute."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import trio
+import trio.testing
+from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.client.node import connect
 from router.core.wire.crypto import SigningKey
+from router.service import contract as c
+from router.service import request_queue
+from router.service.requests import Requests
+from router.service.running import key_of
 from router.settings.home import Home
 
 KEYS = [SigningKey(bytes((n,)) * 32).public.hex() for n in range(1, 9)]
@@ -114,3 +122,74 @@ async def test_paced_rules_are_asked_how_long_the_next_cycle_waits(
     async with serving(home.path, {}), connect(home=home) as node:
         delays = [json.loads(await node.ask("service", f"paced {word}")) for word in ("once", "again")]
     assert 0 < delays[0] < delays[1], "the host asks before each cycle"
+
+
+BUSY = """
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Answer, Asked, Message
+from router.service.roles.overlay import Dial
+
+NOBODY = PublicKey(bytes.fromhex("{key}"))
+
+class Busy:
+    def __init__(self, setup):
+        self.heard = 0
+
+    def hear(self, heard, now):
+        match heard:
+            case Message():
+                self.heard += 1
+                return [Dial(NOBODY)]
+            case Asked(number):
+                return [Answer(number, self.heard)]
+        return []
+
+ROLE = "overlay"
+"""
+
+
+async def test_messages_are_heard_while_many_requests_wait_for_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages were not settled before there was room for all requests that follow from them; the answers that make
+    room lay behind these messages in the window, where most of them were lost: each then took 30 s."""
+    monkeypatch.setattr(request_queue, "REQUESTS_MAX", 10)
+    monkeypatch.setattr(request_queue, "PATIENCE_S", 0.1)
+    (tmp_path / "busy.py").write_text(BUSY.format(key=KEYS[0]))
+    monkeypatch.syspath_prepend(tmp_path)
+    home, count = Home(tmp_path / "home"), 1_200
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["busy"]\n')
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}), connect(home=home) as app:
+            async with trio.open_nursery() as nursery:
+                for number in range(count):
+                    nursery.start_soon(app.send, key_of(home, "busy").public, b"%d" % number)
+            while int(await app.ask("service", "busy heard", timeout_s=HANG_S)) < count:
+                await trio.sleep(0.02)
+
+
+class Silent:
+    """A node that answers no JOIN of one group."""
+
+    def __init__(self) -> None:
+        self.joined = list[str]()
+
+    async def join(self, group: str, *, local: bool) -> None:
+        if group == KEYS[0]:
+            await trio.sleep_forever()
+        self.joined.append(group)
+
+    async def leave(self, group: str) -> None:
+        self.joined.remove(group)
+
+
+async def test_a_group_that_is_not_answered_holds_up_no_other_and_of_two_wishes_the_later_holds() -> None:
+    node = Silent()
+    requests = Requests(SimpleNamespace(node=node), lambda heard: None, lambda deed, error: None)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        for wish in (c.Join(KEYS[0]), c.Join(KEYS[1]), c.Join(KEYS[2]), c.Leave(KEYS[1]), c.Leave(KEYS[0])):
+            nursery.start_soon(requests.change, wish)
+            await trio.testing.wait_all_tasks_blocked()
+        assert node.joined == [KEYS[2]]
+        nursery.cancel_scope.cancel()

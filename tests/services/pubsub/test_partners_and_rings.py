@@ -42,13 +42,11 @@ def met(*sides: Side, seconds: float = 10.0) -> Sides:
 
 def test_a_wanted_group_is_joined_and_confirmed_and_let_go_of_again() -> None:
     one = Side(1, GROUPS[:1])
-    assert c.Join(GROUPS[0].hex(), local=True) in one.take(c.Join)
-    assert one.take(o.AckWanted) == [o.AckWanted(GROUPS[0], True)]
+    assert one.take(o.TakePart) == [o.TakePart(GROUPS[0], "ids")]
     one.hear(o.Wanted(GROUPS[0], True))
-    assert one.take(c.Join) and one.take(o.AckWanted), "it is told again until it is acknowledged"
+    assert one.take(o.TakePart) == [o.TakePart(GROUPS[0], "ids")], "it is told again until it is acknowledged"
     one.hear(o.Wanted(GROUPS[0], False))
-    assert one.take(c.Leave) == [c.Leave(GROUPS[0].hex())]
-    assert one.take(o.AckWanted) == [o.AckWanted(GROUPS[0], False)] and not one.rules.known.topics
+    assert one.take(o.TakePart) == [o.TakePart(GROUPS[0], "none")] and not one.rules.known.topics
 
 
 def test_more_groups_than_it_takes_on_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,9 +328,9 @@ def test_a_neighbour_that_is_back_is_met_and_compared_with_at_once(mode: str) ->
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])
 def test_whole_messages_are_wanted_only_while_there_is_somebody_to_send_them_to(mode: str) -> None:
     one, two = Side(1, GROUPS[:1], mode=mode), Side(2, GROUPS[:1])
-    assert one.take(o.IdsOnly) == [o.IdsOnly(GROUPS[0])]
+    assert one.take(o.TakePart) == [o.TakePart(GROUPS[0], "ids")]
     found = met(one, two)
-    assert one.take(o.IdsOnly) == ([o.IdsOnly(GROUPS[0], False)] if mode == "overlay" else [o.IdsOnly(GROUPS[0])])
+    assert one.take(o.TakePart) == [o.TakePart(GROUPS[0], "whole" if mode == "overlay" else "ids")]
     found.die(two)
     found.pass_time(30.0)
-    assert one.take(o.IdsOnly) == [o.IdsOnly(GROUPS[0])]
+    assert one.take(o.TakePart) == [o.TakePart(GROUPS[0], "ids")]

@@ -6,6 +6,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
+from router.core.control import upstream
 from router.core.control.upstream import JOIN_AGAIN_S
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
@@ -221,6 +222,27 @@ def test_joins_wait_for_room_in_the_window() -> None:
     assert told(one, up) == [Join(group, False) for group in groups[3:6]]
 
 
+def test_few_joins_are_open_at_an_uplink_and_the_others_follow_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were sent at once, and all again every 5 s as long as the uplink was at it."""
+    monkeypatch.setattr(upstream, "OPEN_MAX", 2)
+    one = house()
+    alice = one.link(ALICE.public)
+    groups = [SigningKey(bytes((n,)) * 32).public for n in range(1, 6)]
+    for group in groups:
+        say(one, alice, ALICE, Join(group, False))
+    up = one.link(UP.public, role="router")
+    assert told(one, up) == [Join(group, False) for group in groups[:2]]
+    one.pass_time(JOIN_AGAIN_S)
+    assert told(one, up) == [Join(group, False) for group in groups[:2]], "these again, and no others"
+    say(one, up, UP, JoinAck(groups[0], True))
+    say(one, up, UP, JoinAck(groups[1], False))
+    assert told(one, up) == [Join(group, False) for group in groups[2:4]], "also after a refusal"
+    say(one, alice, ALICE, Leave(groups[4]))
+    say(one, up, UP, JoinAck(groups[2], True))
+    assert told(one, up) == [Leave(groups[4])]
+    assert one.router.upstream.joined_at(UP.public) == (2, 4)
+
+
 def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
     one = house()
     up, stranger = one.link(UP.public, role="router"), one.link(STRANGER.public, role="router")
@@ -228,7 +250,7 @@ def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
     for success in (True, False):
         say(one, up, UP, JoinAck(GROUP.public, success))
         say(one, stranger, STRANGER, JoinAck(GROUP.public, success))
-    assert one.states() == before and not one.router.upstream._member and not one.router.upstream._asked
+    assert one.states() == before and repr(one.router.upstream) == "<0 groups joined at neighbours, 0 JOINs open>"
 
 
 def test_a_refused_join_is_noted() -> None:

@@ -29,7 +29,8 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, open_message, seal_multicast, seal_unicast
 from router.core.wire.now import Now
-from router.service.verbs.ids_only import IdsOnly, Published
+from router.service.verbs.published import Published
+from router.service.verbs.take_part import TakeParts
 from router.service.verbs.verb import News, news_of
 
 SERVICE = SigningKey(bytes((61,)) * 32)
@@ -53,7 +54,9 @@ class House(OneRouter):
         self.cycle()
 
     def ids_only(self, on: bool) -> None:
-        self.say(self.service, SERVICE, encode_inquiry(IdsOnly(GROUP.public, on).inquiry()))
+        self.say(
+            self.service, SERVICE, encode_inquiry(TakeParts((GROUP.public,), ("ids" if on else "whole",)).inquiry())
+        )
 
     def publish(self, *bodies: bytes, ttl_s: int = 60) -> list[bytes]:
         wires = [seal_multicast(GROUP, body, ttl_s=ttl_s, expiry_min=EXPIRY) for body in bodies]
@@ -115,7 +118,7 @@ def test_what_does_not_wait_is_not_told() -> None:
 def test_a_service_without_the_role_is_not_told_ids() -> None:
     one = House()
     one.router.directory.services[ALICE.public] = ServiceFacts("bell")
-    one.say(one.alice, ALICE, encode_inquiry(IdsOnly(GROUP.public).inquiry()))
+    one.say(one.alice, ALICE, encode_inquiry(TakeParts((GROUP.public,), ("ids",)).inquiry()))
     answer = decode_inquiry(open_message(one.told(one.alice)[-1]).body)
     assert isinstance(answer, Answer) and "only the service with the role" in json.loads(answer.text)["error"]
     assert one.router.groups.told_ids(GROUP.public) is None

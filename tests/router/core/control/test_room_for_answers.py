@@ -5,10 +5,11 @@ from __future__ import annotations
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
-from router.core.control.questions import NO_ROOM
+from router.core.control.reception import NO_ROOM
+from router.core.control.speaker import UNSAID_BYTES_MAX
 from router.core.neighbours.directory import JOIN, RELAY, Neighbour
 from router.core.routing.effects import Inquire
-from router.core.wire.admin import Inquiry, encode_inquiry
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_unicast
@@ -36,12 +37,15 @@ def fill(one: OneRouter, link: int) -> None:
 
 
 def test_a_question_whose_answer_has_no_room_is_refused_and_not_looked_up() -> None:
-    one = OneRouter(locals=[ALICE.public])
-    alice = one.link(ALICE.public, messages=WINDOW)
-    fill(one, alice)
+    one = OneRouter(Neighbour(CLIENT.public))
+    client = one.link(CLIENT.public, role="router", messages=WINDOW)
+    bring(one, client, CLIENT, encode_inquiry(Inquiry("why", "00" * 32)))
+    assert [each for each in one.done if isinstance(each, Inquire)]
+    fill(one, client)
     one.settled()
-    bring(one, alice, ALICE, encode_inquiry(Inquiry("status", "")))
-    assert [(reason, text) for _, reason, text in one.settled()[alice][1]] == [NO_ROOM]
+    one.done.clear()
+    bring(one, client, CLIENT, encode_inquiry(Inquiry("why", "00" * 32)))
+    assert [(reason, text) for _, reason, text in one.settled()[client][1]] == [NO_ROOM]
     assert not [each for each in one.done if isinstance(each, Inquire)]
     assert NO_ROOM[0].later
 
@@ -64,3 +68,23 @@ def test_terms_that_had_no_room_are_said_once_there_is() -> None:
     one.router.tick(one.now())
     one.cycle()
     assert one.told(client) == []
+
+
+def test_answers_to_an_app_of_this_node_wait_unsigned_within_a_bound_and_none_is_lost() -> None:
+    one = OneRouter(locals=[ALICE.public])
+    alice = one.link(ALICE.public, messages=WINDOW)
+    fill(one, alice)
+    link = one.router.links.get(alice)
+    assert link is not None
+    speaker, half = one.router._kernel.speaker, Answer(bytes(UNSAID_BYTES_MAX // 2))
+    assert [speaker.say(link, half, one.now()) for _ in range(3)] == [True, True, False]
+    one.settled()
+    bring(one, alice, ALICE, encode_inquiry(Inquiry("status", "")))
+    assert [(reason, text) for _, reason, text in one.settled()[alice][1]] == [NO_ROOM]
+    assert one.told(alice) == [], "nothing is signed for a full window"
+    told = []
+    for _ in range(2):
+        one.router.settled(alice, link.outgoing.sent, one.now())
+        one.cycle()
+        told += one.told(alice)
+    assert [decode_inquiry(open_message(wire).body, 1 << 20) for wire in told] == [half] * 2

@@ -18,6 +18,7 @@ from router.service.verbs.advertise import SignAdvertisement
 from router.service.verbs.caught_up import GroupCaughtUp
 from router.service.verbs.log_event import LogEvents, NotedEvent
 from router.service.verbs.pull_from import MINUTES_MAX, PullsFrom
+from router.service.verbs.take_part import TakeParts
 from router.service.verbs.verb import WRONG_ARGUMENT, News, Request, news_of
 
 ONE, TWO, GROUP = (SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3))
@@ -53,7 +54,7 @@ REQUESTS: list[tuple[str, dict[str, Any], Request]] = [
     ("answer", {"number": 4, "value": {"a": [1, None]}}, c.Answer(4, {"a": [1, None]})),
     ("listen", {"url": "tls://h:1"}, d.Listen("tls://h:1")),
     ("dial", {"key": ONE.hex()}, o.Dial(ONE)),
-    ("ids-only", {"group": GROUP.hex(), "on": False}, o.IdsOnly(GROUP, False)),
+    ("take-part", {"groups": [GROUP.hex()], "parts": ["let go"]}, TakeParts((GROUP,), ("let go",))),
     ("held", {"group": GROUP.hex(), "after": 4, "since_s": 0}, o.ListHeld(GROUP, 4)),
     (
         "caught-up", {"group": GROUP.hex(), "at_s": 1, "missing": 2, "of": 3, "heard": [ONE.hex()]},

@@ -11,6 +11,7 @@ from rigs.comparing_nodes import BEGIN_S, GROUP, MONO_S, OTHER, Node, T, World, 
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
 from router.service.roles import overlay as o
+from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import Held
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Topic
@@ -23,6 +24,7 @@ def wanting(*groups: PublicKey) -> Node:
     node = Node(1)
     node.known.topics |= {group: Topic(group, node.known.back) for group in groups}
     assert not listed(node.part.hear(c.Started(node.me.router), NOW))
+    assert not [deed for group in groups for deed in listed(node.part.hear(o.Wanted(group, True), NOW))]
     return node
 
 
@@ -131,3 +133,25 @@ def test_an_answer_to_a_question_before_the_topic_was_left_is_not_counted() -> N
     assert held.heard(o.HeldPage(GROUP, upto=9, after=9), NOW) == [] and not held.is_fresh(GROUP, NOW)
     held.heard(o.HeldPage(GROUP, key, 9), NOW)
     assert held.is_fresh(GROUP, NOW) and not held.is_fresh(OTHER, NOW) and held.count == 1
+
+
+def test_a_neighbour_that_answers_nothing_leaves_room_for_comparisons_with_others() -> None:
+    """It took all places for 20 s each, one after the other for each topic that it shares."""
+    groups = [PublicKey(bytes((at,)) * 32) for at in range(100, 140)]
+    node, silent, other = wanting(*groups, GROUP), Node(2), Node(3)
+    node.known.share(silent.me.router, {group: bytes((at,)) * 16 for at, group in enumerate(groups)})
+    node.known.share(other.me.router, {GROUP: T})
+    sent, now = list[PublicKey](), NOW
+    events: list[c.Heard] = [o.Linked(one.me.router, one.me.service) for one in (silent, other)]
+    for second in range(60):
+        now = c.Now(BEGIN_S + second, MONO_S + second)
+        for heard in (*events, c.Tick()):
+            deeds = node.part.hear(heard, now)
+            while pages := [o.HeldPage(group, upto=1, after=after) for group, after in listed(deeds)]:
+                sent += sent_to(deeds)
+                deeds = [deed for page in pages for deed in node.part.hear(page, now)]
+            sent += sent_to(deeds)
+        events = []
+        if second == 2:
+            assert other.me.router in sent and sent.count(silent.me.router) == CompareLimits().of_router_max
+    assert sent.count(silent.me.router) <= CompareLimits().of_router_max + 3, "one at a time, until it answers"

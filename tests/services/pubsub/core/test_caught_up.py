@@ -72,16 +72,16 @@ def test_what_neighbours_have_dropped_is_known_after_kill_9(is_wanted: bool) -> 
     part, known = start()
     if is_wanted:
         known.topics[GROUP] = Topic(GROUP)
-    part.hear(c.Tick(), NOW)
+        part.hear(o.Wanted(GROUP, True), NOW)
     keep(kept, part.hear(o.Dropped(ROUTER, GROUP, 20), NOW))
     keep(kept, part.hear(o.Dropped(ROUTER, GROUP, 5), NOW))
     if is_wanted:
         keep(kept, part.hear(c.Message(MessageId(bytes(32)), b"", group=GROUP), NOW))
     part, known = start()
     known.topics[GROUP] = Topic(GROUP)
-    part.hear(c.Tick(), NOW)
+    part.hear(o.Wanted(GROUP, True), NOW)
     plan = part._plans[GROUP]
     assert (plan.missed, plan.arrived) == (25, int(is_wanted))
     del known.topics[GROUP]
-    keep(kept, part.hear(c.Tick(), NOW))
+    keep(kept, part.hear(o.Wanted(GROUP, False), NOW))
     assert kept.keys() == {CLOCK}, "nobody reads the group any more"

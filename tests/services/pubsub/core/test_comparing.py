@@ -101,8 +101,8 @@ def test_a_neighbour_with_which_all_topics_are_to_be_compared_has_its_share() ->
     """32 begin at once, then one a second."""
     left, right = Node(1), Node(2)
     part, now = left.part, c.Now(BEGIN_S, 1000.0)
-    begun = sum(part._has_room(right.me.router, now) for _ in range(100))
-    later = sum(part._has_room(right.me.router, c.Now(BEGIN_S, 1010.0)) for _ in range(100))
+    begun = sum(part._places.may_begin(right.me.router, now) for _ in range(100))
+    later = sum(part._places.may_begin(right.me.router, c.Now(BEGIN_S, 1010.0)) for _ in range(100))
     assert (begun, later) == (CompareLimits().begins_burst, 10)
 
 
@@ -283,6 +283,7 @@ def test_a_topic_that_is_left() -> None:
     world, left, right = pair(range(0), range(0))
     right.hold(*map(message, range(1000)))
     del left.known.topics[GROUP]
+    world.hear(left, o.Wanted(GROUP, False))
     world.pass_s(HOUR)
     assert not left.held
     assert repr(left.part) == "<comparing: 0 open, <0 ids held of 0 topics>>"

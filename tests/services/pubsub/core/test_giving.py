@@ -8,72 +8,107 @@ from math import inf
 from router.core.wire.crypto import MessageId, SigningKey
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.fetching import TAG, Fetching, FetchLimits
+from services.pubsub.core.fetching import Fetching, FetchLimits
+from services.pubsub.core.giving import TAG, GiveLimits, Giving
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.negentropy import Needed
 
 GROUP, FIRST, SECOND = (SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3))
 IDS = [MessageId(bytes((n,)) * 32) for n in range(5)]
 KEYS = [key_of(1 << 30, id) for id in IDS]
-LIMITS = FetchLimits(open_max=2, giving_s=90.0)
+LIMITS = GiveLimits(at_once=2, giving_s=90.0)
 
 
 def at(mono_s: float) -> c.Now:
     return c.Now(1_800_000_000 + mono_s, mono_s)
 
 
-def asked(fetching: Fetching, now: c.Now) -> list[MessageId]:
+def asked(giving: Giving, now: c.Now) -> list[MessageId]:
     """Return the messages that the own router is asked for, to send them on."""
-    deeds = fetching.give_more(now)
+    deeds = giving.give_more(now)
     assert all(isinstance(one, c.Pull) and one.group == GROUP for one in deeds)
     return [one.id for one in deeds if isinstance(one, c.Pull)]
 
 
 def test_the_next_is_sent_on_when_the_other_router_has_one() -> None:
-    fetching = Fetching(LIMITS)
-    fetching.give(GROUP, FIRST, KEYS[:3], at(0))
-    assert asked(fetching, at(0)) == IDS[:2]
-    assert fetching.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == [c.Forward(b"wire", FIRST, TAG)]
-    assert asked(fetching, at(1)) == []
-    fetching.gave(IDS[0], is_taken=True)
-    assert asked(fetching, at(1)) == [IDS[2]]
-    fetching.give(GROUP, FIRST, KEYS[:3], at(2))
-    fetching.gave(IDS[1], is_taken=True)
-    assert asked(fetching, at(2)) == [], "each once"
+    giving = Giving(LIMITS)
+    giving.give(GROUP, FIRST, KEYS[:3], at(0))
+    assert asked(giving, at(0)) == IDS[:2]
+    assert giving.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == [c.Forward(b"wire", FIRST, TAG + FIRST.hex())]
+    assert asked(giving, at(1)) == []
+    giving.gave(IDS[0], FIRST, is_taken=True)
+    assert asked(giving, at(1)) == [IDS[2]]
+    giving.give(GROUP, FIRST, KEYS[:3], at(2))
+    giving.gave(IDS[1], FIRST, is_taken=True)
+    assert asked(giving, at(2)) == [], "each once"
 
 
 def test_what_the_other_router_did_not_get_is_sent_on_after_a_later_comparison() -> None:
-    fetching = Fetching(LIMITS)
-    fetching.give(GROUP, FIRST, KEYS[:2], at(0))
-    assert asked(fetching, at(0)) == IDS[:2]
-    fetching.gave(IDS[0], is_taken=False)
-    fetching.gave(IDS[1], is_taken=True)
-    assert asked(fetching, at(0)) == [], "not before it is compared again"
-    fetching.give(GROUP, FIRST, KEYS[:2], at(300))
-    assert asked(fetching, at(300)) == [IDS[0]]
+    giving = Giving(LIMITS)
+    giving.give(GROUP, FIRST, KEYS[:2], at(0))
+    assert asked(giving, at(0)) == IDS[:2]
+    giving.gave(IDS[0], FIRST, is_taken=False)
+    giving.gave(IDS[1], FIRST, is_taken=True)
+    assert asked(giving, at(0)) == [], "not before it is compared again"
+    giving.give(GROUP, FIRST, KEYS[:2], at(300))
+    assert asked(giving, at(300)) == [IDS[0]]
 
 
 def test_what_nothing_is_heard_of_makes_room_after_a_while() -> None:
-    fetching = Fetching(LIMITS)
-    assert fetching.due_s == inf
-    fetching.give(GROUP, FIRST, KEYS[:3], at(0))
-    assert asked(fetching, at(0)) == IDS[:2]
-    fetching.gave(IDS[1], is_taken=True)
-    assert asked(fetching, at(10)) == [IDS[2]] and fetching.due_s == 90
-    fetching.tick(at(90))
-    assert fetching.due_s == 100
-    fetching.give(GROUP, FIRST, KEYS[3:4], at(90))
-    assert asked(fetching, at(90)) == [IDS[3]]
+    giving = Giving(LIMITS)
+    assert giving.due_s == inf
+    giving.give(GROUP, FIRST, KEYS[:3], at(0))
+    assert asked(giving, at(0)) == IDS[:2]
+    giving.gave(IDS[1], FIRST, is_taken=True)
+    assert asked(giving, at(10)) == [IDS[2]] and giving.due_s == 90
+    giving.tick(at(90))
+    assert giving.due_s == 100
+    giving.give(GROUP, FIRST, KEYS[3:4], at(90))
+    assert asked(giving, at(90)) == [IDS[3]]
 
 
-def test_two_routers_that_lack_one_message_both_get_it() -> None:
-    fetching = Fetching(LIMITS)
-    fetching.give(GROUP, FIRST, KEYS[:1], at(0))
-    fetching.give(GROUP, SECOND, KEYS[:1], at(0))
-    assert asked(fetching, at(0)) == IDS[:1]
-    fetching.gave(IDS[0], is_taken=True)
-    assert asked(fetching, at(1)) == IDS[:1]
-    assert fetching.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == [c.Forward(b"wire", SECOND, TAG)]
+def test_two_routers_that_lack_one_message_both_get_it_and_it_is_read_once() -> None:
+    giving = Giving(LIMITS)
+    giving.give(GROUP, FIRST, KEYS[:1], at(0))
+    giving.give(GROUP, SECOND, KEYS[:1], at(0))
+    assert asked(giving, at(0)) == IDS[:1]
+    both = [c.Forward(b"wire", to, TAG + to.hex()) for to in (FIRST, SECOND)]
+    assert giving.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == both
+    assert giving.pulled(c.Pulled(GROUP, IDS[0], b"wire")) == []
+    giving.gave(IDS[0], SECOND, is_taken=False)
+    giving.give(GROUP, SECOND, KEYS[:1], at(9))
+    assert asked(giving, at(9)) == IDS[:1], "while the other router has yet to take it"
+
+
+def test_a_router_that_takes_nothing_keeps_its_own_places_only_and_later_one() -> None:
+    """It held up what goes to all others for 22 minutes with a thousand messages that it said to lack."""
+    giving, many = Giving(GiveLimits()), [key_of(1 << 30, n.to_bytes(32, "big")) for n in range(1_000)]
+    giving.give(GROUP, FIRST, many, at(0))
+    assert len(asked(giving, at(0))) == GiveLimits().at_once
+    giving.give(GROUP, SECOND, many[:500], at(0))
+    for key in many[:500]:
+        giving.give_more(at(1))
+        sent_to = [
+            one.via for one in giving.pulled(c.Pulled(GROUP, MessageId(key[4:]), b"wire")) if isinstance(one, c.Forward)
+        ]
+        assert SECOND in sent_to
+        giving.gave(MessageId(key[4:]), SECOND, is_taken=True)
+    giving.tick(at(90))
+    assert len(asked(giving, at(90))) == 1, "until it takes one"
+    giving.gave(MessageId(many[64][4:]), FIRST, is_taken=True)
+    assert len(asked(giving, at(91))) == GiveLimits().at_once
+
+
+def test_what_was_sent_on_is_remembered_up_to_a_number_over_all_routers() -> None:
+    """It grew by 20,000 ids for each router and topic that was ever compared."""
+    limits = GiveLimits(at_once=100, given_in_all_max=8)
+    giving = Giving(limits)
+    routers = [SigningKey(bytes((n,)) * 32).public for n in range(20, 30)]
+    for router in routers:
+        giving.give(GROUP, router, KEYS[:4], at(0))
+    assert giving._given_in_all == 8 and list(giving._given) == [(router, GROUP) for router in routers[-2:]]
+    giving.left(GROUP)
+    assert not giving._given_in_all and not giving._given and asked(giving, at(0)) == []
 
 
 def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
@@ -123,3 +158,40 @@ def test_a_fetch_is_over_when_all_of_it_came_otherwise() -> None:
     fetching.go_on(at(0))
     assert fetching.arrived(IDS[0])
     assert [(one.router, one.came, one.known) for one in fetching.take_over()] == [(FIRST, 1, 0), (SECOND, 0, 1)]
+
+
+def test_a_router_that_answers_nothing_is_asked_no_more_in_all_topics_and_others_are_asked_meanwhile() -> None:
+    """Each topic had a count of its own: with 512 topics it took the places of all others for most of an hour."""
+    fetching, silent = Fetching(FetchLimits()), FIRST
+    topics = [SigningKey(bytes((n,)) * 32).public for n in range(30, 94)]
+    for at_topic, group in enumerate(topics):
+        fetch = fetching.begin(group, silent)
+        fetch.add({number(1_000 * (1 + at_topic) + n): Needed(70, 70, rank=n) for n in range(10)})
+        fetch.close()
+    fetch = fetching.begin(GROUP, SECOND)
+    fetch.add({IDS[0]: Needed(70, 70, rank=0)})
+    fetch.close()
+    asked = [one.router for one in fetching.go_on(at(0)) if isinstance(one, o.PullFrom)]
+    assert sorted(map(asked.count, (silent, SECOND))) == [1, FetchLimits().of_router_max]
+    assert fetching.arrived(IDS[0])
+    fetching.tick(at(5))
+    assert {one.router for one in fetching.take_over()} == {silent, SECOND}
+    assert fetching.due_s == inf and fetching.has_room
+
+
+def test_no_comparison_begins_while_as_much_is_to_be_fetched_as_there_is_room_for() -> None:
+    fetching = Fetching(FetchLimits(fetches_max=2, lacked_max=4))
+    fetching.begin(GROUP, FIRST).add({id: Needed(70, 70, rank=0) for id in IDS[:3]})
+    assert fetching.has_room
+    second = fetching.begin(GROUP, SECOND)
+    assert not fetching.has_room, "as many fetches as there may be"
+    second.close()
+    fetching.take_over()
+    assert fetching.has_room
+    fetching.begin(GROUP, SECOND).add({IDS[3]: Needed(70, 70, rank=0)})
+    fetching.take_over()
+    assert not fetching.has_room, "as many messages as there may be"
+
+
+def number(n: int) -> MessageId:
+    return MessageId(n.to_bytes(32, "big"))

@@ -1,0 +1,99 @@
+"""Very many groups: what one costs does not grow with their number, and a node takes part in all that its apps join at
+one moment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import trio
+from rigs.patience import HANG_S
+from rigs.pubsub_sides import Side
+from rigs.serving import serving
+
+from router.client.node import Node, connect
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.service import contract as c
+from router.service.roles import overlay as o
+from router.settings.home import Home
+
+
+def keys(first: int, count: int) -> list[PublicKey]:
+    return [SigningKey(number.to_bytes(32, "big")).public for number in range(first, first + count)]
+
+
+class Calls:
+    """Counts calls of functions, the built-in ones included, which tells the same at any speed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def _saw(self, frame: FrameType, event: str, what: object) -> None:
+        self.count += event in ("call", "c_call")
+
+    def __enter__(self) -> Calls:
+        self._before = sys.getprofile()
+        sys.setprofile(self._saw)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(self._before)
+
+
+@pytest.mark.parametrize("mode", ["leaf", "overlay"])
+def test_a_further_group_costs_as_much_as_the_first_ones(mode: str) -> None:
+    """Each SUB looked at all groups: 1,000 took 6 s of CPU, and 4,096 sixteen times as much."""
+    side, first, then = Side(1, mode=mode), keys(1, 50), keys(1_000, 50)
+    side.hear(c.Tick())
+    with Calls() as few:
+        for group in first:
+            side.hear(o.Wanted(group, True))
+    for group in keys(100, 700):
+        side.hear(o.Wanted(group, True))
+    with Calls() as many:
+        for group in then:
+            side.hear(o.Wanted(group, True))
+    assert many.count < 1.5 * few.count + 2_000, "of 750 groups that are there, none is looked at for each new one"
+
+
+async def test_a_node_takes_part_in_all_groups_that_apps_join_at_one_moment(tmp_path: Path) -> None:
+    """A thousand held pub/sub up for minutes, and it took part in no more than a thousand."""
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.pubsub"]\n')
+    apps, each = 3, 400
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(HANG_S):
+            async with serving(home.path, {}), connect(home=home) as asking:
+                for number in range(apps):
+                    await nursery.start(join_all, home, keys(1 + number * each, each))
+                while await topics(asking) < apps * each:
+                    await trio.sleep(0.05)
+                last = SigningKey((apps * each).to_bytes(32, "big"))
+                await asking.group(last).publish(b"hello")
+                while (await asked(asking, "forwarding"))["received"] < 1:
+                    await trio.sleep(0.05)
+                nursery.cancel_scope.cancel()
+
+
+async def join_all(
+    home: Home, groups: list[PublicKey], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    async with connect(home=home) as app, trio.open_nursery() as nursery:
+        for group in groups:
+            nursery.start_soon(lambda group=group: app.join(group, raw=True, timeout_s=HANG_S))  # type: ignore[misc]
+        task_status.started()
+        await trio.sleep_forever()
+
+
+async def asked(node: Node, word: str) -> dict[str, int]:
+    found: dict[str, int] = json.loads(await node.ask("service", f"pubsub {word}", timeout_s=HANG_S))
+    return found
+
+
+async def topics(node: Node) -> int:
+    found = await asked(node, "topics")
+    return len(found["topics"]) + found["more"]  # type: ignore[arg-type]
