@@ -24,13 +24,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.core.log.line import Line, encode_lines
+from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import file_name, fold, is_authentic
 from router.core.wire.crypto import SigningKey
 from router.disk import private_file
 from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
-from router.disk.log.file import finish, last_line, not_written, open_private, sync
+from router.disk.log.file import finish, last_line, lines_of, not_written, open_private, sync
 from router.disk.log.line_form import read_line
 
 PRUNED = "pruned.jsonl"
@@ -124,6 +124,19 @@ class Segments:
     def spoilt(self) -> list[Path]:
         """Return the files that have a segment's name but had no good footer when this was opened, oldest first."""
         return sorted(self._spoilt)
+
+    def runs(self, first_seq: int, last_seq: int) -> dict[str, tuple[int, int]]:
+        """Return by boot id, in hex, which events from `first_seq` to `last_seq` that run of the node wrote: the first
+        and the last one in segments that are kept and can be read."""
+        found: dict[str, tuple[int, int]] = {}
+        for one in self._sealed:
+            if one.footer.first_seq <= last_seq and one.footer.last_seq >= first_seq:
+                with suppress(OSError, ValueError), one.path.open("rb") as file:
+                    for line in map(decode_line, lines_of(file, one.size)):
+                        if line.seq and line.boot:  # neither header nor footer
+                            first, last = found.get(line.boot, (line.seq, 0))
+                            found[line.boot] = min(first, line.seq), max(last, line.seq + line.n - 1)
+        return found
 
     @property
     def pruned_seq(self) -> int:
