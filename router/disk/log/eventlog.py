@@ -155,8 +155,8 @@ class Segments:
         oldest_ns = int((now - keep_s) * 1e9)
         size = sum(one.size for one in self._sealed)
         old: list[SealedSegment] = []
-        for one in self._sealed:
-            if size <= keep_bytes and one.footer.max_t >= oldest_ns:
+        for one, newest_ns in zip(self._sealed, self._times(int(now * 1e9)), strict=True):
+            if size <= keep_bytes and newest_ns >= oldest_ns:
                 break
             old.append(one)
             size -= one.size
@@ -172,6 +172,21 @@ class Segments:
         except OSError as error:
             raise not_written(self.directory, error) from error
         return len(old)
+
+    def _times(self, now_ns: int) -> list[int]:
+        """Return when each segment was written at the latest, oldest first: not before an older one, and, where its
+        clock was ahead of now, before the next one whose clock was not."""
+        times: list[int] = []
+        latest_ns = 0
+        for one in self._sealed:
+            latest_ns = max(latest_ns, one.footer.max_t if one.footer.max_t <= now_ns else 0)
+            times.append(latest_ns)
+        following_ns = now_ns
+        for number, one in reversed([*enumerate(self._sealed)]):
+            if one.footer.max_t > now_ns:
+                times[number] = following_ns
+            following_ns = times[number]
+        return times
 
     def _keep_footers(self, old: list[SealedSegment]) -> None:
         data = b"".join(one.footer_bytes for one in old)
