@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -20,6 +21,7 @@ from router.cli.when import NS_MAX, When, instant
 
 if TYPE_CHECKING:
     from router.audit.engine import AuditSpan
+    from router.settings.home import Home
 
 _SIZE = {
     "": 1,
@@ -132,6 +134,21 @@ def _check_verdict(summary: dict[str, Any], *, is_limited: bool, as_json: bool) 
         raise Failure(Exit.FAILED, "nothing could be judged: no message of the time asked for is in these logs")
 
 
+def _own_home() -> Home | None:
+    """Return the home whose names for keys are shown, if it holds a node. The default one need not be found: a service
+    account may have no home directory, or one that it cannot read."""
+    from router.settings.default_home import VARIABLE
+    from router.settings.home import HomeError
+
+    given = invocation()
+    try:
+        return given.chosen_home if given.chosen_home.holds_node else None
+    except HomeError:
+        if given.home_option or os.environ.get(VARIABLE):
+            raise
+        return None
+
+
 @removing()
 def _audited(
     paths: tuple[Path, ...], span: Callable[[], AuditSpan], memory: int, out: Path | None, engine: str
@@ -146,10 +163,9 @@ def _audited(
     from router.audit.tail import logs_of
     from router.cli.ask import ask
 
-    own = invocation().chosen_home
     looks = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     progress = Progress(*looks, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with logs_of(paths, ask, own if own.holds_node else None) as listing, progress:
+    with logs_of(paths, ask, _own_home()) as listing, progress:
         task = progress.add_task("", total=1.0)
         audit = spark.audit if engine == "spark" else local.audit
         return audit(

@@ -19,10 +19,12 @@ from router.core.wire.crypto import verify
 from spark_analytics.judgement.evidence import Evidence, judge, witnessed
 from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import (
+    COPY_NS,
     GRACE_NS,
     OUTWARD_EVENTS,
     OVERDUE_NS,
     ROUTE_EVENTS,
+    SLACK_NS,
     STATE_EVENTS,
     TURNED_EVENTS,
 )
@@ -123,6 +125,8 @@ def _added_up(
         until_ns=span.until_ns,
         grace_ns=GRACE_NS,
         overdue_ns=OVERDUE_NS,
+        copy_ns=COPY_NS,
+        slack_ns=SLACK_NS,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
+from router.settings.keyring import NODE
 from spark_analytics.judgement.evidence import NO_LOG, Evidence
-from spark_analytics.judgement.log_files import UNLISTED, Problem
+from spark_analytics.judgement.log_files import DEAD_LINK, UNLISTED, Problem
 from spark_analytics.judgement.schema import role
 
 FILES_MAX = 1_000_000
 _LOGS_OWN = ("events-", "tail-")
+LOOP = "is a link to a directory above, which is not searched: name that directory itself"
 
 
 class NothingToRead(Exception):
@@ -54,7 +56,8 @@ class Listing(Struct):
 
 
 def list_logs(paths: Iterable[Path]) -> Listing:
-    """List the log files. Directories are searched recursively; a file that is named is taken whatever its name is.
+    """List the log files. Directories are searched recursively, also those that links lead to; a file that is named is
+    taken whatever its name is.
 
     Two paths to one file count once. Raise `NothingToRead` if there is no file, or more than `FILES_MAX`.
     """
@@ -77,20 +80,62 @@ def list_logs(paths: Iterable[Path]) -> Listing:
 
 
 def _in_directory(top: Path, found: Listing) -> list[str]:
-    def failed(error: OSError) -> None:
-        found.problems.append(Problem(str(error.filename), 0, f"{UNLISTED}: {error.strerror}"))
-
     before = len(found.problems)
     names, like = list[str](), list[str]()
-    for directory, folders, files in os.walk(top, onerror=failed):
+    for directory, folders, files in directories(top, found.problems.append):
         names += [_join(directory, name) for name in files if role(name) is not None]
         odd = [_join(directory, name) for name in folders if role(name) is not None]
         found.problems += [Problem(path, 0, "is a directory, and has the name of a log file") for path in odd]
         like += [_join(directory, name) for name in files if name.startswith(_LOGS_OWN) and role(name) is None]
+        found.problems += [Problem(path, 0, DEAD_LINK) for path in _dead_links(directory, files)]
     if not names and len(found.problems) == before:
         found.problems.append(Problem(str(top), 0, NO_LOG))
     found.problems += [Problem(path, 0, "is not read: its name is not that of a log file") for path in sorted(like)]
     return names
+
+
+def directories(
+    top: Path, problem: Callable[[Problem], None] = lambda problem: None
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield each directory from `top` down once, with the names of its folders and of its other entries.
+
+    Links to directories are followed, except to one above `top`, which would lead to everything; `problem` is called
+    with those, and with directories that cannot be listed."""
+    above = f"{os.path.realpath(top)}/"
+    entered: set[str] = set()
+
+    def is_new(path: str) -> bool:
+        real = os.path.realpath(path)
+        is_loop = os.path.islink(path) and f"{above}/".startswith(f"{real.rstrip('/')}/")  # noqa: PTH114
+        if is_loop:
+            problem(Problem(path, 0, LOOP))
+        if is_loop or real in entered:
+            return False
+        entered.add(real)
+        return True
+
+    def failed(error: OSError) -> None:
+        problem(Problem(str(error.filename), 0, f"{UNLISTED}: {error.strerror}"))
+
+    for directory, folders, files in os.walk(top, onerror=failed, followlinks=True):
+        folders.sort(key=lambda name: (os.path.islink(_join(directory, name)), name))  # noqa: PTH114
+        folders[:] = [name for name in folders if is_new(_join(directory, name))]
+        yield directory, folders, files
+
+
+def _dead_links(directory: str, files: Iterable[str]) -> Iterator[str]:
+    """Yield the links among these entries that lead nowhere and may have led to a log directory."""
+    for name in files:
+        path = _join(directory, name)
+        if role(name) is None and not name.startswith(".") and os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
+            yield path
+
+
+def homes_below(top: Path) -> Iterator[Path]:
+    """Yield the homes of nodes below a directory."""
+    for directory, folders, _ in directories(top):
+        if "keys" in folders and os.path.exists(_join(directory, f"keys/{NODE}.key")):  # noqa: PTH110
+            yield Path(directory)
 
 
 def _join(directory: str, name: str) -> str:

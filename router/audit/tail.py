@@ -12,12 +12,14 @@ import msgspec
 
 from router.audit.database import scratch
 from router.audit.key_names import key_names
-from router.audit.listing import Listing, list_logs
+from router.audit.listing import Listing, homes_below, list_logs
+from router.cli.exits import Failure
 from router.cli.services import know_reasons
 from router.client.running_or_stopped import asked_or_read
 from router.core.log.line import Line, decode_line, encode_lines, rows
 from router.core.log.segment import header
 from router.core.wire.codec import Malformed
+from router.core.wire.errors import RouterError
 from router.disk.room import DATA
 from router.disk.store.file import UNREADABLE, reading, unusable
 from router.disk.store.terms import StoreError
@@ -35,37 +37,69 @@ Ask = Callable[[Home, str, str], Any]
 
 @contextmanager
 def logs_of(paths: Iterable[Path], ask: Ask, own: Home | None = None) -> Iterator[Listing]:
-    """Yield the log files below the paths and, for as long as this lasts, the tails of those paths that are homes of
-    nodes. If a node's store cannot be read, its segments are listed, and the store is a problem. `own`: the home whose
-    names for keys come first."""
+    """Yield the log files below the paths and, for as long as this lasts, the tails of those homes of nodes that are
+    paths or lie below them. If a node's store cannot be read, its segments are listed, and the store is a problem.
+    `own`: the home whose names for keys come first."""
     with ExitStack() as stack:
-        given: list[Path] = []
-        problems: list[Problem] = []
-        names: dict[str, str] = {}
-        homes = [own] if own else []
-        directory: Path | None = None
+        tails = _Tails(ask, stack)
         for path in paths:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
-                know_reasons(home)
-                homes.append(home)
-                directory = directory or stack.enter_context(scratch())
-                mine = directory / f"{len(given):06d}"  # numbered in the order in which the homes were given
-                mine.mkdir()
-                try:
-                    given += node_paths(home, mine, ask)
-                    names |= _names(home, mine)
-                except StoreError as error:
-                    if not _has_log(home):
-                        raise
-                    given.append(home.log_path)
-                    problems.append(Problem(str(home.store_path), 0, f"the newest events are not known: {error}"))
+                tails.take(home)
             else:
-                given.append(path)
-        listing = list_logs(given)
-        listing.problems += problems
-        listing.names, listing.key_names = names, key_names(homes)
+                for below in sorted(homes_below(path)) if path.is_dir() else ():
+                    tails.take_below(Home(below))
+                tails.given.append(path)
+        listing = list_logs(tails.given)
+        listing.problems += tails.problems
+        listing.names = tails.names
+        listing.key_names = key_names([*([own] if own else []), *tails.homes])
         yield listing
+
+
+class _Tails:
+    """The tails of homes, below a directory that lasts as long as `stack`. `given`: the paths to list, tails among
+    them; `names`: those under which tails are reported; `problems`: homes whose newest events are not known."""
+
+    def __init__(self, ask: Ask, stack: ExitStack) -> None:
+        self.given: list[Path] = []
+        self.problems: list[Problem] = []
+        self.names: dict[str, str] = {}
+        self.homes: list[Home] = []
+        self._ask = ask
+        self._stack = stack
+        self._directory: Path | None = None
+
+    def take(self, home: Home) -> None:
+        """Take the log and the tail of a home that was named; raise what hinders it unless there are segments."""
+        try:
+            self.given += self._paths(home)
+        except StoreError as error:
+            if not _has_log(home):
+                raise
+            self.given.append(home.log_path)
+            self._leave_out(home, error)
+
+    def take_below(self, home: Home) -> None:
+        """Take the tail of a home that lies below a path: whatever hinders it is a problem beside the other logs. Its
+        segments are found where the path is searched."""
+        try:
+            self.given += [path for path in self._paths(home) if path != home.log_path]
+        except (StoreError, RouterError, Failure, OSError) as error:
+            self._leave_out(home, error)
+
+    def _paths(self, home: Home) -> list[Path]:
+        know_reasons(home)
+        self.homes.append(home)
+        self._directory = self._directory or self._stack.enter_context(scratch())
+        mine = self._directory / f"{len(self.homes):06d}"  # numbered in the order in which the homes were given
+        mine.mkdir()
+        found = node_paths(home, mine, self._ask)
+        self.names |= _names(home, mine)
+        return found
+
+    def _leave_out(self, home: Home, error: Exception) -> None:
+        self.problems.append(Problem(str(home.store_path), 0, f"the newest events are not known: {error}"))
 
 
 def _names(home: Home, directory: Path) -> dict[str, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from msgspec import Struct
 
+from router.core.log.events import decode_events
 from router.core.routing.recovered import Belief, Recovered
+from router.core.wire.codec import Malformed
 from router.core.wire.crypto import SigningKey
 from router.core.wire.now import Now
 from router.disk.log.eventlog import Segments
@@ -23,10 +25,19 @@ from router.settings.home import Home
 
 log = logging.getLogger(__name__)
 
+VALUES = 1_000
+"""Number of transactions that are read at once, to compare their events with the log."""
+
 STORE_IS_GONE = (
     "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
     "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
     "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
+)
+STORE_IS_OLDER = (
+    "the store in %s is older than the log beside it, which counts %d events: the store gives the numbers from %d on "
+    "to others. What came into custody here in between may be gone, and what was delivered may be delivered again. The "
+    "log goes on from its own end, and names the gap. If that was not meant, stop the node now and restore store/ and "
+    "log/ from a copy of one moment; what is accepted until then is lost with it"
 )
 LOG_IS_SHORT = (
     "the log in %s lacks %d events after the first %d, which the store beside it has handed over: what became of those "
@@ -59,6 +70,9 @@ def open_disk(home: Home, config: Config, key: SigningKey, now: Now) -> Iterator
         recovered = store.recover(bytes(key.public), beginning)
         if sealed and recovered.epoch == beginning.epoch:
             log.warning(STORE_IS_GONE, home.store_path, sealed)
+        elif repeated := _first_repeated(store, segments, sealed):
+            log.warning(STORE_IS_OLDER, home.store_path, sealed, repeated)
+            recovered.next_arrival = store.renumber(repeated, beginning)
         elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # 1: the gap after a store that is gone
             log.warning(LOG_IS_SHORT, home.log_path, lacking, sealed)
         with closing(Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)) as logbook:
@@ -69,3 +83,27 @@ def _first_unsealed(store: Store, sealed: int) -> int:
     """Return the sequence number of the first event that only the store holds, after those in segments."""
     values = store.log_values(sealed, 1)
     return values[0][0] if values else store.next_seq
+
+
+def _first_repeated(store: Store, segments: Segments, sealed: int) -> int:
+    """Return the first sequence number that segments hold and the store gives to another event, or will give; 0 if
+    there is none.
+
+    A store may hold events that segments hold too. They are others if another run of the node wrote them."""
+    held = list(_held(store, sealed))
+    runs = segments.runs(held[0][0], held[-1][0]) if held else {}
+    for seq, boot in held:
+        first, last = runs.get(boot, (0, -1))
+        if not first <= seq <= last and any(first <= seq <= last for first, last in runs.values()):
+            return seq
+    return store.next_seq if store.next_seq <= sealed else 0
+
+
+def _held(store: Store, sealed: int) -> Iterator[tuple[int, str]]:
+    """Yield the first sequence number of each transaction that the store holds and segments cover, and its boot id."""
+    after = 0
+    while values := [one for one in store.log_values(after, VALUES) if one[0] <= sealed]:
+        for seq, value in values:
+            with suppress(Malformed):  # it becomes a gap
+                yield seq, decode_events(value).boot.hex()
+        after = values[-1][0]

@@ -29,6 +29,12 @@ SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
 CORRUPT = "_corrupt"
 _URI = "_metadata.file_path"
 _BYTES = "ISO-8859-1"  # one character for each byte, so text functions count bytes
+_GLOB = "__globPaths__"
+"""Spark's own option for whether a path is a pattern. Where a path holds a colon, Hadoop fails over any pattern, also
+over one whose special characters are escaped."""
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
+_STORE = "/store/data.mdb"
+STORE = "a node's store, whose events in no segment yet are not read here: `router audit` reads them on its machine"
 _MISSING_PATH = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1388")
 
 
@@ -41,16 +47,17 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
     the paths.
 
     Directories are searched recursively; a file that is named is taken whatever its name is. Names that begin with a
-    dot or an underscore are hidden from Spark.
+    dot or an underscore are hidden from Spark. A path with `*`, `?`, `[` or `{` is a pattern, unless it exists.
     """
     found: dict[str, str] = {}
     problems = []
     for path in paths:
-        there = _there(spark, [path])
+        there = _named_or_matched(spark, path)
         is_named = [name.rpartition("/")[2] for name in there] == [path.rstrip("/").rpartition("/")[2]]
         logs = there if is_named else {name: uri for name, uri in there.items() if role(name) is not None}
         if not logs:
             problems.append(Problem(path, 0, NO_LOG))
+        problems += [Problem(name, 0, STORE) for name in sorted(there) if name.endswith(_STORE)]
         found |= logs
     if not found:
         said = "; ".join(map(str, problems)) or "no path was given"
@@ -60,7 +67,7 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
 
 def uris_of(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
     """Return the URIs of these files, by their full paths, leaving out those that Spark does not see."""
-    return _there(spark, _patterns(paths)) if paths else {}
+    return _there(spark, paths) if paths else {}
 
 
 def name_of(uri: str) -> str:
@@ -72,7 +79,7 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     """Return one row for each file that has bytes and could be read: uri, size, head, last, digest."""
     content = F.col("content")
     size = F.length(content)
-    files = _files(spark, exact(uris)).where(F.col("length") <= FILE_BYTES_MAX)
+    files = _files(spark, _paths(uris)).where(F.col("length") <= FILE_BYTES_MAX)
     start = F.decode(F.substring(content, 1, END_BYTES_MAX), _BYTES)
     end = F.decode(F.expr(f"substring(content, greatest(1, length(content) - {END_BYTES_MAX - 1}))"), _BYTES)
     lines = files.select(
@@ -117,15 +124,21 @@ def _with_odd_lines(spark: SparkSession, uris: Sequence[str]) -> set[str]:
     """Return the names of the files that hold an invalid line."""
     if not uris:
         return set()
-    reader = spark.read.option("lineSep", "\n").option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
-    odd = reader.text(exact(uris)).where(~is_line("value")).select(F.col(_URI).alias("uri")).distinct()
+    reader = _exact(spark.read).option("lineSep", "\n")
+    reader = reader.option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
+    odd = reader.text(_paths(uris)).where(~is_line("value")).select(F.col(_URI).alias("uri")).distinct()
     return {name_of(row.uri) for row in odd.collect()}
 
 
 def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
     """Return the facts of a file for which Spark gave no row: it is empty, or cannot be read."""
     try:
-        rows = _reader(spark).load(exact([uri])).select("length", F.col("content").isNull()).collect()
+        rows = (
+            _exact(spark.read.format("binaryFile"))
+            .load(_paths([uri]))
+            .select("length", F.col("content").isNull())
+            .collect()
+        )
     except PySparkException as error:
         return FileFacts(name, 0, b"", b"", "", f"Spark cannot read it: {str(error).splitlines()[0][:200]}")
     if not rows:
@@ -135,7 +148,7 @@ def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
 
 def content_of(spark: SparkSession, uri: str) -> bytes:
     """Return all bytes of a file; none if Spark cannot read it."""
-    files = _files(spark, exact([uri])).where(F.col("length") <= FILE_BYTES_MAX)
+    files = _files(spark, _paths([uri])).where(F.col("length") <= FILE_BYTES_MAX)
     return b"".join(bytes(row.content) for row in files.select("content").collect())
 
 
@@ -145,8 +158,8 @@ def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
 
     The lines of these files have already been judged by the grammar: `facts_of` finds the odd ones.
     """
-    reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
-    found = reader.option("lineSep", "\n").json(exact(uris))
+    reader = _exact(spark.read).schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
+    found = reader.option("lineSep", "\n").json(_paths(uris))
     # Taking the path from `_metadata` would copy each row.
     return found.select(*map(quoted, COLUMNS), CORRUPT, F.input_file_name().alias("file"))
 
@@ -201,7 +214,7 @@ def events_raw(text: DataFrame) -> DataFrame:
 
 def text_lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     """Read the lines of these files as text: `value`, `file`."""
-    found = spark.read.option("lineSep", "\n").text(exact(uris))
+    found = _exact(spark.read).option("lineSep", "\n").text(_paths(uris))
     return found.select("value", F.col(_URI).alias("file"))
 
 
@@ -215,31 +228,37 @@ def condition_of(error: PySparkException) -> str | None:
     return found
 
 
-def exact(uris: Iterable[str]) -> list[str]:
-    """Return patterns that match exactly these files."""
-    return _patterns(map(unquote, uris))
+def _paths(uris: Iterable[str]) -> list[str]:
+    """Return the paths of these URIs as Spark takes them, if they are no patterns."""
+    return [*map(unquote, uris)]
 
 
-def _patterns(paths: Iterable[str]) -> list[str]:
-    return [re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", path) for path in paths]
+def _exact(reader: DataFrameReader) -> DataFrameReader:
+    """Return the reader for paths that are no patterns. Without the search below each path, which is a file, Spark 4
+    would read all files once for each path that looks like a pattern."""
+    return reader.option(_GLOB, "false").option("recursiveFileLookup", True)
 
 
-def _reader(spark: SparkSession) -> DataFrameReader:
-    return spark.read.format("binaryFile").option("recursiveFileLookup", True)
+def _files(spark: SparkSession, paths: Sequence[str], *, are_patterns: bool = False) -> DataFrame:
+    reader = spark.read.format("binaryFile")
+    reader = reader.option("recursiveFileLookup", True) if are_patterns else _exact(reader)
+    return reader.option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True).load(list(paths))
 
 
-def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
-    reader = _reader(spark).option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
-    return reader.load(list(patterns))
+def _named_or_matched(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return name -> URI of the files at that path, or at those that match it as a pattern."""
+    found = _there(spark, [path])
+    if found or not _PATTERN.search(path):  # Spark does not say that a path with such a character does not exist.
+        return found
+    return _there(spark, [path], are_patterns=True)
 
 
-def _there(spark: SparkSession, patterns: Sequence[str]) -> dict[str, str]:
-    """Return name -> URI of the files that match. Over Spark Connect, Spark searches for them only now."""
+def _there(spark: SparkSession, paths: Sequence[str], *, are_patterns: bool = False) -> dict[str, str]:
+    """Return name -> URI of the files at these paths. Over Spark Connect, Spark searches for them only now."""
     try:
-        return {name_of(uri): uri for uri in _files(spark, patterns).inputFiles()}
+        return {name_of(uri): uri for uri in _files(spark, paths, are_patterns=are_patterns).inputFiles()}
     except AnalysisException as error:
         if condition_of(error) not in _MISSING_PATH:
             raise
-        raise NothingToRead(
-            f"there is nothing at {' or '.join(patterns[:3])}: name the log directory of a node"
-        ) from None
+        said = f"there is nothing at {' or '.join(paths[:3])}: name the log directory of a node"
+        raise NothingToRead(said) from None

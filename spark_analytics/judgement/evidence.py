@@ -128,6 +128,7 @@ def judge(
         reading.take(fact)
     reading.mark_copies()
     reading.name_routers()
+    reading.leave_out_unreachable()
     by_router: dict[str, list[Seen]] = defaultdict(list)
     for seen in reading.files:
         if seen.router is not None:

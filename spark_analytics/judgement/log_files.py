@@ -15,9 +15,10 @@ from typing import NamedTuple
 from .chain import Seal
 from .footer import Footer, Verify, decode_line, read_footer, read_header
 from .line_grammar import LINE_BYTES_MAX, is_line
-from .schema import SCHEMA, VERSION, named_seq, role
+from .schema import AHEAD_MAX, SCHEMA, VERSION, named_seq, role
 from .segment_lines import PROBLEMS_MAX, TOO_LONG, TOO_MANY, Lines, contradicts_itself, examine, lines_of, why_no_line
 
+UNREACHABLE = "no log reaches the event in its name: it is left out"
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
 
 CHANGED = "was changed while it was read: audit it again"
@@ -66,7 +67,8 @@ class Problem(NamedTuple):
 @dataclass(slots=True)
 class Seen:
     """A file, its claims and its status. `seals`: the footers that prove what it covers; `digest`: that of all its
-    bytes; `is_file`: False for an entry that is no file, whose name then proves nothing about how far a log reached."""
+    bytes; `is_file`: False for an entry that is no file, whose name then proves nothing about how far a log reached.
+    `claimed`: the events that a file without a valid signature claims, if not by its name."""
 
     path: str
     status: str
@@ -78,6 +80,7 @@ class Seen:
     digest: str = ""
     seals: tuple[Seal, ...] = ()
     is_file: bool = True
+    claimed: tuple[int, int] = (0, 0)
 
 
 class Reading:
@@ -197,10 +200,13 @@ class Reading:
         )
 
     def _take_bad(self, path: str, found: Lines, footer: Footer | None = None) -> None:
-        seqs = [seq for seq in (named_seq(path), found.first_seq, found.last_seq) if seq]
+        seqs = [seq for seq in (found.first_seq, found.last_seq) if seq]
         seqs += [footer.first_seq, footer.last_seq] if footer else []
+        claimed = min(seqs, default=0), max(seqs, default=0)
+        seqs += [named] if (named := named_seq(path)) else []
         span = min(seqs, default=0), max(seqs, default=0)
-        self.files.append(Seen(path, "bad", footer.router if footer else found.router, *span, found.lines))
+        router = footer.router if footer else found.router
+        self.files.append(Seen(path, "bad", router, *span, found.lines, claimed=claimed))
 
     def _take_pruned(self, path: str) -> None:
         before = len(self.problems)
@@ -272,6 +278,21 @@ class Reading:
             if seen.status in ("bad", "foreign") and not seen.seals and len(routers) == 1:
                 [seen.router] = routers
 
+    def leave_out_unreachable(self) -> None:
+        """Ignore names of files without a valid signature that no log can reach; leave out those that claim nothing
+        else."""
+        reached: dict[str | None, int] = defaultdict(int)
+        for seen in self.files:
+            is_believed = seen.status not in ("bad", "foreign")
+            last = seen.last if is_believed else seen.claimed[1]
+            reached[seen.router] = max(reached[seen.router], last)
+        for seen in self.files:
+            if seen.status in ("bad", "foreign") and (named_seq(seen.path) or 0) > reached[seen.router] + AHEAD_MAX:
+                seen.first, seen.last = seen.claimed
+                if not seen.last:
+                    seen.status = "foreign"
+                    self._say(seen.path, 0, UNREACHABLE)
+
 
 def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
     return Seal(
@@ -301,11 +322,13 @@ def _foreign(fact: FileFacts) -> tuple[Seen, str] | None:
     version, schema = row.get("v"), row.get("schema")
     if (version, schema) == (VERSION, SCHEMA) or type(version) is not int or not isinstance(schema, str):
         return None
-    seen = Seen(fact.path, "foreign", first=named_seq(fact.path) or 0, last=named_seq(fact.path) or 0)
+    named = named_seq(fact.path) or 0
+    seen = Seen(fact.path, "foreign", first=named, last=named)
     try:
         header = read_header(row | {"v": VERSION, "schema": SCHEMA})
         seen.router, seen.first, seen.last = header.router, header.first_seq, header.first_seq
         seen.last = max(seen.last, read_footer(decode_line(fact.last) | {"v": VERSION}).last_seq)
+        seen.claimed = seen.first, seen.last
     except ValueError:
         pass  # Only its router and span are read from a log of another version, and only if they can be.
     text = f"has version {version!r:.20} of the schema {schema!r:.60}; this audit reads version {VERSION} of {SCHEMA!r}"

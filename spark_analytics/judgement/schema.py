@@ -59,6 +59,23 @@ GRACE_NS = 600 * 10**9
 TTL_S_MAX = (1 << 32) - 1
 """The longest possible ttl."""
 
+COPY_NS = 60 * 10**9
+"""Nanoseconds that a copy waits at most for a next router that is away, which is known by meetings (R-C29)."""
+
+NEXT_AWAY = "next-away"
+"""The reason for which such a copy expires, perhaps long before its ttl is over."""
+
+COPY = "copy"
+"""The kind of an acceptance by which a service of the router sends a message on to one other router."""
+
+AHEAD_MAX = 10**11
+"""The most events by which the name of a file that is no log may be ahead of the rest of its log, as that of a lost
+segment: a thousand events a second for three years. Another name says nothing."""
+
+SLACK_NS = 86_400 * 10**9
+"""Nanoseconds by which a router's log must go on after a handover to it if nothing tells how far its clock is ahead at
+most: only messages that it had from elsewhere before are followed there."""
+
 OVERDUE_NS = 86_400 * 10**9
 """Nanoseconds after its due time during which a missing end is still normal; after that its cause needs attention."""
 

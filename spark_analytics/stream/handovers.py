@@ -10,16 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold import custody
-from spark_analytics.batch.gold.accepted import COPY
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement.schema import COPY
 
 from .state import SCHEMAS
 from .stream_tables import PARCEL
 
 BROADCAST_ROWS = 2_000_000
 """Most ids that are looked up in one pass over all ids; more are sorted."""
-HANDED = ("id", "taker", "router", "parcel", "i", "t", "acked_t")
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -35,12 +34,14 @@ def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
 
 
 def arrivals(rows: DataFrame) -> DataFrame:
-    """Return each message of the accepted lines among these rows, copies left aside: `id`, `router`, `t`, `parcel`."""
+    """Return each message of the accepted lines among these rows, copies left aside: `id`, `router`, `t`, `parcel`, and
+    the number of the neighbour that `brought` it without having signed it (-1: none)."""
     is_own = f"event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0 AND NOT accepted.kind <=> '{COPY}'"
-    lines = rows.where(is_own).select(
-        *PARCEL, "t", "accepted.ids", F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
-    )
-    return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel")
+    number = "cast(conv(substring(accepted.peer, 1, 15), 16, 10) AS bigint)"  # as `number_of`
+    brought = F.expr(f"CASE WHEN accepted.peer <=> accepted.signer THEN -1L ELSE coalesce({number}, -1L) END")
+    each = F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
+    lines = rows.where(is_own).select(*PARCEL, "t", "accepted.ids", brought.alias("brought"), each)
+    return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel", "brought")
 
 
 def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
@@ -52,21 +53,22 @@ def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
 def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
     """Return `custody.accepted_id` of both, key (id, router): how many acceptances are `new` in this batch and how many
     `old`, with the earliest `new_t` and `old_t`."""
-    one, none = F.lit(1), F.lit(0)
-    no_t = F.lit(None).cast("bigint")
-    rows = new.select(
-        "id", "router", one.alias("new"), none.alias("old"), F.col("t").alias("new_t"), no_t.alias("old_t")
+    both = new.withColumn("is_new", F.lit(True)).unionByName(old.withColumn("is_new", F.lit(False)))
+    sums = both.groupBy("id", "router").agg(
+        F.count(F.when(F.col("is_new"), 1)).alias("new"),
+        F.count(F.when(~F.col("is_new"), 1)).alias("old"),
+        F.min(F.when(F.col("is_new"), F.col("t"))).alias("new_t"),
+        F.min(F.when(~F.col("is_new"), F.col("t"))).alias("old_t"),
+        F.min(F.struct("t", "brought")).alias("first"),
     )
-    rows = rows.unionByName(
-        old.select("id", "router", none.alias("new"), one.alias("old"), no_t.alias("new_t"), F.col("t").alias("old_t"))
-    )
-    sums = rows.groupBy("id", "router").agg(
-        F.sum("new").alias("new"),
-        F.sum("old").alias("old"),
-        F.min("new_t").alias("new_t"),
-        F.min("old_t").alias("old_t"),
-    )
-    return sums.withColumns({"times": F.col("new") + F.col("old"), "first_t": F.least("new_t", "old_t")})
+    return sums.withColumns(
+        {
+            "times": F.col("new") + F.col("old"),
+            "first_t": F.col("first.t"),
+            "first_by": F.col("first.brought"),
+            "has_copy": F.lit(True),
+        }
+    ).drop("first")
 
 
 class News(NamedTuple):
@@ -100,7 +102,7 @@ def accepted_twice(accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
 def taken(tables: Tables, recipients: Iterable[str]) -> DataFrame:
     """Return the messages that these recipients took over from the parcels of these tables."""
     takers = numbers(tables.rows.sparkSession, recipients)
-    return custody.taken(tables.pieces, tables.accepted, takers, tables.partitions).select(*HANDED)
+    return custody.taken(tables.pieces, tables.accepted, takers, tables.partitions)
 
 
 def of_takers(handed: DataFrame, routers: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -115,14 +117,18 @@ def clock(past: DataFrame, met: DataFrame) -> DataFrame:
     return both.groupBy("router", "taker").agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
 
 
+IS_FOLLOWED = "custody = 'followed' AND (most_ns IS NOT NULL OR NOT is_first)"
+"""Whether nothing more can be learned of a handover, unless its parcel is open."""
+
+
 def followed(handover: DataFrame) -> DataFrame:
     """Sum the final rows of `handover`: those followed whose parcel is closed."""
-    final = handover.where("custody = 'followed' AND NOT is_open")
+    final = handover.where(f"{IS_FOLLOWED} AND NOT is_open")
     return final.groupBy("router", "taker").agg(
         F.count("*").alias("acked"),
         F.count("*").alias("followed"),
         F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
-        F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+        F.min("most_ns").alias("upper_ns"),
     )
 
 

@@ -369,10 +369,10 @@ class _Batch:
         added["custody"] = handovers.followed(handover)
         written = {"ids": arrivals}
         if self.takers:
-            rest = handover.where("custody <> 'followed' AND NOT is_open").select(*handovers.HANDED)
+            rest = handover.where(f"NOT ({handovers.IS_FOLLOWED}) AND NOT is_open").select(*custody.HANDED)
             written["waiting"] = rest.unionByName(unknown)
         if {*self.takers} - {log.router for log in self.evidence.logs}:
-            written["beyond"] = tables.flagged(beyond).where("NOT is_open").select(*handovers.HANDED)
+            written["beyond"] = tables.flagged(beyond).where("NOT is_open").select(*custody.HANDED)
         if again:
             written["again"] = self._again(given, accepted_id, all_ids.unionByName(arrivals))
         return written

@@ -25,7 +25,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 6
+VERSION = 7
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -36,7 +36,7 @@ _ACCEPTED = (
 ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
     depth long, accepted {_ACCEPTED}"""
-_HANDED = "id binary, taker long, router long, parcel long, i long, t long, acked_t long"
+_HANDED = "id binary, taker long, router long, parcel long, i long, kind string, t long, acked_t long"
 _COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
 ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
@@ -69,12 +69,13 @@ SCHEMAS = {
     "open": ROWS,
     "closed": ROWS,
     "again": ROWS,
-    "ids": "id binary, router long, t long, parcel long",
+    "ids": "id binary, router long, t long, parcel long, brought long",
     "waiting": _HANDED,
     "beyond": _HANDED,
 }
-"""`waiting`: messages handed to routers that have not accepted them, as far as the logs reach; `beyond`: to routers
-without a log here; `again`: the parcels of ids accepted twice."""
+"""`waiting`: messages handed to routers that have not accepted them, as far as the logs reach, and copies of which the
+first acceptance has not been read; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
+twice."""
 REPLACED = ("open", "again", "waiting")
 """Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond")

@@ -9,6 +9,7 @@ from fleets.shared import Fleets
 from msgspec import structs
 from samples.audit_logs import APP, LATE, OTHER_APP, A, B, C, Log, name
 from samples.handovers import EVENTS
+from samples.mesh_logs import write_mesh
 
 from router.core.wire.crypto import SigningKey
 from sabotage.liar import LIES
@@ -38,6 +39,7 @@ def mixture(fleets: Fleets, directory: Path, messages: int) -> Mixture:
     for sabotage in SPOILT:
         SABOTAGES[sabotage](spoilt)
     odd_logs(directory / "odd")
+    write_mesh(directory / "mesh", SigningKey(b"f" * 32), SigningKey(b"g" * 32))
     return Mixture(directory, liars, max(liars.as_of_ns, spoilt.as_of_ns))
 
 
@@ -52,6 +54,7 @@ def in_flight(log: Log) -> None:
     log.outward("forwarded", [(3, 2)])
     log.accepted(100, range(2), [name(B)], kind="copy")
     log.outward("acked", [(100, 1)], recipient=name(B), parcel=100)
+    log.outward("expired", [(101, 1)], recipient=name(B), parcel=100, reason="next-away")
     log.state("join", LATE)
 
 

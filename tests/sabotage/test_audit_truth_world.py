@@ -10,29 +10,21 @@ import pytest
 from world.app import Habits
 from world.node import Node
 from world.readers import away, reader_at
+from world.sealed_log import write_log
 from world.test_world import disturb, readers_of, two_tiers
 from world.world import World
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
-from router.core.log.events import encode_events
 from router.core.wire.control import Carried, encode_control
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
-from router.disk.limits import LogLimits
-from router.disk.log.eventlog import Segments
-from router.disk.log.sealer import Sealer
 from spark_analytics.judgement.schema import STATES
 
 
 def audited(world: World, directory: Path) -> dict[str, Any]:
     for node in world.nodes:
-        sealer = Sealer(Segments(directory / node.name, node.key, LogLimits(segment_bytes=8192)))
-        for first_seq, boot, events in node.log:
-            sealer.add(encode_events(events, first_seq, boot), 0.0)
-            if sealer.due(0.0):
-                sealer.seal()
-        sealer.seal()
+        write_log(node, directory / node.name)
     return audit(list_logs([directory]), AuditSpan(world.time.now().wall_ns))
 
 

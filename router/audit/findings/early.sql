@@ -1,5 +1,6 @@
 -- Messages that ended as expired before they were due, by router: their count, how many are certain because the log has
--- the longest life of a message there, and the first. Deadlines count from a full second.
+-- the longest life of a message there, and the first. Deadlines count from a full second. A copy whose next router was
+-- away waits for `copy_ns` at most.
 WITH life AS (
     SELECT router, min(number_of_text(fields['ttl_s_max'])) AS ttl_s, min(seq) AS config_seq
     FROM events
@@ -7,7 +8,7 @@ WITH life AS (
     GROUP BY router
 ),
 ended AS (
-    SELECT line, router, recipient, t AS expired_t, start, stop
+    SELECT line, router, recipient, t AS expired_t, is_away, start, stop
     FROM piece
     SEMI JOIN owed USING (line, recipient)
     WHERE event = 'expired' AND start < stop
@@ -16,7 +17,8 @@ candidate AS (
     SELECT line, ended.router, ended.recipient, expired_t, start, stop, seq, parcel,
         seq > config_seq AS is_sure, t AS accepted_t,
         least(
-            t::HUGEINT + least(ttl_s, 4_294_967_295) * 1_000_000_000, 9_223_372_036_854_775_807
+            t::HUGEINT + least(ttl_s, 4_294_967_295) * 1_000_000_000, 9_223_372_036_854_775_807,
+            CASE WHEN is_away THEN t::HUGEINT + getvariable('copy_ns') END
         )::BIGINT AS most_ns
     FROM ended JOIN accepted USING (line) LEFT JOIN life ON life.router = ended.router
     WHERE is_within AND expired_t < least(due_ns, most_ns) - 1_000_000_000

@@ -4,7 +4,7 @@ CREATE TABLE taker AS
 SELECT id AS recipient, router AS taker FROM keys JOIN routers USING (key);
 
 CREATE TABLE taken AS
-SELECT line, recipient, router, taker, t, block.n, block, is_whole, acked & (~delivered) AS mask
+SELECT line, recipient, router, taker, kind, t, block.n, block, is_whole, acked & (~delivered) AS mask
 FROM block
 JOIN taker USING (recipient)
 JOIN accepted USING (line)
@@ -12,12 +12,13 @@ JOIN owed USING (line, recipient)
 WHERE acked & (~delivered) <> 0 AND is_within AND destination IS DISTINCT FROM recipient;
 
 CREATE VIEW taken_message AS
-SELECT taken.line, recipient, taken.router, taker, taken.t, i, low, high
+SELECT taken.line, recipient, taken.router, taker, kind, taken.t, i, low, high
 FROM accepted_id JOIN taken USING (line)
 WHERE is_of(i, block, is_whole) AND has(mask, i, is_whole);
 
 -- By parcel and taker: acked_t: when its last message was acknowledged. upper_ns, lower_ns: bounds of the taker's clock
--- minus the router's, because the taker accepted after the router did, and before the router got the acknowledgement.
+-- minus the router's: the taker accepted before the router got the acknowledgement, and after the router did if this
+-- router was the first to bring it the message. In a mesh it may have had it from elsewhere before.
 CREATE TABLE handover AS
 WITH acks AS (
     SELECT line, recipient, max(t) AS acked_t
@@ -26,32 +27,54 @@ WITH acks AS (
     GROUP BY line, recipient
 ),
 there AS (
-    -- The time when a taker accepted a message first: few are accepted more than once.
-    SELECT router, low, high, t
+    -- When a router accepted a message first, and who brought it then: few are accepted more than once. A copy that it
+    -- sends on itself is accepted later.
+    SELECT router, low, high, t, coalesce(brought, -1) AS brought
     FROM accepted_id ANTI JOIN (SELECT * FROM message_id WHERE is_again) again USING (low, high)
+    WHERE NOT is_copy
     UNION ALL
-    SELECT router, low, high, min(t)
-    FROM accepted_id SEMI JOIN (SELECT * FROM message_id WHERE is_again) again USING (low, high)
-    GROUP BY router, low, high
+    SELECT router, low, high, first.t, first.brought
+    FROM (
+        SELECT router, low, high, min({'t': t, 'brought': coalesce(brought, -1)}) AS first
+        FROM accepted_id SEMI JOIN (SELECT * FROM message_id WHERE is_again) again USING (low, high)
+        WHERE NOT is_copy
+        GROUP BY router, low, high
+    )
+),
+original AS (
+    -- When the router accepted a message first of which it sends copies on: it may have brought it before the copy.
+    SELECT router, low, high, t
+    FROM there SEMI JOIN (SELECT router, low, high FROM accepted_id WHERE is_copy) copy USING (router, low, high)
 ),
 met AS (
-    SELECT line, recipient, here.router, taker, here.t,
-        count(*) AS acked, count(there.t) AS followed, min(there.t) AS first_there_t, max(there.t) AS last_there_t
+    SELECT line, recipient, here.router, taker, here.kind, here.t,
+        count(*) AS acked, count(there.t) AS followed,
+        max(there.t) AS last_there_t,
+        min(there.t - CASE WHEN here.kind = 'copy' THEN original.t ELSE here.t END)
+            FILTER (there.brought = here.router) AS most_ns
     FROM taken_message here
     LEFT JOIN there ON there.router = here.taker AND there.low = here.low AND there.high = here.high
+    LEFT JOIN original ON original.router = CASE WHEN here.kind = 'copy' THEN here.router END
+        AND original.low = here.low AND original.high = here.high
     GROUP BY ALL
 ),
 clock AS (
-    SELECT router, recipient, max(last_there_t - acked_t) AS lower_ns, min(first_there_t - t) AS upper_ns
+    SELECT router, recipient, max(last_there_t - acked_t) AS lower_ns, min(most_ns) AS upper_ns
     FROM met JOIN acks USING (line, recipient)
     GROUP BY router, recipient
 )
 SELECT
     line, met.router, met.recipient, taker, acked, followed, lower_ns, upper_ns,
-    -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement.
+    -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement; for a
+    -- day longer where it is not known how far that clock may be ahead. Where its beginning is pruned, only a unicast
+    -- must be in it: a multicast may have come from elsewhere before.
     coalesce(
-        is_whole AND end_ns >= acked_t::HUGEINT + coalesce(greatest(lower_ns, upper_ns), 0)
-            AND (pruned_to = 0 OR start_ns <= met.t::HUGEINT + coalesce(least(lower_ns, upper_ns), 0)),
+        is_whole AND end_ns >= acked_t::HUGEINT + greatest(lower_ns, coalesce(upper_ns, 0))
+            + CASE WHEN upper_ns IS NULL AND lower_ns IS NOT NULL THEN getvariable('slack_ns') ELSE 0 END
+            AND (
+                pruned_to = 0
+                OR kind = 'unicast' AND start_ns <= met.t::HUGEINT + least(coalesce(lower_ns, 0), upper_ns)
+            ),
         FALSE
     ) AS is_known
 FROM met
@@ -68,10 +91,10 @@ WITH lacking AS (
 SELECT line, router, recipient, i
 FROM (SELECT * FROM taken_message SEMI JOIN lacking USING (line, recipient)) here
 ANTI JOIN (
-    SELECT router AS taker, low, high FROM accepted_id WHERE router IN (SELECT taker FROM lacking)
+    SELECT router AS taker, low, high FROM accepted_id WHERE NOT is_copy AND router IN (SELECT taker FROM lacking)
 ) there USING (taker, low, high);
 
--- The recipient's clock minus the router's lies between lower_ns and upper_ns.
+-- The recipient's clock minus the router's lies between lower_ns and upper_ns, as far as they are known.
 CREATE TABLE custody AS
 SELECT
     routers.key AS router, keys.key AS recipient,

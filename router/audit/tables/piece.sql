@@ -1,16 +1,17 @@
 -- One row for each range of an outward line: messages start .. stop-1 of the parcel `line`, counted from its first. A
--- range outside the parcel, or of none, has start = stop: the rest of `count` are strays.
+-- range outside the parcel, or of none, has start = stop: the rest of `count` are strays. is_away: a copy that ended
+-- because the next router was away, which may be before its time.
 CREATE TABLE piece AS
 WITH outward_line AS NOT MATERIALIZED (
     SELECT * FROM events WHERE recipient IS NOT NULL AND try_cast(event AS outward) IS NOT NULL
 ),
 ranges AS NOT MATERIALIZED (
-    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth,
+    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, reason,
         range_first AS first, n AS count
     FROM outward_line
     WHERE n > 0
     UNION ALL
-    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, range[1], range[2]
+    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, reason, range[1], range[2]
     FROM (SELECT *, unnest(more_ranges) AS range FROM outward_line WHERE more_ranges IS NOT NULL)
     WHERE range[2] > 0
 )
@@ -24,6 +25,7 @@ SELECT
     minute_of(ranges.t) AS minute,
     accepted.minute AS accepted_minute,
     accepted.is_within,
+    event = 'expired' AND reason = 'next-away' AND accepted.kind = 'copy' AS is_away,
     CASE WHEN event IN ('delivered', 'acked') THEN
         CASE WHEN boots.id = accepted.boot AND ranges.mono IS NOT NULL AND accepted.mono IS NOT NULL
             THEN ranges.mono - accepted.mono ELSE ranges.t - accepted.t END

@@ -24,13 +24,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.core.log.line import Line, encode_lines
+from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import file_name, fold, is_authentic
 from router.core.wire.crypto import SigningKey
 from router.disk import private_file
 from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
-from router.disk.log.file import finish, last_line, not_written, open_private, sync
+from router.disk.log.file import finish, last_line, lines_of, not_written, open_private, sync
 from router.disk.log.line_form import read_line
 
 PRUNED = "pruned.jsonl"
@@ -125,6 +125,19 @@ class Segments:
         """Return the files that have a segment's name but had no good footer when this was opened, oldest first."""
         return sorted(self._spoilt)
 
+    def runs(self, first_seq: int, last_seq: int) -> dict[str, tuple[int, int]]:
+        """Return by boot id, in hex, which events from `first_seq` to `last_seq` that run of the node wrote: the first
+        and the last one in segments that are kept and can be read."""
+        found: dict[str, tuple[int, int]] = {}
+        for one in self._sealed:
+            if one.footer.first_seq <= last_seq and one.footer.last_seq >= first_seq:
+                with suppress(OSError, ValueError), one.path.open("rb") as file:
+                    for line in map(decode_line, lines_of(file, one.size)):
+                        if line.seq and line.boot:  # neither header nor footer
+                            first, last = found.get(line.boot, (line.seq, 0))
+                            found[line.boot] = min(first, line.seq), max(last, line.seq + line.n - 1)
+        return found
+
     @property
     def pruned_seq(self) -> int:
         """The last sequence number whose lines have been pruned, 0 if there is none."""
@@ -142,8 +155,8 @@ class Segments:
         oldest_ns = int((now - keep_s) * 1e9)
         size = sum(one.size for one in self._sealed)
         old: list[SealedSegment] = []
-        for one in self._sealed:
-            if size <= keep_bytes and one.footer.max_t >= oldest_ns:
+        for one, newest_ns in zip(self._sealed, self._times(int(now * 1e9)), strict=True):
+            if size <= keep_bytes and newest_ns >= oldest_ns:
                 break
             old.append(one)
             size -= one.size
@@ -159,6 +172,21 @@ class Segments:
         except OSError as error:
             raise not_written(self.directory, error) from error
         return len(old)
+
+    def _times(self, now_ns: int) -> list[int]:
+        """Return when each segment was written at the latest, oldest first: not before an older one, and, where its
+        clock was ahead of now, before the next one whose clock was not."""
+        times: list[int] = []
+        latest_ns = 0
+        for one in self._sealed:
+            latest_ns = max(latest_ns, one.footer.max_t if one.footer.max_t <= now_ns else 0)
+            times.append(latest_ns)
+        following_ns = now_ns
+        for number, one in reversed([*enumerate(self._sealed)]):
+            if one.footer.max_t > now_ns:
+                times[number] = following_ns
+            following_ns = times[number]
+        return times
 
     def _keep_footers(self, old: list[SealedSegment]) -> None:
         data = b"".join(one.footer_bytes for one in old)

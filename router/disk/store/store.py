@@ -128,6 +128,17 @@ class Store:
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
 
+    @in_words
+    def renumber(self, repeated_seq: int, beginning: Beginning) -> int:
+        """Move the events from `repeated_seq` on, and all later ones, behind those of the log beside this store, and
+        later messages behind those that it names; return the next arrival number. For an older copy of the store."""
+        by = beginning.seq - repeated_seq
+        with self._env.begin(write=True) as txn:
+            self._unsealed.renumber(txn, repeated_seq, by)
+            self._state = [max(self._state[0], beginning.arrival), self._state[1] + by]
+            txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        return self._state[0]
+
     # -- one transaction -------------------------------------------------------------------------------------
 
     @in_words

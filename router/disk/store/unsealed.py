@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from router.core.log.events import Logged, decode_events, encode_events
 from router.core.routing.effects import Changes
+from router.core.wire.codec import Malformed
 from router.disk.store.rows import NUMBER, ascending
 
 
@@ -41,6 +43,18 @@ class Unsealed:
                 cursor.delete()
             self.sealed_seq = 0
         return logged
+
+    def renumber(self, txn: Any, first_seq: int, by: int) -> None:
+        """Add `by` to the numbers of the events from `first_seq` on."""
+        cursor = txn.cursor(self._db)
+        found = cursor.set_range(NUMBER.pack(first_seq)) and list(cursor)
+        for key, value in reversed(found or []):  # the last first: numbers may overlap
+            seq = NUMBER.unpack(key)[0] + by
+            with suppress(Malformed):  # it will be a gap in any case
+                _, boot, events = decode_events(value)
+                value = encode_events(events, seq, boot)
+            txn.delete(key, db=self._db)
+            txn.put(NUMBER.pack(seq), value, db=self._db)
 
     def values(self, txn: Any, after_seq: int, most: int, *, within: bool) -> list[tuple[int, bytes]]:
         """Return at most `most` values after `after_seq`, oldest first: (first sequence number, value). `within`: also

@@ -10,12 +10,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.schema import GRACE_NS
+from spark_analytics.judgement.schema import COPY, GRACE_NS
 
 STEP = 1 << 16
 """The size of the ranges in which arrival numbers are compared with each other."""
 
-COPY = "copy"
 _COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives")
 _SAID = ("kind", "signer", "destination", "peer")
 

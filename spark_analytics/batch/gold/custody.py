@@ -1,9 +1,12 @@
 """`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
 
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
-acceptance here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the
-router's lies between lower_ns and upper_ns: it accepted after the router did, and before the router got the
-acknowledgement. A message for that router itself has arrived, and is accepted nowhere.
+acceptance here to after the acknowledgement, by its own clock, for a day longer where it is not known how far that may
+be ahead; where its beginning is pruned, only a unicast must be in it, because a multicast may have come from elsewhere
+before. Otherwise unknown. The recipient's clock minus the router's
+lies between lower_ns and upper_ns: it accepted before the router got the acknowledgement, and after the router did if
+this router was the first to bring it the message. A message for that router itself has arrived, and is accepted
+nowhere.
 """
 
 from __future__ import annotations
@@ -11,41 +14,47 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold.accepted import COPY
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import bits_of, cut, is_event
+from spark_analytics.judgement.schema import COPY, SLACK_NS
 
 ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 """The i-th message's id, from the ids of a parcel."""
 
-
-OWN = f"is_within AND NOT kind <=> '{COPY}'"
+IS_OWN = f"NOT said.kind <=> '{COPY}'"
+HANDED = ("id", "taker", "router", "parcel", "i", "kind", "t", "acked_t")
+"""The columns of a message that a router took over."""
 BITS_OF_ROUTERS = 63
 """Number of routers that get a bit each in the check of which routers have a message."""
 
 
 def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
-    """Key (id, router): the `first_t` of all acceptances; `times`: how many are within the audit's time span, without
-    copies that the router sent on;
+    """Key (id, router): `first_t`, when the router accepted it first, and `first_by`, which router brought it then (-1:
+    none with a log here); `times`: how many acceptances are within the audit's time span; all without copies that the
+    router sent on, and `has_copy`: whether there are any.
     `brought`: a bit for each router with a log here that is said to have brought it, unless it signed it itself.
     Laid out by id."""
     keys = F.broadcast(routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer")))
-    lines = accepted.withColumn(
-        "peer", F.expr("CASE WHEN is_within AND NOT said.peer <=> said.signer THEN said.peer END")
-    )
-    brought = F.expr(f"shiftleft(1L, cast(neighbour % {BITS_OF_ROUTERS} AS int))")
+    lines = accepted.withColumn("peer", F.expr("CASE WHEN NOT said.peer <=> said.signer THEN said.peer END"))
+    brought = F.expr(f"CASE WHEN is_within THEN shiftleft(1L, cast(neighbour % {BITS_OF_ROUTERS} AS int)) END")
     messages = lines.join(keys, "peer", "left").select(
         "router",
-        "t",
-        "is_within",
-        "said.kind",
+        F.expr(f"CASE WHEN {IS_OWN} THEN struct(t, coalesce(neighbour, -1L) AS by) END").alias("own"),
+        F.expr(f"cast(is_within AND {IS_OWN} AS int)").alias("time"),
         "ids",
         brought.alias("brought"),
         F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
     )
-    ids = messages.select(F.expr(ID).alias("id"), "router", "t", F.expr(f"cast({OWN} AS int)").alias("time"), "brought")
+    ids = messages.select(F.expr(ID).alias("id"), "router", "own", "time", "brought")
     by_id = ids.repartition(partitions, "id").groupBy("id", "router")
-    return by_id.agg(F.sum("time").alias("times"), F.min("t").alias("first_t"), F.bit_or("brought").alias("brought"))
+    sums = by_id.agg(
+        F.sum("time").alias("times"),
+        F.min("own").alias("own"),
+        F.max(F.col("own").isNull()).alias("has_copy"),
+        F.bit_or("brought").alias("brought"),
+    )
+    first = F.col("own.t").alias("first_t"), F.col("own.by").alias("first_by")
+    return sums.select("id", "router", "times", *first, "has_copy", "brought")
 
 
 def distinct_id(accepted_id: DataFrame) -> DataFrame:
@@ -75,37 +84,50 @@ def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions
     bits = cut(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
     last = F.max("acked_t").over(Window.partitionBy("router", "parcel", "recipient"))
     masks = bits.select(*key, "block", F.expr("acked & ~delivered").alias("mask"), last.alias("acked_t"))
-    line = accepted.where("is_within").select("router", "parcel", "t", "ids", "recipients", "n", "said.destination")
+    line = accepted.where("is_within").select(
+        "router", "parcel", "t", "ids", "recipients", "n", "said.kind", "said.destination"
+    )
     lines = masks.where("mask <> 0").join(line, ["router", "parcel"], "inner")
     bit = F.explode(F.expr("sequence(0L, least(31L, n - 1 - 32 * block))"))
     is_passed_on = "array_contains(recipients, recipient) AND NOT (destination <=> recipient)"
     messages = lines.where(is_passed_on).withColumn("bit", bit)
     here = messages.where("(shiftright(mask, cast(bit AS int)) & 1) = 1").withColumn("i", F.expr("32 * block + bit"))
-    return here.select(F.expr(ID).alias("id"), "taker", "router", "parcel", "i", "t", "acked_t").repartition(
-        partitions, "id"
-    )
+    return here.select(F.expr(ID).alias("id"), *(name for name in HANDED if name != "id")).repartition(partitions, "id")
 
 
 def met(taken: DataFrame, accepted_id: DataFrame) -> DataFrame:
-    """Add `there_t` to each message taken over: when the taker accepted that id first, null if it did not."""
-    there = accepted_id.select("id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"))
-    found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left")
-    return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t")
+    """Add to each message taken over `there_t`, when the taker accepted that id first, null if it did not; `is_first`:
+    this router brought it then; and `most_ns`, how far the taker's clock can be ahead by that, null if this is not
+    known: a copy counts from when its router accepted the message first, as it may have brought it before the copy."""
+    there = accepted_id.select(
+        "id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"), F.col("first_by").alias("there_by")
+    )
+    original = accepted_id.where("has_copy").select(
+        "id", F.col("router").alias("sender"), F.col("first_t").alias("original_t")
+    )
+    sender = F.expr(f"CASE WHEN kind = '{COPY}' THEN router END")
+    found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left").withColumn("sender", sender)
+    both = found.join(original.hint("shuffle_hash"), ["id", "sender"], "left")
+    here_t = f"CASE WHEN kind = '{COPY}' THEN original_t ELSE t END"
+    is_first = F.expr("coalesce(there_by = router, false)").alias("is_first")
+    most_ns = F.expr(f"CASE WHEN there_by = router THEN there_t - ({here_t}) END").alias("most_ns")
+    return both.select(*HANDED, "there_t", is_first, most_ns)
 
 
 def clock(met: DataFrame) -> DataFrame:
     """Return by (router, taker) the bounds of the taker's clock minus the router's."""
     return met.groupBy("router", "taker").agg(
         F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
-        F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+        F.min("most_ns").alias("upper_ns"),
     )
 
 
 def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:
     """Add to each message taken over its `custody`: followed, broken or unknown, judged by the taker's clock."""
     logs = F.broadcast(routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to"))
-    ends = "end_ns - acked_t >= coalesce(greatest(lower_ns, upper_ns), 0L)"
-    begins = "pruned_to = 0 OR start_ns - t <= coalesce(least(lower_ns, upper_ns), 0L)"
+    slack = f"CASE WHEN upper_ns IS NULL AND lower_ns IS NOT NULL THEN {SLACK_NS}L ELSE 0L END"
+    ends = f"end_ns - acked_t >= greatest(lower_ns, coalesce(upper_ns, 0L)) + {slack}"
+    begins = "pruned_to = 0 OR kind = 'unicast' AND start_ns - t <= least(coalesce(lower_ns, 0L), upper_ns)"
     custody = f"""CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN is_whole AND {ends} AND ({begins}) THEN 'broken'
         ELSE 'unknown' END"""
     found = met.join(F.broadcast(clock), ["router", "taker"], "inner").join(logs, "taker", "left")

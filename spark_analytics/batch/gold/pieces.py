@@ -12,11 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.schema import COUNT_MAX, ENDS, TTL_S_MAX
+from spark_analytics.judgement.schema import COPY, COPY_NS, COUNT_MAX, ENDS, NEXT_AWAY, TTL_S_MAX
 
 EVENTS = (*ENDS, "forwarded", "deferred")
 
-_MOST_NS = f"accepted_t + least(coalesce(ttl_s, {TTL_S_MAX}L), {TTL_S_MAX}L) * 1000000000L"
+IS_AWAY = f"event = 'expired' AND reason <=> '{NEXT_AWAY}' AND kind <=> '{COPY}'"
+_MOST_NS = f"""least(accepted_t + least(coalesce(ttl_s, {TTL_S_MAX}L), {TTL_S_MAX}L) * 1000000000L,
+    CASE WHEN is_away THEN accepted_t + {COPY_NS}L END)"""
 EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN lives IS NULL THEN stop - start
     ELSE size(filter(slice(lives, cast(start + 1 AS int), cast(stop - start AS int)),
         due -> t < least(due, {_MOST_NS}) - 1000000000L)) END"""
@@ -26,7 +28,7 @@ EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN l
 def outward(rows: DataFrame, has_more: bool) -> DataFrame:
     """Return the ranges of outward lines. `has_more`: some lines have several."""
     lines = rows.where(F.col("event").isin(*EVENTS) & F.col("recipient").isNotNull())
-    columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth")
+    columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth", "reason")
     found = lines.select(*columns, "range_first", "range_count")
     if has_more:
         more = lines.select(*columns, F.explode("more_ranges").alias("range"))
@@ -38,8 +40,9 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """Return the pieces. `wait_ns`: the time from the accepted line to this one, by the monotonic clock if both are of
-    one boot. `early`: how many of the messages expired before they were due. `is_flying`: written to a link that is up
-    where the log ends; in flight nothing expires.
+    one boot. `is_away`: copies that ended because the next router was away, which may be before their time; `early`:
+    how many of the messages expired before they were due. `is_flying`: written to a link that is up where the log ends;
+    in flight nothing expires.
     """
     offset = "range_first - parcel"
     stop = F.expr(
@@ -51,6 +54,7 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     found = _beside_lines(ranges, accepted, routers).select(
         "*",
         code.alias("code"),
+        F.expr(IS_AWAY).alias("is_away"),
         F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
     )
@@ -69,6 +73,7 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
         "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
+        "is_away",
         F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
     )
 
@@ -84,6 +89,7 @@ def _beside_lines(ranges: DataFrame, accepted: DataFrame, routers: DataFrame) ->
         F.col("boot").alias("accepted_boot"),
         F.col("minute").alias("accepted_minute"),
         "is_within",
+        "said.kind",
         "due_ns",
         "lives",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spark_analytics.report.reading import Row, binned, grouped, rows, whole
+from spark_analytics.report.reading import Row, binned, grouped, rows, whole, words
 
 from .charts import Lane, Linear, TimeAxis, bars, compared, grid, hits, label, lanes, pc, plot, stretched, time_ticks
 from .figure import empty, figure, section, sentences, table
@@ -44,7 +44,7 @@ def _over_time(summary: Row, axis: TimeAxis) -> Markup:
         "deliveries-time",
         title,
         see=_see(axis, series, totals),
-        do=_do(series),
+        do=_do(series, _gaps(summary)),
         chart=join(
             _legend(series), tag("div", _stack(axis, series, totals), class_="rows frame"), _losses(axis, series, shown)
         ),
@@ -158,7 +158,18 @@ def _see(axis: TimeAxis, series: dict[str, list[int]], totals: Sequence[int]) ->
     )
 
 
-def _do(series: dict[str, list[int]]) -> str:
+def _gaps(summary: Row) -> str:
+    """Return what to do about the parts of the logs that this figure lacks; "" if it lacks none."""
+    if rows(summary, "holes"):
+        return (
+            "Bring the missing parts of the logs (see “Logs”) and audit again: what was accepted in them is not here."
+        )
+    if words(summary, "problems"):
+        return "Look at the problems with the files (see “Logs”): what they say was not read is not here."
+    return ""
+
+
+def _do(series: dict[str, list[int]], gaps: str) -> str:
     if any(series["unaccounted"]):
         return (
             "Follow the examples under “Lost without a trace”: they name messages and the command that shows their way."
@@ -166,8 +177,9 @@ def _do(series: dict[str, list[int]]) -> str:
     if any(series["unknown"]):
         return "Bring the missing parts of the logs (see “Logs”) and audit again: then they can be judged."
     if sum(sum(series[name]) for name in ("expired", "refused", "dropped", "evicted")):
-        return "Nothing is lost. If a row below rises, the reasons say why, and the queues say for whom."
-    return "Nothing."
+        rising = "If a row below rises, the reasons say why, and the queues say for whom."
+        return f"{gaps or 'Nothing is lost.'} {rising}"
+    return gaps or "Nothing."
 
 
 def _why(found: list[Row]) -> Markup:

@@ -173,6 +173,26 @@ def test_expired_in_time_is_not_told(tmp_path: Path) -> None:
         assert found["early"] == [] and found["verdict"] == "good"
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason", "at", "is_early"),
+    [
+        ("copy", "next-away", 60, False), ("copy", "next-away", 30, True), ("copy", "ttl-expired", 60, True),
+        ("multicast", "next-away", 60, True),
+    ],
+)  # fmt: skip
+def test_copy_for_a_router_that_is_away_is_judged_by_its_minute(
+    kind: str, reason: str, at: float, is_early: bool, tmp_path: Path
+) -> None:
+    log = Log()
+    log.state("config", 0, ttl_s_max=7 * DAY_S)
+    log.accepted(1, range(3), at=0.7, ttl=DAY_S, ttls=[DAY_S, DAY_S, DAY_S - 1], kind=kind)
+    log.outward("expired", [(1, 3)], at, reason=reason)
+    found = audited(log.write(tmp_path))
+    assert [row["count"] for row in found["early"]] == [3] * is_early
+    if is_early and reason == "next-away" and kind == "copy":
+        assert found["early"][0]["due_ns"] == START + int(60.7 * 10**9)
+
+
 def test_of_messages_with_lives_of_their_own_each_is_judged(tmp_path: Path) -> None:
     log = Log()
     expired(log, 10, ttls=[9, 20, 9])

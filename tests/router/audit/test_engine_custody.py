@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 from samples.audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name, states
+from samples.mesh_logs import BOUNDS_NS, write_mesh
+
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
+
+TO_APP: dict[str, Any] = {"source": APP, "destination": APP, "group": None}
 
 
 def handed_over(ids: int, at: float = 0, acked: float = 4) -> Log:
@@ -23,7 +29,7 @@ def taken(*ids: int, at: float = 2, end: float = LATE) -> Log:
     log = Log(B)
     log.state("start", 0)
     if ids:
-        log.accepted(1, ids, at=at)
+        log.accepted(1, ids, at=at, peer=name(A))
         log.outward("delivered", [(1, len(ids))], at=at + 1)
     log.state("stop", end)
     return log
@@ -42,6 +48,40 @@ def test_followed_and_the_bounds_of_the_clocks(tmp_path: Path) -> None:
     }  # fmt: skip
     assert states(found) == {"owed": 80, "acked": 40, "delivered": 40}
     assert found["messages"] == 40
+
+
+def test_clocks_are_bounded_by_what_this_router_brought_first(tmp_path: Path) -> None:
+    """In a mesh the other router may have had a message before; a copy counts from when its router accepted it. What
+    the other router sends on is no second acceptance."""
+    found = audited(*write_mesh(tmp_path, A, B))
+    lower_ns, upper_ns = BOUNDS_NS
+    assert only(found) == {
+        "acked": 3, "followed": 3, "broken": 0, "unknown": 0, "lower_ns": lower_ns, "upper_ns": upper_ns,
+    }  # fmt: skip
+    assert found["early"] == [] and found["verdict"] == "good"
+
+
+def test_what_came_from_elsewhere_bounds_a_clock_on_one_side(tmp_path: Path) -> None:
+    """The other router has it before it acknowledges it, whoever brought it."""
+    there = taken()
+    there.accepted(1, [0], at=-50)
+    found = only(audited(handed_over(1).write(tmp_path / "a"), there.write(tmp_path / "b")))
+    assert (found["followed"], found["lower_ns"], found["upper_ns"]) == (1, -54 * SECOND, None)
+
+
+@pytest.mark.parametrize(("kind", "broken"), [("unicast", 1), ("multicast", 0), ("copy", 0)])
+def test_a_pruned_log_lacks_a_multicast_that_came_from_elsewhere(kind: str, broken: int, tmp_path: Path) -> None:
+    log, there = Log(A), Log(B)
+    for at in (-20, -10, LATE):
+        there.state("join", at)
+    log.accepted(1, [0], [name(B)], kind=kind, **(TO_APP if kind == "unicast" else {}))
+    log.outward("acked", [(1, 1)], at=4, recipient=name(B))
+    log.state("stop", LATE)
+    directory = there.write(tmp_path / "b", [1])
+    kept = max(directory.glob("events-*"))
+    assert Segments(directory, B, LogLimits()).prune(0.0, 0.0, kept.stat().st_size) == 1
+    found = only(audited(log.write(tmp_path / "a"), directory))
+    assert (found["broken"], found["unknown"]) == (broken, 1 - broken)
 
 
 def test_broken_is_named_and_bad(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samples.audit_logs import APP, LATE, START, B, Log, audited, name, states
+from samples.audit_logs import APP, LATE, START, A, B, Log, audited, name, states
 
 from router.audit.database import database
 from router.audit.engine import AuditSpan, audit
@@ -97,7 +97,7 @@ def test_custody_is_judged_by_the_takers_own_clock(tmp_path: Path) -> None:
     one.outward("acked", [(1, 1)], at=10, recipient=name(B))
     one.outward("acked", [(2, 1)], at=50, recipient=name(B))
     one.state("stop", LATE)
-    two.accepted(1, [1], [APP], at=day + 9)
+    two.accepted(1, [1], [APP], at=day + 9, peer=name(A))
     two.state("join", day + 20)
     ahead = tmp_path / "ahead"
     one.write(ahead / "one")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from router.audit.listing import Listing, NothingToRead, list_logs
+from router.audit.listing import LOOP, Listing, NothingToRead, list_logs
 from spark_analytics.judgement.evidence import NO_LOG
-from spark_analytics.judgement.log_files import Problem
+from spark_analytics.judgement.log_files import DEAD_LINK, Problem
 
 NAMES = ("events-0000000000000001.jsonl", "pruned.jsonl", "tail-0000000000000007.jsonl", ".aside-1.jsonl")
 OTHERS = ("truth.json", ".open-0000000000000042", "event.json", "notes.txt")
@@ -44,6 +44,27 @@ def test_each_file_once(tmp_path: Path) -> None:
     log = directory(tmp_path / "log")
     (tmp_path / "link").symlink_to(log)
     assert len(list_logs([log, tmp_path / "link", log / NAMES[0]]).paths) == len(NAMES)
+
+
+def test_logs_behind_a_link_to_a_directory_are_listed_once(tmp_path: Path) -> None:
+    """A link that leads back is not followed for ever."""
+    log = directory(tmp_path / "log")
+    (log / "back").symlink_to(log)
+    (tmp_path / "fleet").mkdir()
+    (tmp_path / "fleet" / "one").symlink_to(log)
+    (tmp_path / "fleet" / "two").symlink_to(tmp_path / "fleet" / "one")
+    found = list_logs([tmp_path / "fleet"])
+    assert found.paths == sorted(str(tmp_path / "fleet" / "one" / name) for name in NAMES) and found.problems == []
+
+
+def test_links_that_are_not_followed_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "fleet").mkdir()
+    log = directory(tmp_path / "fleet" / "log")
+    (tmp_path / "fleet" / "above").symlink_to(tmp_path)
+    (tmp_path / "fleet" / "gone").symlink_to(tmp_path / "nowhere")
+    found = list_logs([tmp_path / "fleet"])
+    assert found.paths == sorted(str(log / name) for name in NAMES)
+    assert {(Path(one.path).name, one.text) for one in found.problems} == {("above", LOOP), ("gone", DEAD_LINK)}
 
 
 def test_a_directory_without_logs_is_a_problem(tmp_path: Path) -> None:

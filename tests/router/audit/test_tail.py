@@ -10,7 +10,7 @@ from typing import Any
 
 import lmdb
 import pytest
-from samples.audit_logs import LATE, START, Log, audited, states
+from samples.audit_logs import LATE, START, B, Log, audited, states
 from samples.segments import accepted, outward
 
 from router.audit.engine import AuditSpan, audit
@@ -162,3 +162,41 @@ def test_tails_with_gaps_between_them_have_different_names(home: Home) -> None:
     store(home, encode_events([RouterChange(4, 5, "start", ())], 1, BOOT), encode_events([outward()], 5, BOOT))
     with logs_of([home.path], refuse) as listing:
         assert sorted(listing.names.values()) == [f"{home.path} (unsealed events from {seq})" for seq in (1, 5)]
+
+
+def fleet(directory: Path) -> Path:
+    """Make a directory with a log, and beside it the home of a node whose events are all in its store."""
+    log = Log(B)
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 2)])
+    log.write(directory / "logs")
+    home = Home(directory / "deep" / "home")
+    home.path.parent.mkdir()
+    home.create()
+    keyring.load_or_create(home, keyring.NODE)
+    store(home, encode_events([RouterChange(4, 5, "start", ()), accepted(3)], 1, BOOT))
+    return home.path
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_homes_below_a_path_are_read_as_well(is_link: bool, tmp_path: Path) -> None:
+    top = tmp_path / "fleet"
+    top.mkdir()
+    home = fleet(top)
+    if is_link:
+        home = home.rename(tmp_path / "elsewhere")
+        (top / "link").symlink_to(home)
+    with logs_of([top], refuse) as listing:
+        found = audit(listing, AuditSpan(START + LATE * 10**9))
+    assert found["accepted"] == 2 + 3 and len(found["logs"]) == 2 and found["problems"] == []
+    assert any("(unsealed events)" in one["path"] for one in found["files"] if one["status"] == "tail")
+
+
+def test_a_home_below_a_path_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    home = fleet(tmp_path)
+    (home / "store" / "data.mdb").write_bytes(b"")
+    with logs_of([tmp_path], refuse) as listing:
+        found = audit(listing, AuditSpan(START + LATE * 10**9))
+    [problem] = found["problems"]
+    assert str(home / "store") in problem and "the newest events are not known" in problem
+    assert found["accepted"] == 2 and found["verdict"] == "attention"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from conftest import Run, start_node, stop_node
 from samples.audit_logs import APP, LATE, Log
+
+from router.cli import main
 
 AS_OF = "2025-02-21"
 KEYS = {
@@ -42,6 +46,18 @@ def test_json_has_the_contract_s_keys(router: Run, logs: Path) -> None:
     assert found.keys() >= KEYS and found["latency_ms"].keys() == {"p50", "p95", "p99", "max"}
     assert found["logs"][0].keys() >= {"router", "segments", "first", "last", "whole", "problems"}
     assert (found["delivered"], found["verdict"], result.stderr, result.exit_code) == (3, "good", "", 0)
+
+
+def test_audit_needs_no_home_directory(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's user is in no list of users, and has no HOME."""
+    for name in ("HOME", "ROUTER_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: {}[uid])
+    asked = ["audit", str(logs), "--as-of", AS_OF]
+    result = CliRunner().invoke(main, asked)
+    assert (result.exit_code, result.stderr) == (0, "") and result.stdout.startswith("Good")
+    named = CliRunner().invoke(main, [*asked, "--home", "~/home"])
+    assert named.exit_code and "choose another with --home" in named.stderr
 
 
 def test_for_people_the_sum_is_spelled_out(router: Run, logs: Path) -> None:

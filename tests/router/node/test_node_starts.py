@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from rigs.serving import serving
 from samples.logs import seal_each
 
+from router.audit.engine import AuditSpan, audit
+from router.audit.tail import logs_of
 from router.cli.command import Invocation
 from router.core.wire.text import key_text
 from router.disk import private_file
+from router.disk.limits import LogLimits, StoreLimits
+from router.disk.log.eventlog import Segments
+from router.disk.log.sealer import Sealer
+from router.disk.store.store import Store
 from router.disk.store.terms import StoreError
 from router.node.node import SystemClock
 from router.settings import keyring
@@ -45,6 +53,40 @@ async def test_an_empty_store_beside_a_log_cannot_be_missed(
     async with serving(home.path, {}):
         [said] = warnings(caplog)
         assert f"the log in {home.log_path} lacks 4 events after the first 0" in said and "restore the segments" in said
+
+
+async def test_a_node_whose_store_is_older_than_its_log_says_so_and_logs_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Half a restore: `store/` was put back, `log/` was not. The audit of the home misses the events in between, and
+    accuses nobody."""
+    home = tmp_path / "home"
+    async with serving(home, {}):
+        pass
+    shutil.copytree(home / "store", tmp_path / "aside")
+    for _ in range(2):
+        async with serving(home, {}):
+            pass
+    key = keyring.load(Home(home), keyring.NODE)
+    sealer = Sealer(Segments(home / "log", key, LogLimits()))
+    with closing(Store(home / "store", StoreLimits(), bytes(16))) as store:
+        for _, value in store.log_values(0, 999):
+            sealer.add(value, 0)
+    last = sealer.seal()
+    shutil.rmtree(home / "store")
+    (tmp_path / "aside").rename(home / "store")
+    caplog.clear()
+    for _ in range(2):
+        async with serving(home, {}):
+            pass
+    [said] = warnings(caplog)
+    assert f"is older than the log beside it, which counts {last} events" in said and "restore store/ and log/" in said
+    with logs_of([home], lambda *_: None) as listing:
+        found = audit(listing, AuditSpan(time.time_ns()))
+    starts = [one["lines"] for one in found["events"] if one["event"] == "start"]
+    assert starts == [3 + 2], "each start is in the log, those before the restore and after it"
+    [hole] = found["holes"]
+    assert (hole["first_seq"], hole["last_seq"]) == (last + 1, last + 1) and found["verdict"] == "attention"
 
 
 async def test_a_first_start_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -45,13 +45,14 @@ def test_directories_are_searched_and_named_files_taken(spark: SparkSession, tmp
         tmp_path / "a" / "log" / "events-0000000000000001.jsonl",
         tmp_path / "a" / "notes.txt",
         tmp_path / "b" / "x",
+        tmp_path / "a" / "store" / "data.mdb",
     ]
     for path in there:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x\n")
     found, problems = bronze.list_logs(spark, [str(tmp_path / "a"), str(tmp_path / "b"), str(there[1])])
     assert list(found) == [str(there[0]), str(there[1])]
-    assert problems == [Problem(str(tmp_path / "b"), 0, NO_LOG)]
+    assert problems == [Problem(str(there[3]), 0, bronze.STORE), Problem(str(tmp_path / "b"), 0, NO_LOG)]
     with pytest.raises(bronze.NothingToRead, match="nothing at"):
         bronze.list_logs(spark, [str(tmp_path / "none")])
 
@@ -84,3 +85,25 @@ def test_lines_have_all_columns_and_their_file(spark: SparkSession, tmp_path: Pa
     assert (delivered.recipient, delivered.ranges, delivered.parcel, delivered._corrupt) == (APP, [[1, 2]], 1, None)
     [(name, uri)] = found.items()
     assert delivered.file in bronze.spellings(uri) and bronze.name_of(delivered.file) == name
+
+
+def test_path_that_looks_like_a_pattern_or_a_scheme_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "a:b[c]" / "date=1 {x}*"
+    for name, event in (("events-0000000000000001.jsonl", "join"), ("events-0000000000000002.jsonl", "leave")):
+        directory.mkdir(parents=True, exist_ok=True)
+        log = Log()
+        (directory / name).write_bytes(encode_line(log.state(event)) + b"\n")
+    found, problems = bronze.list_logs(spark, [str(tmp_path / "a:b[c]")])
+    assert sorted(found) == sorted(map(str, directory.iterdir())) and problems == []
+    assert bronze.uris_of(spark, sorted(found)) == found
+    assert sorted(row.event for row in bronze.lines(spark, list(found.values())).collect()) == ["join", "leave"]
+    assert bronze.text_lines(spark, list(found.values())).count() == 2
+    assert [fact.path for fact in bronze.facts_of(spark, found)] == sorted(found)
+
+
+def test_path_that_does_not_exist_is_a_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("one", "two", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "events-0000000000000001.jsonl").write_text("x\n")
+    found, _ = bronze.list_logs(spark, [str(tmp_path / "{one,two}")])
+    assert [Path(path).parent.name for path in found] == ["one", "two"]

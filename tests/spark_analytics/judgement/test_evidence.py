@@ -16,7 +16,7 @@ from router.core.wire.crypto import SigningKey, verify
 from spark_analytics.judgement.chain import TWO_HISTORIES
 from spark_analytics.judgement.evidence import NO_LOG, REWRITTEN, Evidence, Gap, Hole, Witness, judge, witnessed
 from spark_analytics.judgement.footer import decode_line
-from spark_analytics.judgement.log_files import FileFacts, Problem
+from spark_analytics.judgement.log_files import UNREACHABLE, FileFacts, Problem
 
 STRANGER = OTHER.public.hex()
 ONE, TWO, THREE, FOUR = (file_name(seq) for seq in (1, 3, 5, 7))
@@ -271,3 +271,22 @@ def test_a_large_fleet_is_judged_in_seconds() -> None:
     whole = witnessed(judge(found, lambda path: pytest.fail(path), verify=verify), [], seen)
     assert time.perf_counter() - start < 10
     assert len(whole.logs) == 20 and all(log[1:6] == (300, 1, 300, True, 0) for log in whole.logs)
+
+
+@pytest.mark.parametrize("name", ["events-9999999999999999.jsonl", "tail-9999999999999999.jsonl"])
+@pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n", b"{}\n"])
+def test_file_under_a_name_that_no_log_reaches_is_left_out(log: Path, name: str, data: bytes) -> None:
+    (log / name).write_bytes(data)
+    found = evidence(log)
+    assert (found.holes, found.logs[0].last, found.logs[0].whole) == ((), 8, True)
+    assert statuses(found)[name] == "foreign" and f"{name}: {UNREACHABLE}" in problems(found)
+
+
+def test_name_that_no_log_reaches_adds_nothing_to_what_a_file_claims(log: Path) -> None:
+    """Half a segment that was saved under another name."""
+    data = (log / FOUR).read_bytes()
+    (log / FOUR).unlink()
+    (log / "events-9999999999999999.jsonl").write_bytes(data[: len(data) // 2])
+    found = evidence(log)
+    assert [hole[:2] for hole in holes(found)] == [(7, 7)]
+    assert statuses(found)["events-9999999999999999.jsonl"] == "bad"

@@ -136,3 +136,18 @@ def test_a_queue_is_red_only_if_it_is_full_within_days(full_in_s: float | None, 
 def test_what_connected_once_is_not_restless() -> None:
     flaps = [{"router": "a" * 64, "subject": "b" * 64, "changes": changes} for changes in (2, 1)]
     assert "No link or route came and went more than once." in render({"owed": 1, "residual": 0, "flaps": flaps})
+
+
+@pytest.mark.parametrize(
+    ("gap", "said"),
+    [
+        ({}, "Nothing is lost."),
+        ({"holes": [{"router": "a", "first_seq": 7, "last_seq": 9, "why": "no file"}]}, "Bring the missing parts"),
+        ({"problems": ["/logs/one: cannot be listed: Permission denied"]}, "Look at the problems with the files"),
+    ],
+)
+def test_deliveries_are_not_said_to_be_all_where_logs_have_gaps(gap: dict[str, Any], said: str) -> None:
+    window = {"window": 29_000_000, "owed": 3, "delivered": 2, "expired": 1}
+    page = render({"step_minutes": 10, "windows": [window], "owed": 3, **gap})
+    figure = page.partition('id="deliveries-time"')[2].partition("</figure>")[0]
+    assert said in figure and ("Nothing is lost" in figure) is (not gap)

@@ -95,3 +95,26 @@ def test_folding_signs_nothing_that_was_tampered_with(tmp_path: Path) -> None:
         f"pruned.jsonl:3: not the footer of a pruned segment: {text}",
         f"events 2 to 2: {pruned} cannot be believed, and no other file holds them",
     ]
+
+
+def test_segment_from_the_future_is_as_old_as_the_next_one(tmp_path: Path) -> None:
+    """Its clock was 40 days ahead, and was set."""
+    day = 86_400
+    segments = seal_each(tmp_path, 100, 40 * day, 200, 300)
+    assert segments.prune(200 + day - 1, day, 1 << 30) == 1
+    assert segments.prune(200 + day + 1, day, 1 << 30) == 2
+    assert names(tmp_path) == ["events-0000000000000004.jsonl", "pruned.jsonl"]
+    assert problems(tmp_path) == []
+
+
+def test_newest_segment_from_the_future_is_kept(tmp_path: Path) -> None:
+    segments = seal_each(tmp_path, 100, 9000)
+    assert segments.prune(8000, 10, 1 << 30) == 1
+    assert segments.prune(9020, 10, 1 << 30) == 1
+
+
+def test_segment_from_the_past_is_as_young_as_the_one_before(tmp_path: Path) -> None:
+    """Its clock was behind, as after a start without a battery: it goes with its neighbours, not at once."""
+    segments = seal_each(tmp_path, 1000, 1, 1100)
+    assert segments.prune(1050 + 100, 200, 1 << 30) == 0
+    assert segments.prune(1050 + 200, 200, 1 << 30) == 2
