@@ -16,6 +16,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, columns, note, say, say_json, short_text
 from router.client.errors import NodeUnavailable
 from router.client.node import connect
+from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
 from router.settings import keyring
 from router.settings.home import Home
@@ -32,7 +33,7 @@ def keys(as_json: bool) -> None:
     """
     home = invocation().home
     joined = _joined(home)
-    rows = [_row(home, name, joined) for name in keyring.names(home)]
+    rows = [_row(name, address, joined) for name, address in keyring.addresses(home).items()]
     if as_json:
         say_json(rows)
         return
@@ -103,8 +104,7 @@ def _joined(home: Home) -> list[dict[str, Any]] | None:
     return found
 
 
-def _row(home: Home, name: str, joined: list[dict[str, Any]] | None) -> dict[str, Any]:
-    address = keyring.load(home, name).public
+def _row(name: str, address: PublicKey, joined: list[dict[str, Any]] | None) -> dict[str, Any]:
     groups = None if joined is None else [one["group"] for one in joined if one["subscriber"] == address.hex()]
     kind = "node" if name == keyring.NODE else "service" if name.startswith("service-") else "app"
     return {"name": name, "address": address, "kind": kind, "groups": groups}

@@ -124,6 +124,9 @@ def _posting(
     usual = settings.defaults
     uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
+    names = Names(home, settings)
+    if wait or uplinks:
+        names.read_keys()
     return Posting(
         bodies,
         usual.ttl_s if ttl is None else ttl,
@@ -133,7 +136,7 @@ def _posting(
         wait_s,
         as_json,
         files,
-        Names(home, settings),
+        names,
         uplinks,
         raw,
     )
@@ -176,6 +179,7 @@ def send(address: str, **given: Any) -> None:
         said = "this neighbour is a router, which takes no messages itself; send to an app or service of that node"
         raise Failure(Exit.USAGE, said)
     check_name(home, posting.as_name)
+    posting.names.read_keys()
     trio.run(_send, to, posting)
 
 

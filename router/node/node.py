@@ -229,6 +229,7 @@ class RunningNode:
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
+            await trio.to_thread.run_sync(keyring.read_all, self._home)  # so that no service reads files on this loop
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             on_ready(self._ready(router))
