@@ -65,7 +65,7 @@ def replace(path: Path, data: bytes) -> None:
 
 def read(path: Path, bytes_max: int) -> bytes:
     """Return the content, at most one byte more than `bytes_max`; raise `Exposed` if others can read or write it."""
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
         mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
