@@ -1,5 +1,5 @@
-"""Read the link that an argument gives: the link itself, standard input, a file with its text, or a picture of its
-code."""
+"""Read the link that an argument gives: the link itself, standard input, a file with its text, such as a saved mail, or
+a picture of its code."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from router.core.wire.link_text import (
     link_begun_in,
     links_in,
     read_link,
+    text_from,
 )
 from router.core.wire.text import BadText
 
 STDIN = "-"
 LINE_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
 TEXT_BYTES_MAX = 1 << 20
+_ENCODING = "content-transfer-encoding:"
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".txt"))
 
 
@@ -96,7 +98,7 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
     if not data.strip():
         raise Failure(Exit.USAGE, f"{where} is empty: copy the whole link, from {SCHEME} to its last letter")
     if not qr.is_picture(data):
-        text = data[:TEXT_BYTES_MAX].decode("utf-8-sig", "replace")
+        text = _text_in(data[:TEXT_BYTES_MAX])
         if len(data) > LINE_BYTES_MAX and not holds_link(text):
             raise Failure(Exit.USAGE, f"{where} is neither a link nor a PNG or JPEG picture")
         return _in_text(text, where, wanted)
@@ -112,6 +114,21 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
         said = f"shows {codes}, and none of ours: take a picture of the code that was drawn with the link"
         raise Failure(Exit.USAGE, f"{where} {said}, or copy the link, which begins with {SCHEME}")
     return _one(links, wanted, f"{where} shows", "cut out the code that is meant")
+
+
+def _text_in(data: bytes) -> str:
+    """Return the text of a file, of a saved mail that of its parts if the link is encoded there."""
+    text = text_from(data)
+    if links_in(text) or _ENCODING not in text.lower():
+        return text
+    from email import message_from_bytes
+    from email.message import EmailMessage
+    from email.policy import default
+
+    mail = message_from_bytes(data, EmailMessage, policy=default)
+    parts = [one.get_payload(decode=True) for one in mail.walk() if one.get_content_maintype() == "text"]
+    texts = [text_from(one) for one in parts if isinstance(one, bytes)]
+    return next((one for one in texts if links_in(one)), text)
 
 
 def _in_text(text: str, where: str, wanted: tuple[int, ...]) -> str:

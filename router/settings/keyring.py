@@ -19,7 +19,7 @@ from pathlib import Path
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.grouplink import GroupLink, parse_link
-from router.core.wire.link_text import LINK_CHARACTERS_MAX
+from router.core.wire.link_text import LINK_CHARACTERS_MAX, text_from
 from router.core.wire.text import KINDS, BadText, key_text, parse_key
 from router.disk import private_file
 from router.settings.kept_files import KeptFiles
@@ -327,11 +327,11 @@ def _key_in(path: Path) -> SigningKey | str | None:
 def _link_in(path: Path) -> GroupLink | str | None:
     """Return the group, None if there is none, or the fault as a sentence. Raises nothing, so that no traceback holds
     the line."""
-    line = _content(path, LINK_CHARACTERS_MAX + 64)
+    line = _content(path, 4 * LINK_CHARACTERS_MAX)
     if line is None or isinstance(line, str):
         return line
     try:
-        return parse_link(line.decode("ascii"))
+        return parse_link(text_from(line))
     except ValueError:
         said = f"{path} should hold a whole group link, and holds {len(line)} bytes"
         return f"{said}; move it away, and add the group again if it was one"
