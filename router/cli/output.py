@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -90,7 +91,12 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
             for text, width, to_right in zip(row, widths, right, strict=True)
         )
         line = line.rstrip()
-        say(click.style(line, bold=True) if row is heads else line)
+        say(emphasised(line) if row is heads else line)
+
+
+def emphasised(text: str) -> str:
+    """Return a text in bold, unless the terminal says that it knows none."""
+    return text if os.environ.get("TERM") in ("dumb", "unknown") else click.style(text, bold=True)
 
 
 def clipped(text: str, most: int) -> str:

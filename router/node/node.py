@@ -154,7 +154,7 @@ class RunningNode:
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         with ExitStack() as held:
-            held.enter_context(self._home.lock())
+            self._check_in_place = held.enter_context(self._home.lock())
             held.callback(self._home.clear_socket)
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             wall_clock.check(now)
@@ -174,8 +174,12 @@ class RunningNode:
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
-            async with actor_system():
-                await self._run_actors(router, disk.store, on_ready)
+            try:
+                async with actor_system():
+                    await self._run_actors(router, disk.store, on_ready)
+            except Exception:
+                self._check_in_place()  # which explains most failures
+                raise
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -266,8 +270,13 @@ class RunningNode:
             housekeeping_limits(config),
             Inquiries(load_questions(*self._questions(dialler)), router.reception.words),
             Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
-            lambda: shutil.disk_usage(store.path).free,
+            partial(self._free_bytes, store),
         )
+
+    def _free_bytes(self, store: Store) -> int:
+        """Return the free space of the store's disk; raise `HomeError` if the home is not there any more."""
+        self._check_in_place()
+        return shutil.disk_usage(store.path).free
 
     def _questions(self, dialler: Dialler) -> tuple[Questions, ...]:
         """Return the questions that need other parts of this node than the message router."""
