@@ -17,7 +17,7 @@ import trio
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
-from router.cli.output import hint, note, one_line, say, say_json, short_text
+from router.cli.output import hint, note, one_line, say, say_json, short_text, while_read
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import HistoryPlace, history
 from router.client.loops import Messages
@@ -137,7 +137,7 @@ def recv(**given: Any) -> None:
 
 
 async def _subscribe(name: str, raw: bool, since_s: int | None, listening: ReceiveOptions) -> None:
-    async with listening.connect() as node, trio.open_nursery() as nursery:
+    async with listening.connect() as node, while_read(), trio.open_nursery() as nursery:
         group = await node.join(name, raw=raw, order="causal" if listening.is_causal else "arrival")
         log.info("joined %s", key_text("group", group.key))
         whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
@@ -187,7 +187,7 @@ async def _say_when_caught_up(
 
 
 async def _receive(listening: ReceiveOptions) -> None:
-    async with listening.connect() as node:
+    async with listening.connect() as node, while_read():
         note(f"listening as {key_text('addr', node.key)}")
         await node.until_up()
         await _print_all(node.unicasts(), listening)

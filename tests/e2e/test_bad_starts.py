@@ -51,8 +51,8 @@ async def test_a_node_whose_home_is_renamed_ends_with_that_reason(tmp_path: Path
     home.path.rename(tmp_path / "elsewhere")
     assert await node.wait() == 1
     assert node.said().endswith(
-        f"\nthe home {home.path} was renamed or removed while its node ran, so nothing more can be kept there; start the "
-        "node where the home is now, with --home DIR, or move it back first\n"
+        f"\nthe home {home.path} was renamed or removed while its node ran, so nothing more can be kept there; "
+        "start the node where the home is now, with --home DIR, or move it back first\n"
     )
 
 
