@@ -107,7 +107,9 @@ class Root(CommandGroup):
         except Exception as error:
             self._home_option = ctx.ensure_object(Invocation).home_option
             if not isinstance(innermost(error), _PLAIN) and ctx.ensure_object(Invocation).verbose:
-                click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+                from router.core.wire.text import without_links
+
+                click.echo(without_links("".join(traceback.format_exception(error))), err=True, nl=False)
             raise
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]

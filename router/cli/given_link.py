@@ -9,7 +9,10 @@ from pathlib import Path
 
 from router.cli import qr
 from router.cli.exits import Exit, Failure
+from router.cli.output import hint
 from router.core.wire.link_text import (
+    GROUP,
+    INVITATION,
     LINK_CHARACTERS_MAX,
     SCHEME,
     TYPES,
@@ -24,6 +27,7 @@ from router.core.wire.text import BadText
 STDIN = "-"
 LINE_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
 TEXT_BYTES_MAX = 1 << 20
+KEEP_GROUP = "keep its group by `router group add -`, and give its name"
 _ENCODING = "content-transfer-encoding:"
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".txt"))
 
@@ -37,6 +41,13 @@ def is_given(text: str) -> bool:
 def holds_link(text: str) -> bool:
     """Whether a link begins anywhere in the text."""
     return bool(link_begun_in(text))
+
+
+def warn_of_secret(argument: str, remedy: str) -> None:
+    """Print advice at a terminal if the argument holds a link that is a secret."""
+    if holds_link(argument) and any(_fits(one, (GROUP, INVITATION)) for one in links_in(argument)):
+        kept = "a link on the command line stays in the shell's history, and others on this machine may see it there"
+        hint(f"{kept}; {remedy}")
 
 
 def may_be_file(text: str) -> bool:
@@ -54,6 +65,7 @@ def link_from(given: str, *wanted: int) -> str:
     Raise `Failure` if there is none in a file or picture, or several of the wanted types.
     """
     if holds_link(given):
+        warn_of_secret(given, "give - and the link on standard input, or put it into a file and give that")
         return _in_text(given, "what was given", wanted)
     if given == STDIN:
         return _within(_from_stdin(), "standard input", wanted)

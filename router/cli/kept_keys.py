@@ -10,6 +10,7 @@ from typing import Any
 import click
 import trio
 
+from router.cli import given_link
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
@@ -63,6 +64,7 @@ def leave(group: str, as_name: str, as_json: bool) -> None:
 
     The group's messages that wait for the key end `dropped`, reason `left`, and no more are kept for it.
     """
+    given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     home = invocation().home
     key = keyring.load(home, as_name).public
     found = trio.run(_leave, home, group, as_name)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
+from router.cli import given_link
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
@@ -154,6 +155,7 @@ def pub(group: str, **given: Any) -> None:
     the router has it in custody, that is on its disk. Exit code 4: some were refused.
     """
     posting = _posting(**given)
+    given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     check_name(invocation().home, posting.as_name)
     trio.run(_publish, group, posting)
 

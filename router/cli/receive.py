@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
+from router.cli import given_link
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
@@ -121,6 +122,7 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
     """
     if raw and causal:
         raise click.UsageError("--causal needs sealed bodies, which say what they follow; leave out --raw")
+    given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     since_s = None if since is None else instant(since, time.time_ns()) // SECOND_NS
     trio.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal))
 

@@ -66,7 +66,7 @@ from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.service.verbs.listen import Listening
-from router.settings import config_guests, keyring
+from router.settings import config_guests, core_dumps, keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
@@ -159,6 +159,7 @@ class RunningNode:
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             wall_clock.check(now)
             config = self._config = _that_fits(config)
+            core_dumps.hide_memory()
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             disk = held.enter_context(open_disk(self._home, config, self._key, now))
             self._logbook = disk.logbook
@@ -341,6 +342,7 @@ class RunningNode:
             "durability": self._config.store.durability,
             "home": str(self._home.path),
             "pid": os.getpid(),
+            "descriptors": descriptors.in_use(),
             "verifiers": verifiers(self._config),
         }
 

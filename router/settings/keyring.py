@@ -20,7 +20,7 @@ from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.grouplink import GroupLink, parse_link
 from router.core.wire.link_text import LINK_CHARACTERS_MAX, text_from
-from router.core.wire.text import KINDS, BadText, key_text, parse_key
+from router.core.wire.text import KINDS, BadText, key_text, parse_key, without_links
 from router.disk import private_file
 from router.settings.kept_files import KeptFiles
 
@@ -200,7 +200,7 @@ def is_at_hand(home: Home, name_or_key: str) -> bool:
 
 def _unknown_group(text: str, error: BadText, known: list[str]) -> KeyringError:
     key_like = text.strip().lower().startswith(tuple(f"{kind}1" for kind in KINDS))
-    said = str(error) if key_like else f'there is no group "{_visible(text)}"'
+    said = str(error) if key_like else f"there is no group {_visible(text)}"
     return KeyringError(f"{said}; {_nearest(text, known)}; {MORE_GROUPS}")
 
 
@@ -238,14 +238,15 @@ def _group_path(home: Home, name: str) -> Path:
 def checked(name: str) -> str:
     """Return the name; raise `KeyringError` if it cannot be one."""
     if not _NAME.fullmatch(name):
-        raise KeyringError(f'"{_visible(name)}" cannot be a name; a name has {NAME_FORM}')
+        raise KeyringError(f"{_visible(name)} cannot be a name; a name has {NAME_FORM}")
     return name
 
 
 def _visible(text: str) -> str:
-    """Return a name as typed, for an error: short, so that a secret pasted in its place does not get into logs."""
+    """Return a name as typed, for an error, in quotes: short, so that a secret pasted in its place does not get into
+    logs; of a link only that it is one."""
     shown = "".join(one if one.isprintable() else "?" for one in text[:24])
-    return shown + ("…" if len(text) > 24 else "")
+    return without_links(f'"{shown}{"…" if len(text) > 24 else ""}"')
 
 
 def _nearest(name: str, known: list[str]) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
-from router.core.wire.text import KINDS, BadText, clean, parse_key
+from router.core.wire.text import KINDS, BadText, parse_key, quoted
 from router.settings import config, keyring
 from router.settings.home import Home
 
@@ -45,7 +45,7 @@ class Names:
         known = sorted({*self._given, *own})
         names = ", ".join(known[:SHOWN_MAX]) or "none yet"
         more = f" and {len(known) - SHOWN_MAX} more" if len(known) > SHOWN_MAX else ""
-        said = f'"{clean(text, 60)}" is neither a name known here nor an address'
+        said = f"{quoted(text, 60)} is neither a name known here nor an address"
         if not text.strip():
             said = "no name and no address is given"
         raise UnknownName(f"{said}; names are: {names}{more}; an address is addr1… or 64 hex digits")
