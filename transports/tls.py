@@ -19,7 +19,7 @@ from trio.socket import SocketType
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport import tcp
-from router.transport.certificate import connection, proven_peer, why_failed
+from router.transport.certificate import claimed_peer, connection, proven_peer, why_failed
 from router.transport.contract import (
     Buffer,
     ConnectFailed,
@@ -70,10 +70,19 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
     except NotLetIn as error:
         text = f"{_where((host, port))}: {error}"
-        raise ConnectFailed(Reason.CONNECT_FAILED, text, has_answered=True) from None
+        raise ConnectFailed(Reason.CONNECT_FAILED, text, has_answered=True, answered_by=error.claimed) from None
     except trio.TooSlowError:
         text = f"{url} did not answer within {timeout_s:g} s; is the address right? is there a firewall?"
         raise ConnectFailed(Reason.CONNECT_TIMEOUT, text, has_answered=has_answered) from None
+
+
+async def resolve(url: str, *, timeout_s: float) -> list[str]:
+    """Return the URLs of the addresses that the host has. Raises `ConnectFailed`, `InvalidUrl`."""
+    host, port = tcp_address(url)
+    if not host or tcp.is_literal(host):
+        return [url]
+    found = await tcp.look_up(host, port, timeout_s=timeout_s)
+    return [f"tls://{tcp.host_port(ip, port)}" for ip in found]
 
 
 def _where(address: tuple[str, int]) -> str:
@@ -156,7 +165,7 @@ async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsSt
         with suppress(StreamBroken):
             await send_whole(sock, [records.outgoing()])  # our alert
         close_after_last_byte(sock)
-        raise NotLetIn(why_failed(tls, error)) from None
+        raise NotLetIn(why_failed(tls, error), claimed_peer(tls)) from None
     except (StreamBroken, OSError) as error:
         sock.close()
         raise NotLetIn(f"the connection broke during the TLS handshake: {error}") from None
@@ -189,7 +198,7 @@ class TlsStream(DuplexStream):
     __slots__ = ("_outbox", "_records", "_socket")
 
     def __init__(self, sock: SocketType, records: TlsRecords, peer: PublicKey, where: str, ip: str) -> None:
-        super().__init__(where, peer=peer, place=prefix_of(ip), ip=ip)
+        super().__init__(where, peer=peer, place=prefix_of(ip), ip=ip, path=tcp.path_of(sock))
         self._socket = sock
         self._records = records
         self._outbox = bytearray()  # TLS's own answers to the peer, at most CONTROL_BYTES_MAX

@@ -165,8 +165,9 @@ class TrioActor(pykka.Actor):
             raise ActorFailed(f"{self} failed: {type(failure).__name__}: {failure}") from failure
 
     async def _live(self) -> None:
-        async with trio.open_nursery() as self.nursery:
-            children = _Family(self.nursery, self)
+        async with trio.open_nursery() as nursery:
+            self.nursery = nursery
+            children = _Family(nursery, self)
             _family.set(children)
             try:
                 self.on_start()
@@ -174,7 +175,7 @@ class TrioActor(pykka.Actor):
                 await children.stop(self.stop_s)
             finally:
                 await children.cancel()
-            self.nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
 
     async def _receive(self) -> None:
         inbox = self.actor_inbox
@@ -243,19 +244,20 @@ class TrioActor(pykka.Actor):
 
 
 def as_failure(error: BaseException, *quits: type[BaseException]) -> Exception:
-    """Return the failure behind `error`: the one exception of a group of one, which a nursery makes; `ActorQuit` for
-    `sys.exit()` and any other exception that is no `Exception`, also within a group. Raise `error` again if it is not
-    the actor's own: a cancellation, or a Ctrl-C unless `quits` names it."""
+    """Return the failure behind `error`: of a group, which a nursery makes, the first exception, since the others
+    follow from it; `ActorQuit` for `sys.exit()` and any other exception that is no `Exception`, also within a group.
+    Raise `error` again if it is not the actor's own: a cancellation, or a Ctrl-C unless `quits` names it."""
     ours = tuple(kind for kind in (KeyboardInterrupt, trio.Cancelled) if kind not in quits)
     leaves = list(_leaves(error))
     if any(isinstance(one, ours) for one in leaves):
         raise error
     if asked := [one for one in leaves if not isinstance(one, Exception)]:
         return _quit(asked[0], error)
-    assert isinstance(error, Exception)
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    first, *later = leaves
+    assert isinstance(first, Exception)
+    for one in later:
+        first.add_note(f"after it: {one!r}")
+    return first
 
 
 def _quit(asked: BaseException, cause: BaseException) -> ActorQuit:

@@ -8,28 +8,13 @@ from typing import Any
 
 import pykka
 import trio
-from msgspec import Struct
 
 from router.actors.actor import TrioActor
+from router.core.service.back_off import BackOff
 from router.core.wire.errors import RouterError
+from router.core.wire.text import SUBJECT
 
 log = logging.getLogger(__name__)
-
-_DOUBLINGS_MAX = 64  # keeps the power within a float
-
-
-class BackOff(Struct, frozen=True):
-    """The pause before a restart, doubled at each failure in a row, with a limit and jitter."""
-
-    pause_s_min: float
-    pause_s_max: float
-    calm_s: float = 60.0
-    """An actor that has run for this long starts again at `pause_s_min`."""
-
-    def pause_s(self, failures: int, draw: float) -> float:
-        """Return between half of the doubled pause and all of it; `draw` is uniform in [0, 1)."""
-        doubled = self.pause_s_min * 2.0 ** min(failures - 1, _DOUBLINGS_MAX)
-        return min(self.pause_s_max, doubled) * (1 + draw) / 2
 
 
 class Supervisor(TrioActor):
@@ -90,7 +75,8 @@ class Supervisor(TrioActor):
         if self._on_problem is not None and self._on_problem(why):
             self.stop()
             return
-        log.warning("%s failed (%d in a row): %s; starting again in %.1f s", self._name or what, count, why, pause_s)
+        text = "%s failed (%d in a row): %s; starting again in %.1f s"
+        log.warning(text, self._name or what, count, why, pause_s, extra={SUBJECT: self._name})
         self.nursery.start_soon(self._begin_after, pause_s)
 
     async def _begin_after(self, pause_s: float) -> None:

@@ -85,6 +85,12 @@ class AppEnd:
         assert self._session is not None, "no connection has begun"
         return self._session
 
+    @property
+    def owed(self) -> int | None:
+        """The number of the first message on this connection that the node has not settled; None if there is none."""
+        outgoing = self._outgoing
+        return outgoing.settled + 1 if outgoing is not None and outgoing.in_flight else None
+
     def begin(self, session: Session) -> None:
         """Start on a new connection, whose session has yet to send its hello."""
         self.lost()

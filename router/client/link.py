@@ -18,27 +18,32 @@ from router.client.app_end import FINAL, AppEnd, End
 from router.client.bell import Bell
 from router.client.errors import NodeUnavailable
 from router.client.joins import ASK_AGAIN_S
+from router.core.link.liveness import LinkCheck, Liveness, LivenessLimits
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
+from router.core.service.back_off import BackOff
 from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream, StreamBroken
+from router.transport.dialling import Approach, dial
+from router.transport.network_changes import watch
 
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 256 * 1024
 PATIENCE_S = 30.0
-RETRY_S_MIN = 0.1
-RETRY_S_MAX = 15.0
+RETRY = BackOff(0.1, 15.0)
 CLOSE_S = 2.0
-PING_S = 30.0
-PINGS_UNANSWERED = 2
+LOOK_S, LOCAL_LOOK_S = 1.0, 10.0
+"""How often a quiet connection is looked at; one on this machine shows its end by itself."""
+LIVENESS = LivenessLimits()
 
 
 class Dialling(Struct, frozen=True):
-    """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter.
+    """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter;
+    `known_cause` returns why connecting fails, as far as the home shows it, else "".
 
     `patience_s`: after this long without a node, unsettled messages are given up; infinite if they are to be queued.
     """
@@ -48,6 +53,7 @@ class Dialling(Struct, frozen=True):
     patience_s: float
     random: Callable[[], float]
     dial_s: float = 10.0
+    known_cause: Callable[[], str] = str
 
 
 class ClientLink:
@@ -80,6 +86,9 @@ class ClientLink:
         self._tried = trio.Event()
         self._scope = trio.CancelScope(shield=True)
         self._is_away = True
+        self._approach = Approach()
+        self._liveness = Liveness()
+        self._is_pausing = trio.Event()
         self.is_begun = self.is_closed = False
         self.end = End("no connection has been tried")
 
@@ -139,21 +148,25 @@ class ClientLink:
         self.is_begun = True
         try:
             with self._scope:
-                await self._keep_connected()
+                async with trio.open_nursery() as nursery:
+                    if not transport.is_local(self._dialling.url):
+                        nursery.start_soon(watch, self._network_changed)
+                    await self._keep_connected()
+                    nursery.cancel_scope.cancel()
         finally:
             self._app.lost()
             if self.is_closed:
                 self.end = End("left")
 
     async def _keep_connected(self) -> None:
-        attempt = 0
+        failures = 0
         lost_s = trio.current_time()
         while not self.is_closed:
             self.end = await self._connect()
             now_s = trio.current_time()
             self._is_away = not self.is_up
             if self.is_up:
-                attempt, lost_s = 0, now_s
+                failures, lost_s = 0, now_s
                 log.info("%s: %s", self._dialling.url, self.end.text)
             self._app.lost()
             self._give_up_perhaps(now_s - lost_s)
@@ -162,14 +175,18 @@ class ClientLink:
             self._said_goodbye.set()
             if self.end.final:
                 return
-            await trio.sleep(self._pause_s(attempt))
-            attempt += 1
+            failures += 1
+            await self._pause(RETRY.pause_s(failures, self._dialling.random()))
 
-    def _pause_s(self, attempt: int) -> float:
-        """Return the pause before the next attempt: doubled each time, half of it random, so that apps do not return at
-        once."""
-        most = min(RETRY_S_MAX, RETRY_S_MIN * 2.0 ** min(attempt, 20))
-        return most * (0.5 + self._dialling.random() / 2)
+    async def _pause(self, pause_s: float) -> None:
+        """Wait before the next attempt; a change of this machine's network ends the wait."""
+        self._is_pausing = trio.Event()
+        with trio.move_on_after(pause_s):
+            await self._is_pausing.wait()
+
+    def _network_changed(self) -> None:
+        self._is_pausing.set()
+        self._liveness.network_changed(trio.current_time())
 
     def _give_up_perhaps(self, away_s: float) -> None:
         if self.end.final:
@@ -187,9 +204,9 @@ class ClientLink:
     async def _connect(self) -> End:
         how = self._dialling
         try:
-            stream = await transport.dial(how.url, self._key, how.expect, timeout_s=how.dial_s)
+            stream = await dial(self._approach, how.url, self._key, how.expect, timeout_s=how.dial_s)
         except ConnectFailed as error:
-            return End(error.text)
+            return End(how.known_cause() or error.text)
         try:
             return await self._converse(stream)
         finally:
@@ -199,6 +216,7 @@ class ClientLink:
     async def _converse(self, stream: Stream) -> End:
         session = Session(self._offer(), self._key, dialler=True, peer=stream.peer, expect=self._dialling.expect)
         self._app.begin(session)
+        self._liveness = Liveness(trio.current_time())
         self.wake()
         end = End("the node closed the connection")
         try:
@@ -245,16 +263,16 @@ class ClientLink:
 
     async def _read(self, stream: Stream, session: Session) -> End | None:
         machine, state, began_s = session.machine, None, 0.0
-        unanswered = 0
+        look_s = LOOK_S if stream.ip else LOCAL_LOOK_S
         while True:
             data = None
             if state is not machine.state:
                 state, began_s = machine.state, trio.current_time()
-            until_s = trio.current_time() + PING_S if self.is_up else began_s + machine.timeout_s
+            until_s = trio.current_time() + look_s if self.is_up else began_s + machine.timeout_s
             with trio.move_on_at(until_s):
                 data = await stream.receive_some(READ_BYTES_MAX)
             if data:
-                unanswered = 0
+                self._liveness.heard(trio.current_time())
                 try:
                     end = self._app.receive(data, trio.current_time())
                 except RemoteProtocolError as error:
@@ -269,12 +287,18 @@ class ClientLink:
             elif not self.is_up:
                 said = f"what listens there did not answer within {machine.timeout_s:g} s"
                 return End(f"{said}: the node is stopped or held up, as its standard error says, or it is no router")
-            elif unanswered >= PINGS_UNANSWERED:
-                return End(f"the node has been silent for {(unanswered + 1) * PING_S:.0f} s")
-            else:
-                unanswered += 1
-                session.send(link_items.Ping(time.monotonic_ns()))
+            elif (end := self._look(stream, session)) is not None:
+                return end
             self.wake()
+
+    def _look(self, stream: Stream, session: Session) -> End | None:
+        """Ping a quiet node; return why the connection is given up, None if it is not."""
+        owed = self._app.owed if stream.ip else None
+        found = self._liveness.look(trio.current_time(), LIVENESS, stream.path, owed)
+        if found is LinkCheck.PING:
+            self._liveness.asked(trio.current_time())
+            session.send(link_items.Ping(time.monotonic_ns()))
+        return End(f"the connection is given up: {found.value}") if found.is_end else None
 
     async def _protest(self, error: RemoteProtocolError) -> None:
         """Send the node its fault, if it still reads."""

@@ -68,8 +68,8 @@ DISPLACED = "another node has signed on there with this node's key: never copy a
 class StreamWriter(LinkWriter):
     """Writes a link's output to a stream, in a task."""
 
-    def __init__(self, number: int, session: Session, where: str, place: str = "", ip: str = "") -> None:
-        super().__init__(number, session, where, place, ip)
+    def __init__(self, number: int, session: Session, stream: Stream) -> None:
+        super().__init__(number, session, stream.where, stream.place, stream.ip, stream.path)
         self._scope = trio.CancelScope()
         self._goodbye_s = session.machine.table[St.CLOSING].timeout_s
         self._is_writing = False
@@ -160,7 +160,7 @@ class Connection:
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read was of less than TRICKLE_BYTES
         self.last_words = LastWords()
-        self.link_writer = StreamWriter(number, self._session, stream.where, stream.place, stream.ip)
+        self.link_writer = StreamWriter(number, self._session, stream)
 
     async def run(self) -> str:
         """Run the connection to its end; return why it ended, for people."""
@@ -225,7 +225,7 @@ class Connection:
 
     async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
         mono_ns = self._node.clock.mono_ns()
-        self.link_writer.silences = 0
+        self.link_writer.liveness.heard(mono_ns / 1e9)
         self._trickles = len(data) < TRICKLE_BYTES
         number, settled, ended = self.link_writer.number, 0, None
         await self._wait_turn(len(data))

@@ -7,6 +7,10 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from router.core.wire.errors import RouterError
+
+LEAST = 64
+"""Fewest file descriptors with which a node starts: without connections it has some 30 open."""
 OTHERS_MAX = 100
 """File descriptors of a node besides its connections: store, log, listeners, verifiers."""
 
@@ -30,13 +34,26 @@ def in_use() -> dict[str, int]:
     return {"most": 0 if soft == resource.RLIM_INFINITY else soft, "open": count}
 
 
-def make_room(connections_max: int, listeners: int) -> int:
-    """Raise the soft limit to the hard one, and return how many connections each listener may have: `connections_max`,
-    or fewer, with a warning."""
+class TooFewDescriptors(RouterError):
+    """This process may not open as many files as a node needs."""
+
+
+def raise_limit() -> int:
+    """Raise the soft limit to the hard one, and return it; raise `TooFewDescriptors` if no node can run with it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # the system may allow less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
+    if soft != resource.RLIM_INFINITY and soft < LEAST:
+        said = f"this process may have only {soft} file descriptors open, and a node needs {LEAST} at least"
+        raise TooFewDescriptors(f"{said}; raise that limit (LimitNOFILE of the service, ulimit -Hn), best to 65536")
+    return soft
+
+
+def make_room(connections_max: int, listeners: int) -> int:
+    """Raise the soft limit to the hard one, and return how many connections each listener may have: `connections_max`,
+    or fewer, with a warning."""
+    soft = raise_limit()
     allowed = room(soft, listeners)
     if soft == resource.RLIM_INFINITY or connections_max <= allowed:
         return connections_max

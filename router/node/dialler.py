@@ -1,34 +1,36 @@
 """Dialling: one connection for each key, with back-off and jitter; uplinks always, others when messages wait for them.
 
-Addresses known from advertisements alone are resolved, judged again and dialled within a budget (R-D12, R-D22).
+Its addresses are dialled by `transport/dialling.py`; those known from advertisements, hints or datagrams alone are
+judged again once they are resolved, and dialled within a budget, of which those of the LAN have one of their own
+(R-D12, R-D22).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import trio
 
-from router.core.neighbours.dial_budget import DialBudget, WhoAnswered
-from router.core.neighbours.directory import CONFIG, HINT, INVITED, Neighbour
+from router.core.neighbours.dial_budget import DialBudgets, WhoAnswered
+from router.core.neighbours.directory import CONFIG, HINT, INVITED, LAN, Neighbour
 from router.core.routing.admission import TOGETHER_S
+from router.core.service.back_off import BackOff
 from router.core.wire.address import (
     AddressSource,
     IpAddress,
-    TransportAddress,
-    WebSocketAddress,
     parse_address,
     refusal_of,
 )
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
-from router.core.wire.text import key_text, short
+from router.core.wire.text import BadText, key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
+from router.transport.dialling import Approach, DialTarget
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ class Dialler:
         waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
         on_loopback: Callable[[], bool],
-        budget: DialBudget,
+        budgets: DialBudgets,
         on_failed: OnFailed = lambda neighbour, text, let_in: None,
     ) -> None:
         self._key = key
@@ -79,14 +81,20 @@ class Dialler:
         self._waiting = waiting
         self._draw = draw
         self._on_loopback = on_loopback
-        self._budget = budget
+        self._budgets = budgets
         self._on_failed = on_failed
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
         self._pauses: dict[bytes, tuple[float, trio.CancelScope]] = {}  # when each began, and what ends it
         self._refused_by: set[bytes] = set()  # neighbours that did not let us in the last time
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
+        self._moved: set[bytes] = set()  # paused when the network changed: their failures no longer count
+        self._approaches: dict[bytes, Approach] = {}
+        self._pauses_between = BackOff(
+            pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max
+        )
         self._room = trio.Semaphore(self._link.dials_max)
+        self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
     def __repr__(self) -> str:
@@ -101,6 +109,7 @@ class Dialler:
         before = self._neighbours
         self._neighbours = {one.key: one for one in neighbours}
         self._refused_by &= self._neighbours.keys()
+        self._approaches = {key: one for key, one in self._approaches.items() if key in self._neighbours}
         for key in before:
             if before[key] != self._neighbours.get(key):
                 self.problems.pop(key, None)
@@ -127,6 +136,12 @@ class Dialler:
         for began_s, scope in [self._pauses[key] for key in keys if key in self._pauses]:
             scope.deadline = min(scope.deadline, began_s + HURRIED_S)
 
+    def network_changed(self) -> None:
+        """Dial soon whoever is being waited for, as if for the first time: where nobody was reached, somebody may be
+        now."""
+        self._moved |= self._pauses.keys()
+        self.hurry(self._pauses)
+
     def _to_dial(self, key: bytes) -> Neighbour | None:
         """Return the neighbour of that key as configured now, None if it is blocked or has no address."""
         found = self._neighbours.get(key)
@@ -144,8 +159,9 @@ class Dialler:
                     return
                 if self._neighbours.get(key) == neighbour:
                     await self._pause(key, failures)
-                if self._neighbours.get(key) != neighbour:
+                if self._neighbours.get(key) != neighbour or key in self._moved:
                     failures = 0
+                self._moved.discard(key)
         finally:
             del self._attempts[key]
             self._asked.discard(key)
@@ -154,7 +170,7 @@ class Dialler:
         with self._attempt(key) as scope:
             self._pauses[key] = trio.current_time(), scope
             try:
-                await trio.sleep(self._pause_s(failures))
+                await trio.sleep(self._pauses_between.pause_s(failures, self._draw()))
             finally:
                 del self._pauses[key]
 
@@ -203,72 +219,56 @@ class Dialler:
         stays."""
         return not neighbour.uplink and neighbour.key < self._key.public and lasted_s < TOGETHER_S
 
-    def _pause_s(self, failures: int) -> float:
-        """Return the next pause: doubled each time, and random in its upper half, so that many do not return at
-        once."""
-        longest: float = min(self._link.dial_backoff_s_max, self._link.dial_backoff_s_min * 2 ** (failures - 1))
-        return longest * (0.5 + self._draw() / 2)
-
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
-        """Dial its addresses in turn; keep the reason for each failure, even if a later address is reached."""
-        stream, problems = None, []
-        for url in neighbour.urls:
-            try:
-                if neighbour.doubted:
-                    stream = await self._dial_doubted(neighbour, url)
-                else:
-                    stream = await self._dial_at(url, neighbour)
-                break
-            except ConnectFailed as error:
-                problems.append(error.text)
-        if problems or stream is None:
-            self._note(neighbour, "; ".join(problems))
+        """Dial its addresses; keep the reason for each failure, even if another address is reached."""
+        approach = self._approaches.setdefault(neighbour.key, Approach())
+        attempt = partial(self._dial_doubted if neighbour.doubted else self._dial_at, neighbour)
+        try:
+            stream, problems = await approach.dial(neighbour.urls, self._resolve, attempt)
+        except ConnectFailed as error:
+            self._note(neighbour, error.text)
+            return None
+        if problems:
+            self._note(neighbour, "; ".join(one.text for one in problems))
         return stream
 
-    async def _dial_at(self, url: str, neighbour: Neighbour) -> Stream:
-        async with self._room:
-            return await transport.dial(url, self._key, PublicKey(neighbour.key), timeout_s=self._link.dial_timeout_s)
+    async def _resolve(self, url: str) -> Sequence[str]:
+        return await transport.resolve(url, timeout_s=self._link.dial_timeout_s)
 
-    async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
-        """Dial an advertised neighbour: each address that its names resolve to, if it counts and the budget allows.
+    async def _dial_at(self, neighbour: Neighbour, one: DialTarget) -> Stream:
+        async with self._room:
+            return await self._connect_to(neighbour, one)
+
+    async def _connect_to(self, neighbour: Neighbour, one: DialTarget) -> Stream:
+        expect, timeout_s = PublicKey(neighbour.key), self._link.dial_timeout_s
+        return await transport.dial(one.address, self._key, expect, timeout_s=timeout_s)
+
+    async def _dial_doubted(self, neighbour: Neighbour, one: DialTarget) -> Stream:
+        """Dial an address of an advertised neighbour if it counts and the budget allows. An attempt that is given up
+        because another address answered stays counted.
 
         A hint was judged by its source when it came (R-C28), but not the address that a name in it resolves to."""
-        problem = Reason.CONNECT_FAILED, f"{url} resolves to no address"
-        named = parse_address(url)
-        is_judged = neighbour.learned == HINT and isinstance(named, IpAddress)
-        source = AddressSource.HINT if is_judged else AddressSource.ANYBODY
-        for at in await self._resolved(named):
-            refused = refusal_of(at, source, on_loopback=self._on_loopback())
-            refused = refused or self._budget.begin(neighbour.key, at, trio.current_time())
-            if refused is not None:
-                problem = refused
-                continue
-            try:
-                stream = await self._dial_at(at.url, neighbour)
-            except ConnectFailed as error:
-                problem = error.reason, error.text
-                found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
-                self._budget.end(neighbour.key, at, trio.current_time(), found)
-            else:
-                self._budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
-                return stream
-        raise ConnectFailed(*problem)
-
-    async def _resolved(self, named: TransportAddress) -> list[IpAddress]:
-        """Return the addresses of a host that may be a name; raise `ConnectFailed` if it has none."""
-        if isinstance(named, IpAddress):
-            return [named]
-        if isinstance(named, WebSocketAddress):
-            raise ConnectFailed(Reason.UNSUPPORTED, f"{named} is of a kind that this version does not dial")
         try:
-            with trio.fail_after(self._link.dial_timeout_s):
-                rows = await trio.socket.getaddrinfo(named.host, named.port, type=trio.socket.SOCK_STREAM)
-        except trio.TooSlowError:
-            raise ConnectFailed(Reason.CONNECT_TIMEOUT, f"the name in {named} is not resolved in time") from None
-        except OSError as error:
-            text = f"the name in {named} is not resolved: {error.strerror}"
-            raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
-        return list(dict.fromkeys(IpAddress(ip_address(row[4][0]), named.port) for row in rows))
+            at = parse_address(one.address)
+        except BadText as error:
+            raise ConnectFailed(Reason.UNSUPPORTED, str(error)) from None
+        if not isinstance(at, IpAddress):
+            raise ConnectFailed(Reason.UNSUPPORTED, f"{at} is of a kind that this version does not dial")
+        source = _source(neighbour, is_named=one.address != one.url)
+        budget = self._budgets.of(source)
+        async with self._room_of_doubted, self._room:  # the others are dialled, however many of these do not answer
+            refused = refusal_of(at, source, on_loopback=self._on_loopback())
+            refused = refused or budget.begin(neighbour.key, at, trio.current_time())
+            if refused is not None:
+                raise ConnectFailed(*refused)
+            try:
+                stream = await self._connect_to(neighbour, one)
+            except ConnectFailed as error:
+                found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
+                budget.end(neighbour.key, at, trio.current_time(), found, bytes(error.answered_by or b""))
+                raise
+            budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
+            return stream
 
     def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
         """Keep why the last attempt failed, "" if it did not; log each new reason once.
@@ -280,3 +280,13 @@ class Dialler:
         if problem and not is_logged and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem
+
+
+def _source(neighbour: Neighbour, *, is_named: bool) -> AddressSource:
+    """Return who names an address of a doubted neighbour; `is_named`: by a name that was resolved.
+
+    A hint was judged by its source when it came (R-C28), a datagram's sender by its interface (R-D19), but not the
+    address that a name resolves to."""
+    if neighbour.learned in (HINT, LAN) and not is_named:
+        return AddressSource.HINT if neighbour.learned == HINT else AddressSource.SENDER
+    return AddressSource.ANYBODY

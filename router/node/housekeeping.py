@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from router.cli.output import size_text
+from router.core.link.liveness import LivenessLimits
 from router.core.neighbours.directory import Standing
 from router.core.router import Router
 from router.core.routing.owed import Damaged, Due, Owed
@@ -83,11 +84,11 @@ class Tidy(Struct, frozen=True):
 
 class HousekeepingLimits(Struct, frozen=True):
     """The free disk space below which messages are refused, the time after which a link to a peer closes without
-    messages, and the interval of pings on a quiet link."""
+    messages, and when a quiet link is pinged or cut."""
 
     disk_free_bytes_min: int = DEFAULTS.store.disk_free_bytes_min
     idle_close_s: float = DEFAULTS.link.idle_close_s
-    ping_s: float = DEFAULTS.link.ping_s
+    liveness: LivenessLimits = LivenessLimits()
 
 
 class Housekeeping:
@@ -122,7 +123,7 @@ class Housekeeping:
         self.is_due = True
         self.is_disk_full = False
         self._has_dead_rows = False
-        self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
+        self._lapsed_at_s = self._looked_at_s = now.mono_s
 
     def begin_cycle(self, now: Now) -> None:
         """Run the first duty that is due: damage, queues to clear, or the duties of each second."""
@@ -182,10 +183,8 @@ class Housekeeping:
         self._look_at_disk(now)
 
     def _look_at_links(self, now: Now) -> None:
-        if now.mono_s - self._pinged_at_s > self._limits.ping_s:
-            self._pinged_at_s = now.mono_s
-            for link_writer in self._open_links.writers.values():
-                link_writer.look(now.mono_ns)
+        for link_writer in self._open_links.writers.values():
+            link_writer.look(now.mono_ns, self._limits.liveness)
         if now.mono_s - self._looked_at_s > self._limits.idle_close_s:
             self._looked_at_s = now.mono_s
             self._close_idle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from router.core.link.liveness import LivenessLimits
 from router.core.link.table import LinkLimits
 from router.core.routing.limits import (
     AcceptanceLimits,
@@ -96,8 +97,6 @@ def core_limits(config: Config) -> CoreLimits:
             strangers_idle_s=limits.strangers_idle_s,
             strangers_spared_s=limits.strangers_spared_s,
             locals_max=limits.local_services_max,
-            pulls_per_s=limits.pulls_per_s,
-            pulls_routers_per_s=limits.pulls_routers_per_s,
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min,
@@ -145,7 +144,14 @@ def core_limits(config: Config) -> CoreLimits:
         lan_keep_s=queues.lan_keep_s,
         learned_max=limits.learned_max,
         guests_max=limits.guests_max,
-        pulls=PullLimits(asked_per_s=limits.pulls_asked_per_s),
+        pulls=PullLimits(
+            per_s=limits.pulls_per_s,
+            routers_per_s=limits.pulls_routers_per_s,
+            bytes_per_s=limits.pulls_bytes_per_s,
+            routers_bytes_per_s=limits.pulls_routers_bytes_per_s,
+            unknown_bytes_per_s=limits.pulls_unknown_bytes_per_s,
+            asked_per_s=limits.pulls_asked_per_s,
+        ),
     )
 
 
@@ -177,7 +183,9 @@ def housekeeping_limits(config: Config) -> HousekeepingLimits:
     return HousekeepingLimits(
         disk_free_bytes_min=config.store.disk_free_bytes_min,
         idle_close_s=config.link.idle_close_s,
-        ping_s=config.link.ping_s,
+        liveness=LivenessLimits(
+            ping_s=config.link.ping_s, owed_ping_s=config.link.owed_ping_s, unacked_s=config.link.unacked_s
+        ),
     )
 
 

@@ -70,4 +70,8 @@ class MissedSome(Struct, frozen=True):
     missed: Missed
 
 
-LinkEvent = LinkOpened | LinkClosed | NeighbourSettled | RefusedOne | Measured | MissedSome | Arrived
+class NetworkChanged(Struct, frozen=True):
+    """Addresses or routes of this machine have changed."""
+
+
+LinkEvent = LinkOpened | LinkClosed | NeighbourSettled | RefusedOne | Measured | MissedSome | NetworkChanged | Arrived

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from router.core.link.liveness import NO_PATH, LinkCheck, Liveness, LivenessLimits, PathView
 from router.core.link.session import Session
 from router.core.routing.intake import Refusal
 from router.core.routing.parcel import Parcel
@@ -13,7 +14,6 @@ from router.core.wire.reasons import Reason
 from router.transport.contract import Buffer
 
 PARTS_MAX = 65_536
-SILENCES_MAX = 3
 PING_NS = 60_000_000_000
 
 
@@ -24,7 +24,9 @@ class LinkWriter:
     never reads is cut off at `PARTS_MAX`.
     """
 
-    def __init__(self, number: int, session: Session, where: str, place: str = "", ip: str = "") -> None:
+    def __init__(
+        self, number: int, session: Session, where: str, place: str = "", ip: str = "", path: PathView = NO_PATH
+    ) -> None:
         self.number = number
         self.where = where
         self.place = place
@@ -32,9 +34,10 @@ class LinkWriter:
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False  # no message since housekeeping last checked
         self.problem = ""  # a sentence for the operator, as that it refuses our messages
-        self.silences = 0  # calls of `look` since the neighbour was last heard
         self.pinged_ns = 0  # the time in the last ping, and in its pong
+        self.liveness = Liveness()
         self._session = session
+        self._path = path
         session.note_sent(0)
         self._parts: list[Buffer] = list(session.output())
 
@@ -95,16 +98,19 @@ class LinkWriter:
             self._wake()
             self._end_soon()
 
-    def look(self, mono_ns: int) -> None:
-        """Ping the neighbour if it has been silent since the last call, otherwise once a minute, for the clock and the
-        log head in its pong; cut the link after `SILENCES_MAX` silent calls. Called every `ping_s` seconds."""
-        if self.silences >= SILENCES_MAX:
-            self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
-            self._cut()
-        elif self.silences or mono_ns - self.pinged_ns >= PING_NS:
+    def look(self, mono_ns: int, limits: LivenessLimits) -> None:
+        """Ping a quiet neighbour, and any other once a minute, for the clock and the log head in its pong; cut a link
+        that no longer works. Called every second."""
+        owed = self._session.owed if self.ip else None  # the end of a link on this machine shows by itself
+        found = self.liveness.look(mono_ns / 1e9, limits, self._path, owed)
+        is_minute_over = mono_ns - self.pinged_ns >= PING_NS and not self.liveness.is_asked
+        if found is LinkCheck.PING or (found is LinkCheck.WAIT and is_minute_over):
             self.ping(mono_ns)
-        self.silences += 1
+        elif found.is_end:
+            self.closing = self.closing or (Reason.CONNECT_TIMEOUT, found.value)
+            self._cut()
 
     def ping(self, mono_ns: int) -> None:
         self.pinged_ns = mono_ns
+        self.liveness.asked(mono_ns / 1e9)
         self.say(link_items.Ping(mono_ns))

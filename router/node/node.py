@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
-from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
@@ -49,6 +49,7 @@ from router.node.limits import (
     unknown_max,
     verifiers,
 )
+from router.node.link_events import NetworkChanged
 from router.node.message_router import Drain, MessageRouter
 from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
@@ -73,6 +74,7 @@ from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import contract as transport
 from router.transport.contract import Stream
+from router.transport.network_changes import watch
 from router.transport.pace import Paces
 from router.why.questions import Fates
 
@@ -208,7 +210,7 @@ class RunningNode:
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
-            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.rejections.dials))
+            dialler = self._dialler_in(connections, DialBudgets(router.rejections.dials))
             cycle = self._cycle_on(router, store, dialler)
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)
@@ -237,6 +239,7 @@ class RunningNode:
             await trio.to_thread.run_sync(keyring.read_all, self._home)  # so that no service reads files on this loop
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
+            connections.start_soon(watch, partial(self._network_changed, dialler))
             on_ready(self._ready(router))
             await self._stopping.wait()
             drained = trio.Event()
@@ -244,7 +247,7 @@ class RunningNode:
             await drained.wait()
             connections.cancel_scope.cancel()
 
-    def _dialler_in(self, connections: trio.Nursery, budget: DialBudget) -> Dialler:
+    def _dialler_in(self, connections: trio.Nursery, budgets: DialBudgets) -> Dialler:
         return Dialler(
             self._key,
             neighbours(self._config),
@@ -254,7 +257,7 @@ class RunningNode:
             self._waiting,
             random.random,
             lambda: self._directory.is_on_loopback,
-            budget,
+            budgets,
             self._not_connected,
         )
 
@@ -318,7 +321,7 @@ class RunningNode:
         if not self._residents:
             return
         url = await self._listen(nursery, inside_url(self._key.public))
-        guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no")
+        guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no&passed=yes")
         self._residents.start(nursery, url, guests.partition("?")[0])
         await self._residents.until_open()
 
@@ -331,6 +334,10 @@ class RunningNode:
         if neighbour.by:
             news = NeighbourUnreachable(PublicKey(neighbour.key), text, let_in)
             self._message_router.hear(ServiceNews(neighbour.by, news))
+
+    def _network_changed(self, dialler: Dialler) -> None:
+        dialler.network_changed()
+        self._message_router.hear(NetworkChanged())
 
     def _facts(self) -> dict[str, Any]:
         return {

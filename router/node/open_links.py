@@ -48,6 +48,12 @@ class OpenLinks:
                     log.warning("%s is not let in: %s", writer.where, effect.text)
                 writer.close(effect.reason, effect.text)
 
+    def network_changed(self, now: Now) -> None:
+        """Ask the neighbours on other machines soon whether they are still reached."""
+        for writer in self.writers.values():
+            if writer.ip:
+                writer.liveness.network_changed(now.mono_s)
+
     def note_end(self, router: Router, number: int, now: Now) -> None:
         """Remember when the neighbour of a link that ends was last here, before the router forgets the link."""
         link = router.links.get(number)

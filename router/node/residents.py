@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from router.actors.process import program
 from router.core.neighbours.directory import ServiceFacts
 from router.core.wire.crypto import SigningKey
+from router.core.wire.text import SUBJECT
 from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
@@ -151,7 +152,7 @@ class Residents:
         one = self._all.get(name)
         if one is None or kind not in (PROBLEM, WARNING, ENDED):
             return False
-        log.warning("the service %s: %s", name, text)
+        log.warning("the service %s: %s", name, text, extra={SUBJECT: name})
         if kind == WARNING:
             one.has_warning(text)
         else:
@@ -232,7 +233,8 @@ class Residents:
                 said = "the last that it printed may say why" if lines else "it printed nothing"
                 one.has_problem(f"its process ended with {_exit_text(code)}; {said}", lines)
             assert one.problem is not None
-            log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem.text, pause_s)
+            text, name = "the service %s: %s; starting it again in %.1f s", one.instance.name
+            log.warning(text, name, one.problem.text, pause_s, extra={SUBJECT: name})
             await trio.sleep(pause_s)
 
 

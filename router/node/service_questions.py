@@ -33,7 +33,8 @@ class ServiceQuestions:
         if key is None:
             known = ", ".join(sorted(services)) or "none"
             said = f'there is no service "{name}" here; node.services names {known}'
-            self._fail(router, link, f"{said}: add its module there, and start the node again", now)
+            module = f' ("services.{name}", or "{name}" for a folder in PYTHONPATH)' if name.isidentifier() else ""
+            self._fail(router, link, f"{said}: add its module there{module}, and start the node again", now)
             return
         number = next(self._numbers)
         if not router.tell_service(key, Inquiry(Asked.WORD, f"{number} {question}"), now):

@@ -26,6 +26,10 @@ class Attempts:
         if len(self._failures) > self._messages_max:
             del self._failures[next(iter(self._failures))]
 
+    def has_failed(self, message: MessageId) -> bool:
+        """Whether the service has failed on this message, or on several with this one among them."""
+        return message in self._failures
+
     def are_used_up(self, message: MessageId) -> bool:
         return self._failures.get(message, 0) >= self.most
 

@@ -105,12 +105,14 @@ class Message(Heard, frozen=True):
 
 class Opened(Heard, frozen=True):
     """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, `""` at
-    a Unix socket; `tag`: that of the `Connect` that opened it."""
+    a Unix socket; `tag`: that of the `Connect` that opened it; `user`: the number of the user at the other end of a
+    Unix socket, as the kernel says."""
 
     door: str
     peer: str
     address: str = ""
     tag: str = ""
+    user: int | None = None
 
 
 class Came(Heard, frozen=True):
@@ -135,7 +137,7 @@ class ConnectionFailed(Heard, frozen=True):
 
 class Sent(Heard, frozen=True):
     """The message with this tag is in the router's custody, or was refused; for a `Forward` only a refusal is
-    reported."""
+    reported. `id` is of zeros if it could not be made at all, as for a group that is not known."""
 
     tag: str
     id: MessageId
@@ -182,8 +184,8 @@ class Tick(Heard, frozen=True):
 
 
 class Put(Deed, frozen=True):
-    """Keep a value under a key of this service's state; None removes it. `setup.kept` reads the state, with what was
-    just decided."""
+    """Keep a value under a key of this service's state, of 1 to 511 bytes; None removes it. `setup.kept` reads the
+    state, with what was just decided."""
 
     key: bytes
     value: bytes | None
@@ -204,8 +206,8 @@ class Send(Deed, frozen=True):
 
 
 class Publish(Deed, frozen=True):
-    """Publish to a group, given by its name in the home or its key; `""`: the group of this service's own key. With a
-    tag, `Sent` reports it."""
+    """Publish to a group, given by its name in the home or its key in hexadecimal digits; `""`: the group of this
+    service's own key. With a tag, `Sent` reports it."""
 
     body: bytes
     group: str = ""
@@ -226,8 +228,8 @@ class Forward(Deed, frozen=True):
 
 
 class Join(Deed, frozen=True):
-    """Join a group, given by its name in the home or its key; `""`: the group of this service's own key. `local`: only
-    messages published on this node."""
+    """Join a group, given by its name in the home or its key in hexadecimal digits; `""`: the group of this service's
+    own key. `local`: only messages published on this node."""
 
     group: str = ""
     local: bool = False
@@ -247,9 +249,10 @@ class Pull(Deed, frozen=True):
 
 
 class Refuse(Deed, frozen=True):
-    """Refuse the message of the present event. With a *later* reason it comes again after a while."""
+    """Refuse the message of the present event, for a reason or the word of one. With a *later* reason it comes again
+    after a while."""
 
-    reason: Reason
+    reason: Reason | str
     text: str = ""
 
 
@@ -261,9 +264,16 @@ class Write(Deed, frozen=True):
     data: bytes
 
 
+class MarkKnown(Deed, frozen=True):
+    """Say that the other end of a stream is known: it is not closed when its door is full and another stream comes."""
+
+    door: str
+    peer: str
+
+
 class HandOver(Deed, frozen=True):
-    """Hand a stream of a door over to the router, as a link of somebody who is not the owner. `first`: the bytes of it
-    that have come already."""
+    """Hand a stream of a door over to the router, as a link of somebody who is not the owner, with the address that it
+    comes from. `first`: the bytes of it that have come already."""
 
     door: str
     peer: str
@@ -271,7 +281,8 @@ class HandOver(Deed, frozen=True):
 
 
 class Connect(Deed, frozen=True):
-    """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open.
+    """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open, but
+    a service names 1,000 others at most.
 
     `Opened` with this tag follows, or `ConnectionFailed`."""
 

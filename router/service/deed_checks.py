@@ -1,8 +1,12 @@
-"""Check deeds when the rules return them, so that nothing enters a service's state that its router would refuse."""
+"""Check deeds when the rules return them: each field has its type, and what it names exists.
+
+So nothing enters a service's state that cannot be carried out, or that its router would refuse, and the event that led
+to a wrong deed is the one that is blamed for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,19 +15,179 @@ from router.core.log.events import EACH
 from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import MessageId
 from router.core.wire.errors import RouterError
+from router.core.wire.lifetime import UINT32_MAX
+from router.core.wire.reasons import Reason, by_word
+from router.service import contract as c
 from router.service.contract import Answer, LogEvent
+from router.service.roles import discovery as d
+from router.service.roles import overlay as o
 from router.service.verbs.answer import as_json
 from router.service.verbs.log_event import NotedEvent
+from router.service.verbs.verb import Request
 
 EVENT_BYTES_MAX = 16 * 1024
+KEY_BYTES_MAX = 511
+"""The longest key of a service's state: what LMDB allows."""
+QUESTIONS_MAX = 1_000
+"""Most questions that wait for an answer; the node itself waits for fewer. An answer to an older one is not judged."""
+DOORS_MAX = 1_000
+"""Most doors that rules may name by `Connect` besides those that they open."""
+SHOWN_CHARS_MAX = 60
+_HOSTS = frozenset((
+    c.Compute, c.Connect, c.Forward, c.HandOver, c.Inform, c.Join, c.Leave, c.LogEvent, c.MarkKnown, c.Publish, c.Pull,
+    c.Put, c.Refuse, c.Send, c.Wake, c.Warn, c.Write, d.DialBack, d.UseInterfaces, d.WriteOnClose, o.AckWanted,
+    o.Advertise, o.Attest, o.PullFrom,
+))  # fmt: skip
+"""The deeds that a host carries out itself; all others are requests to its router."""
+_FORMS_OF_THEIR_OWN = frozenset((c.LogEvent, o.Advertise))
+"""Deeds that are judged elsewhere: their forms say more than types do."""
+_BYTES = (bytes, bytearray, memoryview)
 
 
 class WrongDeed(RouterError):
     """A deed that cannot be carried out; the text says why and what to do."""
 
 
+class DeedChecks:
+    """Judges the deeds of one service. `doors`: the names of its doors."""
+
+    def __init__(self, doors: Iterable[str] = ()) -> None:
+        self._doors = dict.fromkeys(doors)
+        self._connect_doors = 0
+        self._asked: dict[int, bool] = {}  # number of a question: whether it was answered
+
+    def __repr__(self) -> str:
+        return f"<checks of deeds: {len(self._doors)} doors, {len(self._asked)} questions>"
+
+    def asked(self, number: int) -> None:
+        """Record a question, which may then be answered."""
+        self._asked[number] = False
+        if len(self._asked) > QUESTIONS_MAX:
+            del self._asked[next(iter(self._asked))]
+
+    def answered(self, number: int) -> None:
+        """Record that a question was answered."""
+        self._asked[number] = True
+
+    def judge(self, deed: object, *, hears_message: bool) -> c.Deed:
+        """Return the deed as it is to be carried out; raise `WrongDeed`. `hears_message`: a message is being heard."""
+        if type(deed) is c.Put:  # as most are
+            check_put(deed)
+            return deed
+        if type(deed) is c.Write and _has_usual_types(deed) and deed.door in self._doors:
+            return deed
+        _check_kind(deed)
+        assert isinstance(deed, c.Deed)
+        if type(deed) in _FORMS_OF_THEIR_OWN:
+            return deed
+        _check_types(deed)
+        match deed:
+            case c.Write(door) | c.HandOver(door) | c.MarkKnown(door) | d.UseInterfaces(door) | d.WriteOnClose(door):
+                if door not in self._doors:
+                    raise self._unknown_door(deed, door)
+            case c.Connect(door):
+                self._name_door(deed, door)
+            case c.Send(ttl_s=ttl_s) | c.Publish(ttl_s=ttl_s) if not 0 <= ttl_s <= UINT32_MAX:
+                raise _wrong(deed, "ttl_s", f"{ttl_s} is none, where 0 to {UINT32_MAX} seconds are allowed")
+            case c.Wake(at_s) if at_s != at_s:
+                raise _wrong(deed, "at_s", "it is no number")
+            case c.Refuse(_, text):
+                if not hears_message:
+                    said = "it returned Refuse without a message to refuse"
+                    raise WrongDeed(f"{said}; return it when it hears the message")
+                return c.Refuse(reason_of(deed), text)
+            case Answer():
+                self._check_question(deed)
+                return answer_of(deed)
+            case o.Attest():
+                try:
+                    deed.signed()
+                except ValueError as error:
+                    raise _wrong(deed, "label", str(error)) from None
+        return deed
+
+    def _unknown_door(self, deed: object, door: str) -> WrongDeed:
+        known = ", ".join(f'"{one}"' for one in self._doors) or "none"
+        return _wrong(deed, "door", f'it has no door "{door[:SHOWN_CHARS_MAX]}"; its doors are {known}')
+
+    def _name_door(self, deed: c.Connect, door: str) -> None:
+        if door in self._doors:
+            return
+        if self._connect_doors >= DOORS_MAX:
+            raise _wrong(deed, "door", f"{DOORS_MAX} doors have been named so; use one of them again")
+        self._connect_doors += 1
+        self._doors[door] = None
+
+    def _check_question(self, deed: Answer) -> None:
+        oldest = next(iter(self._asked), 0)
+        if self._asked.get(deed.number, deed.number >= oldest):
+            why = "was answered already" if deed.number in self._asked else "was not asked"
+            raise _wrong(deed, "number", f"question {deed.number} {why}; answer each with its own number, once")
+        if deed.number in self._asked:
+            self.answered(deed.number)
+
+
+def check_put(deed: c.Put) -> None:
+    """Raise `WrongDeed` if a state cannot keep this."""
+    if type(deed.key) is not bytes or (deed.value is not None and type(deed.value) is not bytes):
+        _check_types(deed)
+    if not 0 < len(deed.key) <= KEY_BYTES_MAX:
+        raise _wrong(deed, "key", f"it has {len(deed.key)} bytes, where 1 to {KEY_BYTES_MAX} are allowed")
+
+
+def _has_usual_types(deed: c.Write) -> bool:
+    return type(deed.data) is bytes and type(deed.peer) is str and type(deed.door) is str
+
+
+def _check_kind(deed: object) -> None:
+    if type(deed) in _HOSTS or isinstance(deed, Request):
+        return
+    text = repr(deed)
+    shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
+    said = f"it returned {shown}, of type {type(deed).__name__}, among its deeds"
+    raise WrongDeed(f"{said}; return a list of deeds as router/service/contract.py defines them")
+
+
+def _check_types(deed: Any) -> None:
+    kind = type(deed)
+    try:
+        msgspec.convert({name: getattr(deed, name) for name in kind.__struct_fields__}, kind, builtin_types=_BYTES)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$.")
+        expected, got, found = what.replace("`", "").partition(", got ")
+        if not got and kind not in _HOSTS:
+            return  # it is of the right type, and its router says which values it takes
+        name = path.rstrip("`").partition(".")[0].partition("[")[0]
+        remedy = ": give key.hex()" if isinstance(getattr(deed, name, None), bytes) and "str" in expected else ""
+        raise _wrong(deed, name, f"{expected[:1].lower()}{expected[1:]}{got}{found}{remedy}") from None
+
+
+def _wrong(deed: object, name: str, why: str) -> WrongDeed:
+    return WrongDeed(f"it returned {type(deed).__name__} with a wrong {name}: {why}")
+
+
+def reason_of(deed: c.Refuse) -> Reason:
+    """Return the reason of a refusal, which rules may name by its word. Raises `WrongDeed` if there is none."""
+    if isinstance(deed.reason, Reason):
+        return deed.reason
+    if (reason := by_word(deed.reason)) is None:
+        said = f'no reason has the word "{deed.reason[:SHOWN_CHARS_MAX]}"'
+        raise _wrong(deed, "reason", f"{said}; declare it in reasons.py, or use one of the router's")
+    return reason
+
+
 def event_of(note: LogEvent, declared: frozenset[str]) -> dict[str, Any]:
     """Return the event in the form kept until the node's log has it. Raises `WrongDeed`."""
+    try:
+        found = _as_kept(note)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise WrongDeed(f'it noted the event "{note.event}" with a field of a wrong type: {error}') from None
+    if why := fault_of(found, declared):
+        raise WrongDeed(f"it noted {why}")
+    return found
+
+
+def _as_kept(note: LogEvent) -> dict[str, Any]:
     found: dict[str, Any] = {"event": note.event}
     ids = note.messages if note.message is None else (note.message, *note.messages)
     if ids:
@@ -32,8 +196,6 @@ def event_of(note: LogEvent, declared: frozenset[str]) -> dict[str, Any]:
         found["reason"] = int(note.reason)
     if note.fields or note.each:
         found["fields"] = {**note.fields, **{EACH + name: _each(note, name, ids) for name in note.each}}
-    if why := fault_of(found, declared):
-        raise WrongDeed(f"it noted {why}")
     return found
 
 

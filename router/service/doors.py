@@ -14,7 +14,7 @@ import grp
 import os
 import re
 import socket
-import stat
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,15 +24,19 @@ import trio
 
 from router.core.wire.errors import RouterError
 from router.service.contract import Came, Connect, HandOver
+from router.service.handing_over import Dial
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
 from router.service.roles.discovery import Interfaces
 from router.service.stream_reading import READ_BYTES_MAX
-from router.service.streams import FORM, STREAMS_MAX, Streams, host_port, own_socket
-from router.transport.contract import Stream
+from router.service.streams import FORM, Streams, host_port, own_socket
+from router.transport.socket_file import PATH_BYTES_MAX, SocketFile
 from router.transport.sockets import words
 
-UNIX_PATH_BYTES_MAX = 107
+BACKLOG = 128
+"""Connections that the kernel holds at a Unix door before they are accepted."""
+SENDERS_MAX = 256
+"""Most senders of datagrams at one door whom rules can answer: those of the latest datagrams."""
 _REMEDIES = {
     errno.EADDRINUSE: "another program listens there: stop it",
     errno.EEXIST: "that file is no socket: move it away",
@@ -51,22 +55,23 @@ class DoorError(RouterError):
 class Doors:
     """The open doors of one service. `came` returns when what follows from it was carried out; `hear` lets the rules
     hear what has come, and which interfaces there are, and calls what it is given with that when that is done; `dial`
-    connects to the router as a guest."""
+    connects to the router as a guest; `warn` tells the operator."""
 
     def __init__(
         self,
         came: Callable[[Came], Awaitable[None]],
         hear: Callable[..., None],
-        dial: Callable[[], Awaitable[Stream]],
+        dial: Dial,
         home: Path,
+        warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._came = came
         self._changed: Callable[[Interfaces], None] = hear
         self._multicast: dict[str, MulticastDoor] = {}
         self._home = home
         self._datagrams: dict[str, trio.socket.SocketType] = {}
-        self._addresses: dict[tuple[str, str], tuple[object, ...]] = {}
-        self._streams = Streams(hear, dial)
+        self._senders: dict[str, OrderedDict[str, tuple[object, ...]]] = {}
+        self._streams = Streams(hear, dial, warn)
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -92,7 +97,8 @@ class Doors:
                     for listener in await trio.open_tcp_listeners(port, host=host or None):
                         self._streams.listen(door, own_socket(listener.socket))
                 elif scheme == "unix":
-                    self._streams.listen(door, _unix_listener(self._home, rest), _path(self._home, rest))
+                    file = socket_file(self._home, rest)
+                    self._streams.listen(door, await file.open(), file)
                 else:
                     raise DoorError(f"no door is opened by {url}; {FORM}")
             except (OSError, ValueError) as error:
@@ -106,18 +112,21 @@ class Doors:
 
     async def _open_udp(self, door: str, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._senders[door] = OrderedDict()
         sock = self._datagrams[door] = trio.socket.socket(family, socket.SOCK_DGRAM)
         await sock.bind((host, port))
         self._nursery.start_soon(self._hear_datagrams, door, sock)
 
     async def _hear_datagrams(self, door: str, sock: trio.socket.SocketType) -> None:
+        senders = self._senders[door]
         with sock:
             while True:
                 data, address = await sock.recvfrom(READ_BYTES_MAX)
                 peer = f"{address[0]}:{address[1]}"
-                self._addresses[door, peer] = address
-                if len(self._addresses) > STREAMS_MAX:
-                    del self._addresses[next(iter(self._addresses))]
+                senders[peer] = address
+                senders.move_to_end(peer)
+                if len(senders) > SENDERS_MAX:
+                    senders.popitem(last=False)
                 await self._came(Came(door, peer, data))
 
     async def _send_datagram(self, sock: trio.socket.SocketType, data: bytes, address: tuple[object, ...]) -> None:
@@ -145,10 +154,18 @@ class Doors:
         if door in self._multicast:
             self._multicast[door].write(peer, data)
         elif door in self._datagrams:
-            if (address := self._addresses.get((door, peer))) is not None:
+            if (address := self._senders[door].get(peer)) is not None:
                 self._nursery.start_soon(self._send_datagram, self._datagrams[door], data, address)
         else:
             self._streams.write(door, peer, data)
+
+    def end(self, door: str, peer: str) -> None:
+        """End a stream now; do nothing to whoever sends datagrams."""
+        self._streams.end(door, peer)
+
+    def mark_known(self, door: str, peer: str) -> None:
+        """Let a stream keep its place until it ends, also when its door is full."""
+        self._streams.mark_known(door, peer)
 
     def decide(self, hand: HandOver) -> None:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""
@@ -163,35 +180,17 @@ class Doors:
         self._streams.hand(door, peer)
 
 
-def _path(home: Path, rest: str) -> Path:
-    return home / rest.removeprefix("//").partition("?")[0]
-
-
-def _unix_listener(home: Path, rest: str) -> socket.socket:
-    """Return a listening socket file with the mode and group in the URL; 0600 without."""
-    path, options = _path(home, rest), dict(parse_qsl(rest.partition("?")[2]))
-    if (size := len(os.fsencode(path))) > UNIX_PATH_BYTES_MAX:
-        raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {UNIX_PATH_BYTES_MAX}")
+def socket_file(home: Path, rest: str) -> SocketFile:
+    """Return the file of a Unix door: its path, which may begin in the home, with the mode and group in the URL; 0600
+    without. Raise `ValueError`."""
+    path = home / rest.removeprefix("//").partition("?")[0]
+    options = dict(parse_qsl(rest.partition("?")[2]))
+    if (size := len(os.fsencode(path))) > PATH_BYTES_MAX:
+        raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {PATH_BYTES_MAX}")
     if unknown := set(options) - {"mode", "group"}:
         raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
     mode = _mode(options.get("mode", "660" if "group" in options else "600"))
-    with suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        if not _is_alive(path):
-            path.unlink()
-    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        os.fchmod(raw.fileno(), 0o600)
-        raw.bind(os.fsencode(path))
-        if "group" in options:
-            os.chown(path, -1, _group(options["group"]))
-        path.chmod(mode)
-        raw.listen(128)
-    except BaseException:
-        raw.close()
-        raise
-    return raw
+    return SocketFile(path, mode, _group(options["group"]) if "group" in options else None, BACKLOG, is_private=False)
 
 
 def _mode(text: str) -> int:
@@ -205,12 +204,3 @@ def _group(name: str) -> int:
         return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
     except KeyError:
         raise ValueError(f'there is no group "{name}" on this machine') from None
-
-
-def _is_alive(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(os.fsencode(path))
-        except ConnectionRefusedError:
-            return False
-    return True

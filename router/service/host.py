@@ -35,10 +35,10 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
-from router.core.wire.text import key_text, short
+from router.core.wire.text import SUBJECT, key_text, short
 from router.service.attempts import Attempts
 from router.service.contract import LogEvent, Put
-from router.service.deed_checks import EVENT_BYTES_MAX, event_of, fault_of
+from router.service.deed_checks import EVENT_BYTES_MAX, check_put, event_of, fault_of
 from router.service.state import EVENTS_MAX, Batch, State, StateError
 from router.service.verbs.log_event import LogEvents
 from router.service.verbs.verb import Request
@@ -97,6 +97,8 @@ class Service(TrioActor):
         self.settings = place.settings
         self.options = place.options
         self.place = place
+        self.log = logging.LoggerAdapter(log, {SUBJECT: place.name})
+        """The log of the process; lines that are repeated are left out for each service by itself."""
         self._attempts = place.attempts
         self._in_hand: Received | None = None
         self._state: State | None = None
@@ -149,14 +151,17 @@ class Service(TrioActor):
     @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
     async def _serve(self) -> None:
         place = self.place
-        async with connect(
-            url=place.url,
-            key=place.key,
-            home=place.home,
-            when_down="queue",
-            outcomes=self.hears_outcomes,
-            on_problem=lambda said: log.warning("%s: %s", self, said),
-        ) as self.node:
+        async with (
+            connect(
+                url=place.url,
+                key=place.key,
+                home=place.home,
+                when_down="queue",
+                outcomes=self.hears_outcomes,
+                on_problem=lambda said: self.log.warning("%s: %s", self, said),
+            ) as self.node,
+            trio.open_nursery() as self.nursery,
+        ):  # whose tasks end before the connection is left
             if place.state_path.exists():
                 self.state  # noqa: B018  # what was handled before does not come again
             await self.live()
@@ -175,7 +180,7 @@ class Service(TrioActor):
         try:
             await _as_failure(self.on_message(message))
         except Refused as refusal:  # what it sent in answer is refused, which is an outcome; the next message follows
-            log.warning("%s: %s", self, refusal)
+            self.log.warning("%s: %s", self, refusal)
         except NodeUnavailable:
             self._in_hand = None  # which is not the message's fault
             raise
@@ -197,7 +202,7 @@ class Service(TrioActor):
         which, most = short(key_text("msg", message.id)), self._attempts.most
         cause = f"{error}" if isinstance(error, RouterError) else repr(error)
         said = f"failed {most} times on message {which}, the last time: {cause}; it is refused"
-        log.error("%s %s, and the next one is handled", self, said, exc_info=error)
+        self.log.error("%s %s, and the next one is handled", self, said, exc_info=error)
         self.place.on_warning(f"it {said}")
         await self.give_up(message)
         return True
@@ -211,10 +216,11 @@ class Service(TrioActor):
 
     async def keep(self, *deeds: Put | LogEvent) -> None:
         """Keep values and note events in one transaction; in `on_message`, together with the fact that the message was
-        handled, so that it does not come again after a crash. Raises `StateError`."""
+        handled, so that it does not come again after a crash. Raises `StateError`, `WrongDeed`."""
         batch = Batch()
         for deed in deeds:
             if isinstance(deed, Put):
+                check_put(deed)
                 batch.kept[deed.key] = deed.value
             else:
                 batch.events.append(event_of(deed, self.place.events))
@@ -242,7 +248,7 @@ class Service(TrioActor):
 
     def warn(self, text: str) -> None:
         """Tell the operator, in the log of the process and in `router status`."""
-        log.warning("%s: %s", self, text)
+        self.log.warning("%s: %s", self, text)
         self.place.on_warning(text)
 
     async def _hand_over_events(self) -> None:
@@ -304,7 +310,7 @@ class Service(TrioActor):
         """
         left_out = [one for one, _ in takewhile(lambda pair: pair[1], zip(events, faults, strict=True))]
         for one in left_out:
-            log.warning("%s: not in the node's log: %s", self, one[:EVENT_BYTES_MAX].decode(errors="replace"))
+            self.log.warning("%s: not in the node's log: %s", self, one[:EVENT_BYTES_MAX].decode(errors="replace"))
         of_them = "an event" if len(left_out) == 1 else f"{len(left_out)} events"
         self.warn(f"an earlier version of it kept {of_them} that the node's log does not take: {faults[0]}")
         return first + len(left_out) - 1

@@ -12,6 +12,7 @@ import cbor2
 import trio
 
 from router.actors.process import program
+from router.transport.sockets import words
 
 LENGTH = Struct(">I")
 
@@ -52,8 +53,11 @@ class Jobs:
 
     async def _compute(self, function: str, argument: bytes) -> tuple[bytes, str]:
         if self._process is None:
-            pipe = subprocess.PIPE
-            self._process = await trio.lowlevel.open_process(program("router.service.worker"), stdin=pipe, stdout=pipe)
+            pipe, command = subprocess.PIPE, program("router.service.worker")
+            try:
+                self._process = await trio.lowlevel.open_process(command, stdin=pipe, stdout=pipe)
+            except OSError as lack:
+                return b"", f"no process can be started for it: {words(lack)}"
         process = self._process
         assert process.stdin is not None and process.stdout is not None
         request = cbor2.dumps([function, argument])

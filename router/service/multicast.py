@@ -157,7 +157,12 @@ class MulticastDoor:
     async def _watch(self) -> None:
         before: tuple[Interface, ...] | None = None
         while True:
-            found = interfaces(self._gateways)
+            try:
+                found = interfaces(self._gateways)
+            except OSError as error:  # for want of descriptors, which others may give back
+                log.info("%s: the interfaces cannot be read: %s; it is tried again", self, words(error))
+                await trio.sleep(WATCH_S)
+                continue
             self._gateways = {one.gateway_place: one.gateway for one in found if one.gateway}
             if found != before:
                 before = found

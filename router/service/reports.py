@@ -10,9 +10,9 @@ import logging
 
 import trio
 
-from router.client.errors import ClientError
 from router.client.node import connect
 from router.core.wire.admin import REPORT
+from router.core.wire.errors import RouterError
 from router.settings.home import Home
 
 PROBLEM, WARNING, ENDED = "problem", "warning", "ended"
@@ -71,7 +71,7 @@ class Reports:
                     await node.ask(REPORT, f"{self._name} {kind} {text}")
                     if self._waiting[kind] == text:
                         del self._waiting[kind]
-        except ClientError as error:
+        except (RouterError, OSError) as error:  # also for want of descriptors, which others may give back
             log.info("the node was not told what is wrong: %s", error)
             return False
         return True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from router.client.errors import ClientError
 from router.core.wire.control import JoinAck, LeaveAck
+from router.core.wire.errors import RouterError
 from router.service import contract as c
 from router.service.dial_back import dialled_back
 from router.service.host import SaidError, Service
@@ -17,17 +18,18 @@ from router.service.verbs.pull_from import PullsFrom
 from router.service.verbs.verb import Request
 
 PULL_S = 10.0
-
-log = logging.getLogger(__name__)
+Failed = Callable[[c.Deed, Exception], None]
 
 
 class Requests:
-    """Sends a host's requests to its router; `hear` passes the results to the rules."""
+    """Sends a host's requests to its router; `hear` passes the results to the rules, `failed` gets what went wrong with
+    a deed, other than a refusal."""
 
-    def __init__(self, host: Service, hear: Callable[[c.Heard], None]) -> None:
+    def __init__(self, host: Service, hear: Callable[[c.Heard], None], failed: Failed) -> None:
         self.pulls = PullsToSay()
         self._host = host
         self._hear = hear
+        self._failed = failed
         self._warned = set[str]()
 
     def __repr__(self) -> str:
@@ -54,8 +56,10 @@ class Requests:
                     await self._advertise(deed)
                 case Request():
                     await self._ask(deed)
-        except (ClientError, SaidError) as error:
-            log.warning("%s: %s was not done: %s", self._host, type(deed).__name__, error)
+        except (RouterError, SaidError) as error:
+            self._host.log.warning("%s: %s was not done: %s", self._host, type(deed).__name__, error)
+        except Exception as error:  # whatever is wrong with one deed, it stops no other
+            self._failed(deed, error)
 
     async def _ask(self, request: Request) -> None:
         """Make a request; the rules hear what follows from the answer, also from a failure."""
@@ -64,7 +68,7 @@ class Requests:
         except (ClientError, SaidError) as error:
             answer = {"error": str(error)}
             level = logging.INFO if request.answered(answer) else logging.WARNING  # rules that hear of it may ask again
-            log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
+            self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
         for heard in request.answered(answer):
             self._hear(heard)
 

@@ -11,18 +11,18 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import trio
-from msgspec import Struct, field
 
-from router.client.composer import Lifetime
 from router.client.received import Received
-from router.core.wire.lifetime import EXPIRY_MIN
-from router.core.wire.message import with_via
+from router.core.wire.errors import RouterError
 from router.service import clock
 from router.service import contract as c
 from router.service.alarm import Alarm
-from router.service.deed_checks import answer_of, event_of
+from router.service.confined_failures import ConfinedFailures, cause_of
+from router.service.cycle_changes import CycleChanges, DeedSorter, Done, unsent
+from router.service.deed_checks import DeedChecks
 from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
 from router.service.host import Place, Service
@@ -33,10 +33,11 @@ from router.service.requests import Requests
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
 from router.service.sending import UNKEPT, Sending, ToSend
-from router.service.state import Batch, State
+from router.service.state import State, StateError
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
+from router.transport.proxy_header import header_for
 
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
@@ -44,11 +45,7 @@ WAITING_MAX = 2_000
 REQUESTS_MAX = 1_000
 """Most requests to the router that wait for their turn; beyond it the rules wait."""
 DIAL_S = 10.0
-EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
-
-Done = Callable[[], None]
-"""Called when what follows from something has been carried out."""
 
 log = logging.getLogger(__name__)
 informing = logging.getLogger("router.service.informing")
@@ -99,22 +96,12 @@ class Kept(Mapping[bytes, bytes]):
         return [self[key] for key in keys]
 
 
-class CycleChanges(Struct):
-    """The changes that one cycle commits, and the deeds that it then carries out."""
+class _Failure(NamedTuple):
+    """A failure, the messages that may be to blame for it, and whether the service goes on when it is refused."""
 
-    batch: Batch = field(default_factory=Batch)
-    deeds: list[c.Deed] = field(default_factory=list)
-    handled: list[Received] = field(default_factory=list)
-    refused: list[tuple[Received, c.Refuse]] = field(default_factory=list)
-    awaited: list[Done] = field(default_factory=list)
-
-    def take(self, other: CycleChanges) -> None:
-        """Add the deeds that follow from one more event."""
-        self.batch.kept.update(other.batch.kept)
-        self.batch.events += other.batch.events
-        self.batch.outbox += other.batch.outbox
-        self.deeds += other.deeds
-        self.refused += other.refused
+    error: Exception
+    messages: list[Received]
+    goes_on: bool
 
 
 class RulesHost(Service):
@@ -131,22 +118,26 @@ class RulesHost(Service):
         self._gathering: Gathering | None = None
         self._room = trio.lowlevel.ParkingLot()
         self._alarm = Alarm(lambda: self.hear(c.Tick()))
-        self._sending = Sending(self.hear, lambda: self._work.set())
+        self._sending = Sending(self.hear, lambda: self._work.set(), self._say)
         self._linked = LinkedRouters()
-        self._ask = Requests(self, self.hear)
+        self._failures = ConfinedFailures(self._log_failure, place.on_warning)
+        self._ask = Requests(self, self.hear, self._was_not_done)
         self._requests, self._requested = trio.open_memory_channel[c.Deed | list[ToSend]](REQUESTS_MAX)
 
     async def live(self) -> None:
         state = self.state
         self._kept = Kept(state)
-        self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path)
+        self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
         self._jobs = Jobs(self._computed)
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
         self._settled: Callable[[c.Now], list[c.Deed]] | None = getattr(self._rules, "settled", None)
         self._gathering = Gathering() if self._settled is not None else None
         self._batch_delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
         admits = getattr(self._rules, "admits", admit_all)
-        await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
+        doors: Mapping[str, str] = getattr(self._rules, "doors", dict)()
+        self._checks = DeedChecks(doors)
+        self._sorter = DeedSorter(self._checks, self.node, self.place.key, self.place.events, self.warn)
+        await self._doors.open(self.nursery, doors, admits)
         self._sending.put(state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
@@ -176,6 +167,9 @@ class RulesHost(Service):
         if self._gathering is not None:
             self._gathering.came(len(self._heard))
 
+    def _say(self, text: str) -> None:
+        self.log.warning("%s: %s", self, text)
+
     async def _until_room(self) -> None:
         while len(self._heard) >= WAITING_MAX:
             await self._room.park()
@@ -195,9 +189,11 @@ class RulesHost(Service):
         self.hear(came, heard.set)
         await heard.wait()
 
-    async def _dial_as_guest(self) -> Stream:
+    async def _dial_as_guest(self, address: str) -> Stream:
         place = self.place
-        return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
+        link = await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
+        await link.send_all(header_for(address))
+        return link
 
     def _computed(self, tag: str, result: bytes, error: str) -> None:
         self.hear(c.Computed(tag, result, error))
@@ -208,8 +204,7 @@ class RulesHost(Service):
             if isinstance(inquiry, o.Wanted | o.Hinted):
                 self.hear(inquiry)
             elif (heard := news_of(inquiry)) is not None:
-                if isinstance(heard, o.Linked):
-                    self._linked.note(heard)
+                self._linked.note(heard)
                 self.hear(heard)
 
     def _lost(self) -> None:
@@ -219,34 +214,57 @@ class RulesHost(Service):
     # -- a cycle -------------------------------------------------------------------------------------------
 
     async def _cycle(self) -> None:
-        cycle, failed, now = CycleChanges(), None, clock.now()
-        events = min(len(self._heard), CYCLE_HEARD_MAX)
-        for _ in range(CYCLE_HEARD_MAX):
-            if not self._heard:
+        cycle = CycleChanges()
+        failed, is_settled = self._hear_waiting(cycle), False
+        try:
+            self._settle(cycle)
+            is_settled = True
+            await self._commit(cycle)
+        except Exception as error:  # nothing of this cycle is kept, and which of its messages is to blame is not known
+            self._kept.changed.clear()
+            failed = failed or _Failure(error, cycle.handled, goes_on=True)
+            failed = failed._replace(goes_on=cycle.events == 1 and not is_settled)  # else others are lost with it
+        else:
+            await self._carry_out_all(cycle)
+        self._room.unpark_all()
+        if self._gathering is not None:
+            self._gathering.ended(cycle.events)
+        if failed is not None:
+            await self._fail(failed)
+
+    def _hear_waiting(self, cycle: CycleChanges) -> _Failure | None:
+        """Let the rules hear what waits. A message that one failed with, or may have, is alone in its cycle."""
+        now = clock.now()
+        while self._heard and cycle.events < CYCLE_HEARD_MAX:
+            heard, source = self._heard[0]
+            is_doubted = isinstance(source, Received) and self._attempts.has_failed(source.id)
+            if is_doubted and cycle.events:
                 break
-            heard, source = self._heard.popleft()
+            self._heard.popleft()
+            cycle.events += 1
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
-                if not self._doors.is_handed(heard) and (deeds := self._rules.hear(heard, now)):
-                    self._take(cycle, deeds, received)
+                self._hear_one(cycle, heard, received, now)
             except Exception as error:
-                failed = received, error
-                break
+                self._in_hand = None
+                if not self._confine(cycle, heard, error):
+                    return _Failure(error, [] if received is None else [received], goes_on=True)
             self._in_hand = None
             if isinstance(source, Received):
                 cycle.handled.append(source)
             elif source is not None:
                 cycle.awaited.append(source)
-        try:
-            self._settle(cycle)
-        except Exception as error:
-            failed = failed or (None, error)
-        self._room.unpark_all()
-        await self._commit_and_carry_out(cycle)
-        if self._gathering is not None:
-            self._gathering.ended(events)
-        if failed is not None:
-            await self._fail(*failed)
+            if is_doubted:
+                break
+        return None
+
+    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> None:
+        if self._doors.is_handed(heard):
+            return
+        if isinstance(heard, c.Asked):
+            self._checks.asked(heard.number)
+        if deeds := self._rules.hear(heard, now):
+            self._take(cycle, deeds, received)
 
     def _settle(self, cycle: CycleChanges) -> None:
         """Let the rules decide what follows from all that they have heard in this cycle."""
@@ -255,78 +273,90 @@ class RulesHost(Service):
 
     def _take(self, cycle: CycleChanges, deeds: list[c.Deed], received: Received | None) -> None:
         """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong."""
-        follows = CycleChanges()
-        kept = follows.batch.kept
-        for deed in deeds:
-            if type(deed) is c.Put:  # as most are
-                kept[deed.key] = deed.value
-            else:
-                self._lay_down(follows, deed, received)
+        follows = self._sorter.sort(deeds, received)
         for deed in follows.deeds:
             if isinstance(deed, c.HandOver):
                 self._doors.decide(deed)
         cycle.take(follows)
         self._kept.changed.update(follows.batch.kept)
 
-    async def _fail(self, received: Received | None, error: Exception) -> None:
-        self._in_hand = None
-        if received is None or not await self.failed_on(received, error):
-            raise error
-
-    def _lay_down(self, cycle: CycleChanges, deed: c.Deed, received: Received | None) -> None:
-        """Sort a deed: notes and messages belong to the transaction, as kept values do, the rest comes after it."""
-        match deed:
-            case c.LogEvent():
-                cycle.batch.events.append(event_of(deed, self.place.events))
-            case c.Send(kept=False):
-                cycle.deeds.append(deed)
-            case c.Send() | c.Publish() | c.Forward():
-                cycle.batch.outbox.append((deed.tag, self._wire(deed)))
-            case c.Refuse() if received is not None:
-                cycle.refused.append((received, deed))
-            case c.Answer():
-                cycle.deeds.append(given := answer_of(deed))
-                if given is not deed:
-                    self.warn(given.value["error"])
-            case _:
-                cycle.deeds.append(deed)
-
-    def _wire(self, deed: c.Send | c.Publish | c.Forward) -> bytes:
-        wires = self.node.wires
-        match deed:
-            case c.Send(to, body, ttl_s, via):
-                return wires.unicast(to, body, lifetime_of(ttl_s), via)
-            case c.Publish(body, group, ttl_s):
-                return self.node.group(group or self.place.key).signed(body, lifetime_of(ttl_s))
-            case c.Forward(wire, via):
-                return with_via(wire, via)
-
-    async def _commit_and_carry_out(self, cycle: CycleChanges) -> None:
-        batch, later = cycle.batch, {one.id for one, deed in cycle.refused if deed.reason.later}
+    async def _commit(self, cycle: CycleChanges) -> None:
+        batch, later = cycle.batch, {one.id for one, reason, _ in cycle.refused if reason.later}
         batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
         batch.sent = self._sending.take_sent()
         batch.outbox.sort(key=lambda one: copied_to(one[1]) or b"")  # copies for one router share a parcel there
-        ready: list[ToSend] = []
         if batch:
             numbers = await self.commit(batch)
-            ready = [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
+            cycle.ready = [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
         self._kept.changed.clear()
+
+    # -- failing -------------------------------------------------------------------------------------------
+
+    def _confine(self, cycle: CycleChanges, heard: c.Heard, error: Exception) -> bool:
+        """Whether the failure stops only what was heard: a stream, which ends, a datagram, or an operator's question,
+        which is answered with an error."""
+        match heard:
+            case c.Opened(door, peer) | c.Came(door, peer):
+                self._doors.end(door, peer)
+                kind = f"door {door}"
+                text = f'failed on what came at its door "{door}"; a stream is closed for it, all others go on'
+            case c.Asked(number, word):
+                said = f"the service failed on this question: {cause_of(error)}"
+                self._checks.answered(number)
+                cycle.deeds.append(c.Answer(number, {"error": said}))
+                kind = "question"
+                text = f'failed on the question "{word}", and goes on'
+            case _:
+                return False
+        self._failures.tell(kind, text, error)
+        return True
+
+    async def _fail(self, failed: _Failure) -> None:
+        """Count a failure against the messages that may be to blame; raise it, unless the only one is refused now."""
+        error, messages, goes_on = failed
+        if len(messages) == 1 and goes_on:
+            if await self.failed_on(messages[0], error):
+                return
+        elif not isinstance(error, StateError):
+            for one in messages:
+                self._attempts.fail(one.id)
+        raise error
+
+    def _log_failure(self, text: str, error: Exception) -> None:
+        self.log.error("%s %s", self, text, exc_info=error)
+
+    def _was_not_done(self, deed: c.Deed, error: Exception) -> None:
+        name = type(deed).__name__
+        self._failures.tell(name, f"returned {name}, which was not done; all else was", error)
+
+    # -- carrying out --------------------------------------------------------------------------------------
+
+    async def _carry_out_all(self, cycle: CycleChanges) -> None:
         for deed in cycle.deeds:
-            if type(deed) is c.Write:  # as most are
-                self._doors.write(deed.door, deed.peer, deed.data)
-            else:
-                await self._carry_out(deed)
-        if ready:
-            await self._requests.send(ready)
-        for one, refusal in cycle.refused:
-            await one.refuse(refusal.reason, refusal.text)
+            try:
+                if type(deed) is c.Write:  # as most are
+                    self._doors.write(deed.door, deed.peer, deed.data)
+                else:
+                    await self._carry_out(deed)
+            except Exception as error:  # whatever is wrong with one deed, it stops no other
+                self._was_not_done(deed, error)
+        for sent in cycle.unsent:
+            self._was_not_made(sent)
+        if cycle.ready:
+            await self._requests.send(cycle.ready)
+        for one, reason, text in cycle.refused:
+            await one.refuse(reason, text)
         for one in cycle.handled:
             await one.settle()
             self._attempts.end(one.id)
         for done in cycle.awaited:
             done()
 
-    # -- carrying out --------------------------------------------------------------------------------------
+    def _was_not_made(self, sent: c.Sent) -> None:
+        if sent.tag:
+            self.hear(sent)
+        else:
+            self._say(f"a message was not sent: {sent.text}")
 
     async def _carry_out(self, deed: c.Deed) -> None:
         match deed:
@@ -348,8 +378,10 @@ class RulesHost(Service):
                 self.warn(text)
             case c.Inform(text):
                 informing.info("%s: %s", self, text)
+            case c.MarkKnown(door, peer):
+                self._doors.mark_known(door, peer)
             case c.Send():
-                await self._requests.send([(UNKEPT, deed.tag, self._wire(deed))])
+                await self._send_unkept(deed)
             case c.Pull() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
             case o.PullFrom():
@@ -357,6 +389,12 @@ class RulesHost(Service):
                     await self._requests.send(deed)
             case _:
                 await self._requests.send(deed)
+
+    async def _send_unkept(self, deed: c.Send) -> None:
+        try:
+            await self._requests.send([(UNKEPT, deed.tag, self._sorter.wire(deed))])
+        except RouterError as error:
+            self._was_not_made(unsent(deed.tag, error))
 
     async def _request(self) -> None:
         """Send the requests to the router one after the other, so that of two about one key the later one holds;
@@ -366,11 +404,6 @@ class RulesHost(Service):
                 self._sending.put(asked)
             else:
                 await self._ask.do(asked)
-
-
-def lifetime_of(ttl_s: int) -> Lifetime:
-    """Return the lifetime of a message; nobody keeps one with ttl 0, so its id need not be remembered for a day."""
-    return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT)
 
 
 def _message(one: Received) -> c.Message:

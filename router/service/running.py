@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,7 +11,8 @@ import pykka
 import trio
 
 from router.actors.actor import actor_system
-from router.actors.supervisor import BackOff, Supervisor
+from router.actors.supervisor import Supervisor
+from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
@@ -26,8 +26,6 @@ from router.settings.config_services import key_name
 from router.settings.home import Home
 
 DEFAULTS = Config()
-
-log = logging.getLogger(__name__)
 
 
 def key_of(home: Home, name: str) -> SigningKey:
@@ -116,5 +114,5 @@ async def run(
 
 def _report_block(home: Home, service: Service, text: str) -> None:
     """Report to the node from a loop of this thread, because the service's own loop stands still."""
-    log.warning("%s: %s", service, text)
+    service.log.warning("%s: %s", service, text)
     trio.run(Reports(home, service.name).at_once, WARNING, text)

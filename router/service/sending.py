@@ -5,7 +5,6 @@ Until then the service's state holds them. Copies are followed further, to the n
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -33,16 +32,15 @@ ToSend = tuple[int, str, bytes]
 UNKEPT = 0
 """The number of a message that the state does not hold."""
 
-log = logging.getLogger(__name__)
-
 
 class Sending:
     """Hands in messages. `hear` passes the results of those with a tag to the rules; `wake` asks for a cycle that
-    deletes those in custody."""
+    deletes those in custody; `say` logs a sentence."""
 
-    def __init__(self, hear: Callable[[c.Heard], None], wake: Callable[[], None]) -> None:
+    def __init__(self, hear: Callable[[c.Heard], None], wake: Callable[[], None], say: Callable[[str], None]) -> None:
         self._hear = hear
         self._wake = wake
+        self._say = say
         self._waiting: deque[ToSend] = deque()
         self._work = trio.Event()
         self._sent: list[int] = []
@@ -95,7 +93,7 @@ class Sending:
         if one.tag and (reason is not None or copied_to(one.wire) is None):  # `HopOutcome` tells of a copy
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
-            log.warning("a message was not sent: %s", Refused(reason, text, one.id))
+            self._say(f"a message was not sent: {Refused(reason, text, one.id)}")
         if self.has_many_sent:
             self._wake()
 

@@ -31,8 +31,9 @@ class StreamReaders:
     def watch(self, fd: int, read: Read) -> None:
         """Call `read` when the stream is readable, until `unwatch`, which must come before the stream is closed."""
         if not self._epoll.closed:
+            if fd not in self._watched:
+                self._epoll.register(fd, select.EPOLLIN)
             self._watched[fd] = read
-            self._epoll.register(fd, select.EPOLLIN)
 
     def unwatch(self, fd: int) -> None:
         """Let the stream wait; do nothing if it does already."""
@@ -68,6 +69,11 @@ class Reading:
 
     def __repr__(self) -> str:
         return f"<reading of {self._fd}: {self._ahead} chunks ahead>"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `ended` was called."""
+        return self._has_ended
 
     def begin(self) -> None:
         """Read until `pause`, or until the peer ends the stream, and what it said is carried out; or until the stream

@@ -6,26 +6,26 @@ A stream has a task only while something waits that it could not write at once, 
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
-from pathlib import Path
 
 import trio
 
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
-from router.service.stream_reading import READ_BYTES_MAX, Reading, StreamReaders
-from router.transport.contract import Stream, StreamBroken
-from router.transport.sockets import words
+from router.service.door_entrance import DoorEntrance
+from router.service.door_places import STREAMS_MAX, StreamPlaces, address_of, source_of
+from router.service.handing_over import Dial, pass_on
+from router.service.stream_reading import Reading, StreamReaders
+from router.transport import tcp
+from router.transport.contract import ConnectFailed
+from router.transport.socket_file import SocketFile
+from router.transport.sockets import user_of
 
-STREAMS_MAX = 256
-"""Most streams open at the doors of a service; further ones are closed at once."""
-ACCEPTS_MAX = 16
-"""Most connections that are accepted at a door before other streams are read."""
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
 """Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
@@ -34,29 +34,29 @@ CONNECT_S = 10.0
 LINGER_S = 10.0
 """Seconds that a stream closed by the rules may take to send earlier writes."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
-_GONE = frozenset((
-    errno.EPERM, errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.ENONET,
-    errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH, errno.ETIMEDOUT, errno.ECONNRESET,
-))  # fmt: skip
-"""Errors of accept(2) that concern one connection, which has gone."""
 Hear = Callable[..., None]
 """Lets the rules hear an event; calls what stands behind it when what follows from it was carried out."""
 _Key = tuple[str, str]
 
 
 class _Peer:
-    """A stream at a door. `handed`: once it was handed over, the bytes that go first.
+    """A stream at a door. `handed`: once it was handed over, the bytes that go first; `passing`: the scope of the task
+    that then passes it on. `source`: what it has in common with others that come from there.
 
     `waiting`, `unsent`: what could not be written at once, and its bytes; `writing`: the scope of the task that writes
     it."""
 
     __slots__ = (
-        "_awaited", "_socket", "fd", "handed", "is_closed", "is_closing", "source", "unsent", "waiting", "writing",
+        "_awaited", "_socket", "address", "fd", "handed", "is_closed", "is_closing", "passing", "reading", "source",
+        "unsent", "waiting", "writing",
     )  # fmt: skip
 
     def __init__(self, own: socket.socket) -> None:
         self.fd = own.fileno()
-        self.source: Reading
+        self.address = address_of(own)
+        self.source = source_of(own)
+        self.reading: Reading
+        self.passing = trio.CancelScope()
         self.handed: bytes | None = None
         self.waiting: deque[bytes] = deque()
         self.unsent = 0
@@ -82,15 +82,18 @@ class _Peer:
 
 class Streams:
     """The open streams of one service. `hear` lets the rules hear what has come; `dial` connects to the router as a
-    guest."""
+    guest; `warn` tells the operator."""
 
-    def __init__(self, hear: Hear, dial: Callable[[], Awaitable[Stream]]) -> None:
+    def __init__(self, hear: Hear, dial: Dial, warn: Callable[[str], None]) -> None:
         self._hear = hear
         self._dial = dial
+        self._warn = warn
         self._numbers = count(1)
         self._peers: dict[_Key, _Peer] = {}
         self._handed: set[_Key] = set()
-        self._doors: list[tuple[socket.socket, Path | None]] = []
+        self._entrances: dict[str, DoorEntrance] = {}
+        self._connected: dict[str, StreamPlaces] = {}
+        self._passed: dict[str, StreamPlaces] = {}
         self._readers = StreamReaders()
         self._nursery: trio.Nursery
 
@@ -109,48 +112,56 @@ class Streams:
         try:
             await self._readers.run()
         finally:
-            for own, path in self._doors:
-                own.close()
-                if path is not None:
-                    path.unlink(missing_ok=True)
+            for entrance in self._entrances.values():
+                entrance.close()
             for peer in self._peers.values():
                 peer.close()
             self._peers.clear()
 
-    def listen(self, door: str, own: socket.socket, path: Path | None = None) -> None:
-        """Accept connections at a listening socket; `path`: its file, which goes with it."""
-        own.setblocking(False)
-        self._doors.append((own, path))
-        self._readers.watch(own.fileno(), lambda _: self._accept(door, own))
+    def listen(self, door: str, own: socket.socket, file: SocketFile | None = None) -> None:
+        """Accept connections at a listening socket; `file`: its file, which is made again if it is lost, and goes with
+        it."""
+        entrance = self._entrances.get(door)
+        if entrance is None:
+            entrance = self._entrances[door] = DoorEntrance(
+                self._readers,
+                self._nursery,
+                partial(self._accepted, door),
+                partial(self._lingering, door),
+                partial(self.end, door),
+                partial(self._warn_of, door),
+            )
+        entrance.listen(own, file)
 
-    def _accept(self, door: str, own: socket.socket) -> None:
-        for _ in range(ACCEPTS_MAX):
-            try:
-                stream, _ = own.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _GONE:
-                    continue
-                raise
-            if len(self._peers) >= STREAMS_MAX:
-                stream.close()
-            else:
-                self._begin(door, stream)
+    def _warn_of(self, door: str, text: str) -> None:
+        self._warn(f'its door "{door}" {text}')
 
-    def _begin(self, door: str, own: socket.socket, tag: str = "") -> None:
+    def _lingering(self, door: str) -> str:
+        """Return a stream of the door that the rules have closed and that still sends; "" if there is none."""
+        places = self._entrances[door].places
+        for (at, name), peer in self._peers.items():
+            if at == door and name in places and peer.is_closing and not peer.reading.has_ended:
+                return name
+        return ""
+
+    def _accepted(self, door: str, own: socket.socket) -> None:
+        self._begin(door, own, self._entrances[door].places)
+
+    def _begin(self, door: str, own: socket.socket, places: StreamPlaces, tag: str = "") -> None:
         own.setblocking(False)
         if own.family != socket.AF_UNIX:
-            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with suppress(OSError):  # it is broken already, and its first read says so
+                own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = str(next(self._numbers))
         key = door, name
         peer = self._peers[key] = _Peer(own)
+        places.take(name, peer.source)
         hear = self._hear
-        peer.source = Reading(
+        peer.reading = Reading(
             self._readers, peer.fd, lambda data, done: hear(Came(door, name, data), done), lambda: self._ended(key)
         )
-        hear(Opened(door, name, _address_of(own), tag))
-        peer.source.begin()
+        hear(Opened(door, name, peer.address, tag, user_of(own)))
+        peer.reading.begin()
 
     def _ended(self, key: _Key) -> None:
         """Let the rules hear the end of a stream, and close it when that is carried out; or let the router have it."""
@@ -166,6 +177,23 @@ class Streams:
         self._handed.discard(key)
         if (peer := self._peers.pop(key, None)) is not None:
             peer.close()
+        door, name = key
+        for places in (self._entrances.get(door), self._connected.get(door), self._passed.get(door)):
+            if places is not None:
+                places.free(name)
+
+    def end(self, door: str, name: str) -> None:
+        """End a stream now, whatever is not carried out; do nothing if it has gone, or was handed over."""
+        peer = self._peers.get((door, name))
+        if peer is not None and peer.handed is None:
+            peer.reading.cut()
+
+    def mark_known(self, door: str, name: str) -> None:
+        """Let a stream keep its place until it ends."""
+        if door in self._entrances:
+            self._entrances[door].places.mark_known(name)
+        if door in self._passed:
+            self._passed[door].mark_known(name)
 
     # -- opened for the rules ------------------------------------------------------------------------------
 
@@ -175,18 +203,19 @@ class Streams:
 
     async def _connect(self, deed: Connect) -> None:
         try:
-            if len(self._peers) >= STREAMS_MAX:
-                raise ValueError(f"{STREAMS_MAX} streams are open, and no more may be")
+            places = self._connected.setdefault(deed.door, StreamPlaces())
+            if places.is_full:
+                raise ValueError(f"{STREAMS_MAX} streams are open there, and no more may be")
             host, port = host_port(deed.url.removeprefix("tcp:"))
             with trio.fail_after(CONNECT_S):
-                stream = await trio.open_tcp_stream(host, port)
+                own = own_socket((await trio.open_tcp_stream(host, port)).socket)
         except trio.TooSlowError:
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
         except (OSError, ValueError) as error:
-            said = _cause(error) if isinstance(error, OSError) else str(error)
+            said = tcp.why(error) if isinstance(error, OSError) else str(error)
             self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
-            self._begin(deed.door, own_socket(stream.socket), deed.tag)
+            self._begin(deed.door, own, places, deed.tag)
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -200,10 +229,10 @@ class Streams:
             assert peer.writing is not None
             peer.writing.deadline = trio.current_time() + LINGER_S
         elif not data or peer.is_closing or peer.unsent + len(data) > UNSENT_BYTES_MAX:
-            peer.source.cut()
+            peer.reading.cut()
         elif peer.waiting:
             if len(peer.waiting) == UNSENT_MAX:
-                peer.source.cut()
+                peer.reading.cut()
             else:
                 peer.waiting.append(data)
                 peer.unsent += len(data)
@@ -222,7 +251,7 @@ class Streams:
                 peer.unsent -= len(peer.waiting.popleft())
             is_cut = peer.is_closing
         if is_cut:
-            peer.source.cut()
+            peer.reading.cut()
 
     # -- handing over --------------------------------------------------------------------------------------
 
@@ -231,7 +260,7 @@ class Streams:
         peer = self._peers.get((hand.door, hand.peer))
         if peer is not None and peer.handed is None:
             peer.handed = hand.first
-            peer.source.pause()
+            peer.reading.pause()
             self._handed.add((hand.door, hand.peer))
 
     def is_handed(self, heard: object) -> bool:
@@ -246,39 +275,44 @@ class Streams:
         """Pass the bytes of that stream to the router from now on, and the router's to it."""
         peer = self._peers.get((door, name))
         if peer is not None:
-            peer.source.stop()
+            peer.reading.stop()
+
+    def _take_passed(self, key: _Key, peer: _Peer) -> bool:
+        """Give a stream that is handed over a place among those, in place of the first that has to go if they are many;
+        return whether it has one."""
+        door, name = key
+        places = self._passed.setdefault(door, StreamPlaces())
+        if places.is_full:
+            if (found := places.first_to_go()) is None:
+                return False
+            places.free(found[0])
+            self._peers[door, found[0]].passing.cancel()
+        places.take(name, peer.source)
+        if door in self._entrances:
+            if self._entrances[door].places.is_known(name):
+                places.mark_known(name)
+            self._entrances[door].free(name)
+        return True
 
     async def _pass_on(self, key: _Key, peer: _Peer, first: bytes) -> None:
         try:
-            link = await self._dial()
-            try:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_pump_out, link, peer.stream, nursery)
-                    if first:
-                        await link.send_all(first)
-                    while data := await peer.stream.receive_some(READ_BYTES_MAX):
-                        await link.send_all(data)
-                    nursery.cancel_scope.cancel()
-            except* (StreamBroken, trio.BrokenResourceError, trio.ClosedResourceError):
-                pass  # the link has ended, and its router has logged why
-            finally:
-                with trio.move_on_after(1, shield=True):
-                    await link.aclose()
+            if not self._take_passed(key, peer):
+                self._warn_of(key[0], f"hands over no more streams: {STREAMS_MAX} known ones are handed over, the most")
+                return
+            with peer.passing:
+                await pass_on(await self._dial(peer.address), peer.stream, first)
+        except ConnectFailed as error:
+            self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:
             self._gone(key)
 
 
-async def _pump_out(link: Stream, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
-    while data := await link.receive_some(READ_BYTES_MAX):
-        await stream.send_all(data)
-    nursery.cancel_scope.cancel()
-
-
 def own_socket(other: trio.socket.SocketType) -> socket.socket:
     """Return the socket as one that trio does not know; the other one is closed."""
-    own = socket.socket(fileno=os.dup(other.fileno()))
-    other.close()
-    return own
+    try:
+        return socket.socket(fileno=os.dup(other.fileno()))
+    finally:
+        other.close()
 
 
 def host_port(rest: str) -> tuple[str, int]:
@@ -295,23 +329,3 @@ def _written_now(fd: int, data: bytes) -> int:
         return os.write(fd, data)
     except OSError:  # it is full, or broken, which the next write or read finds out
         return 0
-
-
-def _address_of(own: socket.socket) -> str:
-    """Return HOST:PORT of a stream's other end; "" at a Unix socket, and if it is gone already."""
-    if own.family == socket.AF_UNIX:
-        return ""
-    try:
-        host, port = own.getpeername()[:2]
-    except OSError:
-        return ""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _cause(error: OSError) -> str:
-    """Return why no stream could be opened: trio raises one error for all addresses of a name."""
-    causes = error.__cause__
-    first = causes.exceptions[0] if isinstance(causes, BaseExceptionGroup) else causes
-    found = first if isinstance(first, OSError) else error
-    number = found.errno or 0  # of a name that is not found it is negative, and no errno
-    return words(OSError(number, os.strerror(number)) if number > 0 else found)

@@ -24,7 +24,7 @@ from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.disk import private_file
 from router.disk.limits import LogLimits, StoreLimits
 from router.settings import config_peers, config_sample, config_services
-from router.settings.config_limits import CORE, LINK, Limits
+from router.settings.config_limits import CORE, LINK, LIVENESS, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import NOBODY, Residents, ServiceEntry
 from router.settings.config_text import (
@@ -200,11 +200,20 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Connections to neighbours."""
 
-    ping_s: Annotated[float, span(1, DAY_S, "The time between pings on a quiet link.")] = 30.0
+    ping_s: Annotated[float, span(1, DAY_S,
+        "The time between pings on a quiet link. It is given up after three times as long.")] = LIVENESS.ping_s
+    owed_ping_s: Annotated[float, span(1, DAY_S,
+        "The time until a quiet link is pinged while something sent on it is not settled.")] = LIVENESS.owed_ping_s
+    unacked_s: Annotated[float, span(1, DAY_S,
+        "How long the other machine may acknowledge nothing of what the system sends it again and again; then the link "
+        "is given up. Half of it is enough after this machine's network has changed. On Linux only.",
+        )] = LIVENESS.unacked_s
     idle_close_s: Annotated[float, span(1, 7 * DAY_S,
         "How long a link to a peer stays open without messages. Links to apps, clients and uplinks are not closed for "
         "that.")] = 300.0
-    dials_max: Annotated[int, span(1, 100_000, "The most connections being dialled at once; more wait.")] = 64
+    dials_max: Annotated[int, span(1, 100_000,
+        "The most connections being dialled at once; more wait. Half of them may be to addresses that only "
+        "advertisements, hints or datagrams name.")] = 64
     dial_timeout_s: Annotated[float, span(0.1, 600,
         "How long dialling may take; then it fails with reason connect-timeout.")] = 10.0
     dial_backoff_s_min: Annotated[float, span(0.01, DAY_S,

@@ -53,7 +53,8 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     address: Address
     name: Annotated[Name, about("Its name on this node.")] = ""
     urls: Annotated[tuple[Url, ...], about(
-        "The URLs to dial, tried in order. Empty: it is never dialled and must connect here.")] = ()
+        "The URLs to dial: in order, 0.25 s apart, the one that answered last first. Empty: it is never dialled and "
+        "must connect here.")] = ()
     grant: Annotated[tuple[Grant, ...], about(
         "Its rights here: join groups; store messages for it while it is away; relay messages to others through this "
         "node; ask why, that is what became of the messages it handed over.")] = ()

@@ -6,8 +6,8 @@
 
 A file `<scheme>.py` in a `transports` folder on Python's path offers `dial`, `listen` and `check` as in `Transport`;
 `load` finds it by name. So a new transport touches nothing else: it checks its own URLs, with their options behind a
-`?`, sets `LOCAL = True` if only processes of this machine connect, and gets those of the node's handshake limits that
-its `listen` names as parameters.
+`?`, sets `LOCAL = True` if only processes of this machine connect, offers `resolve` if its URLs may hold names, and
+gets those of the node's handshake limits that its `listen` names as parameters.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 
 import trio
 
+from router.core.link.liveness import PathView
 from router.core.wire.address import is_host
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.errors import RouterError
@@ -41,10 +42,14 @@ class InvalidUrl(RouterError, ValueError):
 class ConnectFailed(Exception):
     """The other end could not be reached, or has another key than the dialled one; `text` is a sentence for people.
 
-    `has_answered`: somebody is there, who is not the dialled router, or does not answer as one."""
+    `has_answered`: somebody is there, who is not the dialled router, or does not answer as one; `answered_by`: the key
+    of the router that is there instead, if one is, as it says."""
 
-    def __init__(self, reason: Reason, text: str, *, has_answered: bool = False) -> None:
+    def __init__(
+        self, reason: Reason, text: str, *, has_answered: bool = False, answered_by: PublicKey | None = None
+    ) -> None:
         super().__init__(text)
+        self.answered_by = answered_by
         self.reason = reason
         self.text = text
         self.has_answered = has_answered
@@ -84,6 +89,10 @@ class Stream(Protocol):
     @property
     def ip(self) -> str:
         """The other end's IP address; empty if it has none."""
+
+    @property
+    def path(self) -> PathView:
+        """How to find out about the path to the other end; `NO_PATH` if there is no network between."""
 
     @property
     def received_bytes(self) -> int:
@@ -151,6 +160,13 @@ class Transport(Protocol):
         """
 
 
+class Resolve(Protocol):
+    """The function by which a transport looks up the names in its URLs, if they may hold any."""
+
+    async def __call__(self, url: str, *, timeout_s: float) -> Sequence[str]:
+        """Return the URLs of single addresses. Raises `ConnectFailed`, `InvalidUrl`."""
+
+
 def scheme_of(url: str) -> str:
     """Return the scheme, as `tls` of `tls://…`; raise `InvalidUrl` if there is none."""
     scheme, colon, _rest = url.partition("://")
@@ -197,6 +213,16 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
     """Dial with the transport of the URL's scheme. Raises `ConnectFailed`, also for an invalid URL."""
     try:
         return await load(scheme_of(url)).dial(url, key, expect, timeout_s=timeout_s)
+    except InvalidUrl as error:
+        raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
+
+
+async def resolve(url: str, *, timeout_s: float) -> Sequence[str]:
+    """Return the URLs of the single addresses that a URL names, in the order in which to dial them. A transport whose
+    URLs may hold names offers `resolve`; of any other each URL is one address. Raises `ConnectFailed`."""
+    try:
+        found: Resolve | None = getattr(load(scheme_of(url)), "resolve", None)
+        return (url,) if found is None else await found(url, timeout_s=timeout_s)
     except InvalidUrl as error:
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
 

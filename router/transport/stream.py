@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import trio
 
+from router.core.link.liveness import NO_PATH, PathView
 from router.core.wire.crypto import PublicKey
 from router.transport.contract import Buffer, StreamBroken
 
@@ -19,14 +20,24 @@ class DuplexStream(ABC):
     A failed or cancelled send ends sending only: the peer's bytes can still be read. A failed receive ends both.
     """
 
-    __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "ip", "owner", "peer", "place", "where")
+    __slots__ = (
+        "_broken", "_closed", "_receiving", "_sending", "_unsendable", "ip", "owner", "path", "peer", "place", "where",
+    )  # fmt: skip
 
     def __init__(
-        self, where: str, *, peer: PublicKey | None = None, owner: bool = False, place: str = "", ip: str = ""
+        self,
+        where: str,
+        *,
+        peer: PublicKey | None = None,
+        owner: bool = False,
+        place: str = "",
+        ip: str = "",
+        path: PathView = NO_PATH,
     ) -> None:
         self.where = where
         self.place = place
         self.ip = ip
+        self.path = path
         self.peer = peer
         self.owner = owner
         self._broken: str | None = None

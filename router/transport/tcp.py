@@ -5,12 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
+import sys
 from contextlib import suppress
+from functools import partial
+from ipaddress import ip_address
+from itertools import zip_longest
 from typing import Any
 
+import psutil
 import trio
 from trio.socket import SocketType
 
+from router.core.link.liveness import UNKNOWN, PathSigns, PathView
 from router.core.wire.reasons import Reason
 from router.transport.contract import ConnectFailed, ListenFailed
 from router.transport.sockets import words
@@ -19,6 +26,9 @@ BACKLOG = 1024  # connections the kernel holds for us before we accept them
 KEEPALIVE_IDLE_S = 60
 KEEPALIVE_INTERVAL_S = 15
 KEEPALIVE_PROBES = 4
+
+_INFO = struct.Struct("=8B13I")  # the first fields of Linux's struct tcp_info
+_REPEATS, _UNACKED, _ACKED_AGO_MS = 2, 12, 20  # their places
 
 _NO_WAY = {errno.ENETUNREACH, errno.ENETDOWN}  # as after sleep, or without a network
 _FATAL = {errno.EADDRINUSE, errno.EACCES}  # others may only mean that this machine has no IPv6
@@ -34,10 +44,36 @@ async def connect(host: str, port: int) -> SocketType:
     try:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
-        text = f"{host_port(host, port)} cannot be reached: {_first(error)}"
+        text = f"{host_port(host, port)} cannot be reached: {why(error)}"
         raise ConnectFailed(Reason.CONNECT_FAILED, f"{text}; {_remedy(error, host)}") from None
     tune(sock)
     return sock
+
+
+async def look_up(host: str, port: int, *, timeout_s: float) -> list[str]:
+    """Return the addresses of a name, those of IPv4 and of IPv6 by turns (RFC 8305). Raises `ConnectFailed`."""
+    try:
+        with trio.fail_after(timeout_s):
+            rows = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except trio.TooSlowError:
+        text = f"the name {host} was not resolved within {timeout_s:g} s; is the name server reached?"
+        raise ConnectFailed(Reason.CONNECT_TIMEOUT, text) from None
+    except OSError as error:
+        text = f"{host_port(host, port)} cannot be reached: {why(error)}; {_remedy(error, host)}"
+        raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
+    first = rows[0][0] if rows else None
+    found = list(dict.fromkeys((row[0] != first, str(row[4][0])) for row in rows))
+    by_turns = zip_longest([ip for is_other, ip in found if not is_other], [ip for is_other, ip in found if is_other])
+    return [ip for pair in by_turns for ip in pair if ip is not None]
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host is an IP address, which needs no looking up."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _remedy(error: OSError, host: str) -> str:
@@ -48,7 +84,8 @@ def _remedy(error: OSError, host: str) -> str:
     return "is the node running and its port open?"
 
 
-def _first(error: OSError) -> str:
+def why(error: OSError) -> str:
+    """Return the cause in words; trio raises one error for all addresses of a name."""
     number = _number(error)
     return words(OSError(number, os.strerror(number)) if number and number > 0 else _cause(error))
 
@@ -72,6 +109,37 @@ def tune(sock: SocketType) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+
+
+def path_of(sock: SocketType) -> PathView:
+    """Return how to find out about the path of a connected socket."""
+    return PathView(partial(_signs, sock), partial(is_stranded, sock))
+
+
+def _signs(sock: SocketType) -> PathSigns:
+    """Return what Linux knows of the path; other systems do not tell."""
+    if sys.platform != "linux":
+        return UNKNOWN
+    try:
+        found = _INFO.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size))
+    except (OSError, struct.error):  # it is closed, or the system has another form
+        return UNKNOWN
+    return PathSigns(found[_UNACKED] > 0, found[_ACKED_AGO_MS] / 1000, found[_REPEATS])
+
+
+def is_stranded(sock: SocketType) -> bool:
+    """Whether the socket's own address is gone from this machine; an address may also be usable without being one of
+    an interface."""
+    try:
+        own = sock.getsockname()
+        with socket.socket(sock.family, socket.SOCK_DGRAM) as probe:
+            probe.bind((own[0], 0, *own[2:]))
+        return False
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            return False
+    present = {row.address.partition("%")[0] for rows in psutil.net_if_addrs().values() for row in rows}
+    return str(ip_address(own[0].partition("%")[0])) not in present
 
 
 async def bind(host: str, port: int) -> list[SocketType]:

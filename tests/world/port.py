@@ -64,7 +64,7 @@ class Port(LinkWriter):
     # -- reading ---------------------------------------------------------------------------------------------
 
     def hear(self, data: bytes) -> None:
-        self.silences = 0
+        self.liveness.heard(self.node.clocks.mono_ns() / 1e9)
         try:
             self._unread += self._session.receive(data, self.node.time.now().mono_s)
         except RemoteProtocolError as error:

@@ -21,11 +21,11 @@ from router.core.wire.message import Unicast, message_id, open_message, with_via
 from router.core.wire.message import without_via as as_received
 from router.core.wire.reasons import Reason
 from router.service import contract as c
-from router.service.deed_checks import event_of
+from router.service.cycle_changes import lifetime_of
+from router.service.deed_checks import event_of, reason_of
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import Copies, copied_to
 from router.service.roles import overlay as o
-from router.service.rules_host import lifetime_of
 from router.service.verbs.verb import news_of
 from world.app import App, Habits, Sent
 from world.node import Node
@@ -143,7 +143,7 @@ class Resident(App):
         comes_again = False
         posted: list[Posted] = []
         for deed in self.rules.hear(heard, now):
-            comes_again |= isinstance(deed, c.Refuse) and deed.reason.later
+            comes_again |= isinstance(deed, c.Refuse) and reason_of(deed).later
             self._do(deed, one, posted)
         for submission in sorted(posted, key=lambda one: copied_to(one.wire) or b""):
             self.requests.put(Submission(frame(submission.wire), submission))
@@ -196,8 +196,8 @@ class Resident(App):
                 self.join(PublicKey(bytes.fromhex(group)) if group else self.key, local=local)
             case c.Leave(group):
                 self.leave(PublicKey(bytes.fromhex(group)) if group else self.key)
-            case c.Refuse(reason, text) if one is not None:
-                self._inbox.refuse(one, reason, text)
+            case c.Refuse(text=text) if one is not None:
+                self._inbox.refuse(one, reason_of(deed), text)
             case o.AckWanted(group, wanted, success):
                 self._tell(encode_control((JoinAck if wanted else LeaveAck)(group, success)))
             case c.Pull(group, id):

@@ -193,6 +193,11 @@ class Session:
         """Count `count` messages as sent; once called, the peer may settle or refuse only messages that were sent."""
         self._sent = (self._sent or 0) + count
 
+    @property
+    def owed(self) -> int | None:
+        """The number of the first message noted as sent that the peer has not settled; None if it owes nothing."""
+        return self._settled + 1 if (self._sent or 0) > self._settled else None
+
     def settle(self, n: int, refusals: Sequence[tuple[int, Reason, str]] = ()) -> int:
         """Settle the peer's first `n` messages, after sending the refusals among them; return the bytes freed."""
         for k, reason, text in refusals:

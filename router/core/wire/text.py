@@ -18,6 +18,8 @@ from .errors import RouterError
 Kind = Literal["addr", "group", "msg"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TEXT_BYTES_MAX = 200
+SUBJECT = "subject"
+"""The name under which a line of the process's log says whom it is about, in its `extra`."""
 SHORT_TAIL = 8
 
 _NAMES = {"addr": "an address", "group": "a group", "msg": "a message id"}

@@ -7,6 +7,7 @@ from math import inf
 
 from msgspec import Struct
 
+from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey
 from router.core.wire.hint import Hint
 from router.service import contract as c
@@ -111,7 +112,8 @@ class Hints:
             one.tries, one.next_s = 0, now.mono_s + limits.shared_s
             return
         is_over = one.tries >= limits.tries_max
-        one.next_s = now.mono_s + min(limits.again_s_max, limits.again_s * 2 ** min(one.tries, limits.tries_max))
+        pauses = BackOff(pause_s_min=limits.again_s, pause_s_max=limits.again_s_max)
+        one.next_s = now.mono_s + pauses.pause_s(one.tries + 1, draw=1.0)
         if is_over and not self._is_alone(one.groups):
             return
         one.tries += 1

@@ -11,7 +11,7 @@ import trio
 from rigs.recorder import Recorder, Sleeper, ask, tell_all
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.actors.actor import ActorFailed, actor_system
+from router.actors.actor import ActorFailed, actor_system, as_failure
 from router.core.wire.crypto import SigningKey
 
 
@@ -115,6 +115,12 @@ async def test_a_failing_hook_or_task_ends_the_actor(
             await ask(ref, "never read")
     assert diary == [f"recorder fails: OSError('{text}')"]
     assert len(caplog.records) == 1
+
+
+def test_of_several_failures_the_first_is_reported_with_those_that_followed() -> None:
+    first, second = ValueError("first"), KeyError("second")
+    assert as_failure(ExceptionGroup("tasks", [ExceptionGroup("inner", [first]), second])) is first
+    assert first.__notes__ == ["after it: KeyError('second')"]
 
 
 async def test_a_failing_last_hook_is_logged(caplog: pytest.LogCaptureFixture) -> None:

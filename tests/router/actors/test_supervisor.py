@@ -10,7 +10,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.actors.actor import TrioActor, actor_system
-from router.actors.supervisor import BackOff, Supervisor
+from router.actors.supervisor import Supervisor
+from router.core.service.back_off import BackOff
 from router.core.wire.errors import RouterError
 
 
@@ -39,19 +40,6 @@ async def child_of(supervisor: pykka.ActorRef[Supervisor]) -> pykka.ActorRef[Any
     child: pykka.ActorRef[Any] | None = await supervisor.proxy().child
     assert child is not None
     return child
-
-
-def test_pauses_double_up_to_a_limit_with_jitter() -> None:
-    back_off = BackOff(pause_s_min=1, pause_s_max=10)
-    assert [back_off.pause_s(failures, draw=1.0) for failures in (1, 2, 3, 4, 5, 10_000)] == [
-        1,
-        2,
-        4,
-        8,
-        10,
-        10,
-    ]
-    assert [back_off.pause_s(failures, draw=0.0) for failures in (1, 2, 10_000)] == [0.5, 1, 5]
 
 
 async def test_what_fails_is_started_again(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

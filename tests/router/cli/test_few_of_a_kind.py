@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from router.cli.few_of_a_kind import FewOfAKind
+from router.core.wire.text import SUBJECT
 
 
 def record(at_s: float, line: int = 1) -> logging.LogRecord:
@@ -22,6 +23,15 @@ def test_a_flood_of_one_kind_is_cut_off_and_counted_and_others_are_not() -> None
     assert later.getMessage() == "it was refused (and 5 more lines like this since the last one)"
     again = record(11)
     assert few.filter(again) and again.getMessage() == "it was refused"
+
+
+def test_of_two_services_that_log_at_one_place_each_has_its_own_count() -> None:
+    few = FewOfAKind(lines_max=3, span_s=10)
+    lines = {name: [record(at) for at in range(5)] for name in ("bell", "pubsub")}
+    for name, those in lines.items():
+        for one in those:
+            one.__dict__[SUBJECT] = name
+        assert [few.filter(one) for one in those] == [True] * 3 + [False] * 2, name
 
 
 def test_what_is_rare_is_always_written() -> None:

@@ -15,7 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import router
 from router import Node, NodeUnavailable
-from router.client.link import RETRY_S_MAX
+from router.client.link import RETRY
 from router.core.wire import link_items as link
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message
@@ -236,7 +236,7 @@ async def test_what_was_under_way_waits_only_so_long(end: RouterEnd, autojump_cl
             nursery.start_soon(fails, node, "away for .*not known")
             await wait_all_tasks_blocked()
             end.stop()
-        assert 30 <= trio.current_time() - began < 30 + 2 * RETRY_S_MAX
+        assert 30 <= trio.current_time() - began < 30 + 2 * RETRY.pause_s_max
 
 
 async def fails(node: Node, why: str) -> None:
@@ -342,7 +342,7 @@ async def test_back_off_doubles_with_jitter(autojump_clock: MockClock, monkeypat
         assert not node.is_up
     pauses = [b - a for a, b in pairwise(tried)]
     assert pauses[:4] == pytest.approx([0.075, 0.15, 0.3, 0.6])
-    assert max(pauses) == pytest.approx(RETRY_S_MAX * 0.75)
+    assert max(pauses) == pytest.approx(RETRY.pause_s_max * 0.75)
 
 
 async def test_outcomes_end_with_the_connection(end: RouterEnd, autojump_clock: MockClock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -64,7 +64,7 @@ class House:
             self._waiting,
             lambda: jitter,
             lambda: True,
-            DialBudget(DialLimits(), Refusals()),
+            DialBudgets(Refusals()),
             lambda neighbour, text, let_in: self.failed.append((neighbour.key, text, let_in)),
         )
 
@@ -220,6 +220,55 @@ async def test_urls_are_tried_in_order_and_a_problem_is_told_once(
     ]
 
 
+@pytest.fixture
+def mute() -> Iterator[socket.socket]:
+    """Return a listener whose connections the system takes, and nobody says a word."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        silent.setblocking(False)
+        yield silent
+
+
+async def test_mute_first_url_does_not_hold_up_the_next_and_is_left_alone_then(
+    house: House, autojump_clock: MockClock, mute: socket.socket
+) -> None:
+    one = there(f"tls://127.0.0.1:{mute.getsockname()[1]}", "memory://there")
+    dialler = house.dialler(one)
+    dialler.reconcile([one])
+    await trio.sleep(3.0)
+    assert house.times == [0.25, 0.75, 1.75] and not dialler.problems.get(THERE.public)
+    with mute.accept()[0] as taken:
+        while taken.recv(4096):
+            pass  # the beginning of a handshake; its end means that the other side has closed
+    with pytest.raises(BlockingIOError):
+        mute.accept()
+
+
+async def test_change_of_network_ends_pauses_and_makes_them_short_again(
+    house: House, autojump_clock: MockClock
+) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(40.0)  # in the midst of a pause of 32 s
+    dialler.network_changed()
+    await trio.sleep(2.0)
+    assert [round(at - 40.0, 2) for at in house.times[-3:]] == [0.0, 0.5, 1.5]
+
+
+async def test_network_that_changes_all_the_time_is_no_reason_to_dial_all_the_time(
+    house: House, autojump_clock: MockClock
+) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(40.0)
+    before = len(house.times)
+    for _ in range(100):
+        dialler.network_changed()
+        await trio.sleep(0.1)
+    assert len(house.times) - before <= 10 / SHORTEST_S + 1
+
+
 # -- what a new configuration changes ----------------------------------------------------------------------------
 
 
@@ -312,6 +361,23 @@ async def test_a_dial_that_was_wanted_goes_on_where_the_neighbour_is_now(
         dialler.reconcile([there("memory://there", uplink=False)])
         await trio.sleep(0.1)
     assert house.times == [1.0] and not house.failed
+
+
+async def test_addresses_that_only_others_name_do_not_hold_up_a_configured_one_by_not_answering(
+    house: House, autojump_clock: MockClock
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        ports = [replace(there(f"tls://127.0.0.1:{silent.getsockname()[1]}", uplink=False), key=bytes((n,)) * 32,
+                         learned="lan", doubted=True) for n in range(1, 4)]  # fmt: skip
+        dialler = house.dialler(there(), *ports, dials_max=2)
+        for one in ports:
+            dialler.want(one.key)
+        await trio.sleep(1.0)
+        dialler.reconcile([there(), *ports])
+        await trio.sleep(0.1)
+    assert house.times == [1.0]
 
 
 @pytest.mark.parametrize("let_in", [True, False])

@@ -11,6 +11,7 @@ import pytest
 from samples.logs import KEY, outward
 from samples.stores import WALL_S, parcel
 
+from router.core.link.liveness import LivenessLimits
 from router.core.link.session import Offer, Session
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Directory, Neighbour
@@ -133,6 +134,9 @@ class Pinged:
     def __init__(self) -> None:
         self.count = 0
 
+    def look(self, _: int, limits: LivenessLimits) -> None:
+        """Do nothing: the silence of a link is another matter."""
+
     def ping(self, _: int) -> None:
         self.count += 1
 
@@ -226,7 +230,9 @@ async def test_a_link_to_a_peer_without_messages_is_closed_and_no_other(tmp_path
     """Apps, clients and uplinks may be silent; a message in either direction keeps a peer's link open."""
     keys = {name: bytes((n,)) * 32 for n, name in enumerate(("silent", "hears", "says", "client", "uplink", "app"), 1)}
     with house(tmp_path) as found:
-        found.limits = HousekeepingLimits(disk_free_bytes_min=0, idle_close_s=idle_close_s, ping_s=1e9)
+        found.limits = HousekeepingLimits(
+            disk_free_bytes_min=0, idle_close_s=idle_close_s, liveness=LivenessLimits(ping_s=1e9)
+        )
         neighbours = [Neighbour(keys[name]) for name in ("silent", "hears", "says")]
         neighbours += [Neighbour(keys["client"], grants=frozenset({"join"})), Neighbour(keys["uplink"], uplink=True)]
         found.router.directory.replace_neighbours(neighbours)

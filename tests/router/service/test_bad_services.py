@@ -20,7 +20,7 @@ from router.core.wire.crypto import SigningKey
 from router.service.running import key_of
 from router.settings.home import Home
 
-HEAD = "from router.service.contract import Answer, Asked, Came, Compute, Computed, Message, Put, Send\n"
+HEAD = "from router.service.contract import Answer, Asked, Came, Compute, Computed, Message, Put, Send, Wake\n"
 GOOD = """
 class Good:
     def __init__(self, setup):
@@ -139,7 +139,8 @@ async def test_what_a_process_printed_last_is_shown_when_it_does_not_say_why_it_
 
 async def test_a_failure_is_past_when_it_runs_again(tmp_path: Path, place: Path) -> None:
     write(place, "sickly", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
-          "        return 1 / 0 if type(heard).__name__ == 'Asked' else []")  # fmt: skip
+          "        if type(heard).__name__ == 'Tick':\n            return 1 / 0\n"
+          "        return [Wake(0)] if isinstance(heard, Asked) else []")  # fmt: skip
     home = made(tmp_path, block("sickly", "sickly", "apart"))
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):

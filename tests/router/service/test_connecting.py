@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import trio
 from rigs.patience import HANG_S
 
 from router.service.contract import Came, Connect, ConnectionFailed, Opened
-from router.service.doors import Doors
+from router.service.doors import SENDERS_MAX, Doors
 
 
 class Heard:
@@ -28,7 +30,7 @@ class Heard:
         self.hear(came)
 
 
-async def _no_router() -> Any:
+async def _no_router(address: str) -> Any:
     raise AssertionError
 
 
@@ -70,6 +72,38 @@ async def test_who_connects_has_an_address(scheme: str, host: str, tmp_path: Pat
                 opened = await heard.events.receive()
                 own = stream.socket.getsockname()
                 assert opened == Opened("desk", opened.peer, f"{scheme}:{own[1]}")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_crowd_of_senders_at_one_door_takes_nobodys_answer_away(tmp_path: Path) -> None:
+    heard = Heard()
+    doors = Doors(heard.came, heard.hear, _no_router, tmp_path)
+    urls = {}
+    for door in ("quiet", "loud"):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+            free.bind(("127.0.0.1", 0))
+            urls[door] = free.getsockname()
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(HANG_S), ExitStack() as crowd:
+            await doors.open(nursery, {door: f"udp://{host}:{port}" for door, (host, port) in urls.items()})
+
+            async def sent_to(door: str) -> tuple[socket.socket, Came]:
+                sender = crowd.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                sender.sendto(b"hello", urls[door])
+                came = await heard.events.receive()
+                assert came.door == door
+                return sender, came
+
+            users = [await sent_to(door) for door in ("quiet", "loud")]
+            for _ in range(SENDERS_MAX - 1):
+                await sent_to("loud")
+            users[1][0].sendto(b"again", urls["loud"])
+            await heard.events.receive()
+            await sent_to("loud")
+            for sender, came in users:
+                doors.write(came.door, came.peer, b"answer")
+                await trio.lowlevel.wait_readable(sender)
+                assert sender.recv(100) == b"answer"
         nursery.cancel_scope.cancel()
 
 

@@ -34,5 +34,5 @@ def test_another_number_of_values_or_a_comma_in_one_is_refused(holes: tuple[str 
 
 
 def test_an_id_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="a message id has 32 bytes, not 3"):
+    with pytest.raises(WrongDeed, match='"golf_hit" with a field of a wrong type: a message id has 32 bytes, not 3'):
         event_of(LogEvent("golf_hit", messages=[b"abc"]), HITS)  # type: ignore[list-item]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from rigs.patience import HANG_S
 from trio.testing import wait_all_tasks_blocked
 
 from router.service.contract import Came, HandOver
+from router.service.door_places import STREAMS_MAX
 from router.service.doors import Doors
 from transports.memory import MemoryStream, stream_pair
 
@@ -26,7 +28,7 @@ async def test_what_was_read_ahead_of_the_decision_goes_to_the_router_too(tmp_pa
     put, told = trio.open_memory_channel[tuple[Any, Done]](10)
     ours, router = stream_pair("memory")
 
-    async def dial() -> MemoryStream:
+    async def dial(address: str) -> MemoryStream:
         return ours
 
     async def came(heard: Came) -> None:
@@ -59,4 +61,44 @@ async def test_what_was_read_ahead_of_the_decision_goes_to_the_router_too(tmp_pa
                 assert received == b"one two three" and told.statistics().current_buffer_used == 0
                 await router.send_all(b"from the router")
                 assert await guest.receive_some(100) == b"from the router"
+        nursery.cancel_scope.cancel()
+
+
+async def test_of_very_many_streams_that_were_handed_over_the_oldest_gives_way(tmp_path: Path) -> None:
+    """Known ones do not; the places of the door are free for others."""
+    put, told = trio.open_memory_channel[tuple[Any, Done]](10)
+    routers: list[MemoryStream] = []
+
+    async def dial(address: str) -> MemoryStream:
+        ours, router = stream_pair("memory")
+        routers.append(router)
+        return ours
+
+    def hear(heard: Any, done: Done = nothing) -> None:
+        put.send_nowait((heard, done))
+        done()
+
+    async def came(heard: Came) -> None:
+        hear(heard)
+
+    doors = Doors(came, hear, dial, tmp_path)
+    async with trio.open_nursery() as nursery, AsyncExitStack() as guests:
+        with trio.fail_after(HANG_S):
+            await doors.open(nursery, {"desk": "unix:desk.sock"})
+            streams = []
+            for number in range(STREAMS_MAX + 1):
+                streams.append(await guests.enter_async_context(await trio.open_unix_socket(tmp_path / "desk.sock")))
+                opened, _ = await told.receive()
+                if number == 0:
+                    doors.mark_known("desk", opened.peer)
+                doors.decide(HandOver("desk", opened.peer, b"%d" % number))
+                doors.hand("desk", opened.peer)
+                await wait_all_tasks_blocked()
+            assert await streams[1].receive_some(1) == b""
+            await routers[0].send_all(b"still here")
+            assert await streams[0].receive_some(100) == b"still here"
+            assert [await one.receive_some(10) for one in routers[-2:]] == [
+                b"%d" % (STREAMS_MAX - 1),
+                b"%d" % STREAMS_MAX,
+            ]
         nursery.cancel_scope.cancel()

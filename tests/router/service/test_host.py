@@ -12,13 +12,14 @@ from rigs.router_end import RouterEnd, RouterLink, later
 from rigs.serving import serving
 
 from router.actors.actor import actor_system
-from router.actors.supervisor import BackOff
 from router.client.node import connect
 from router.client.received import Received
+from router.core.service.back_off import BackOff
 from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
+from router.core.wire.text import SUBJECT
 from router.service import plugins
 from router.service.attempts import Attempts
 from router.service.contract import LogEvent
@@ -75,6 +76,8 @@ async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_han
     said = [
         one.getMessage() for one in caplog.records if one.levelno == logging.ERROR and one.name == "router.service.host"
     ]
+    [line] = [one for one in caplog.records if one.getMessage() in said]
+    assert line.__dict__[SUBJECT] == "failing_service", "which limits repeated lines of each service by itself"
     assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]
 
 
@@ -211,3 +214,32 @@ async def test_events_are_offered_again_when_the_node_is_slow_to_answer(
         await trio.sleep(60)
     assert Noting.starts == 1
     assert len(offered) == 2 and offered[0] == offered[1]
+
+
+class Sending(Service):
+    """Fails while messages of its own are under way."""
+
+    async def on_message(self, message: Received) -> None:
+        self.nursery.start_soon(self._send)
+        await trio.sleep(1)
+        raise ValueError("this is poison")
+
+    async def _send(self) -> None:
+        await self.node.send(self.place.key.public, b"hello")
+
+
+async def test_the_first_error_is_reported_not_what_follows_from_it(
+    nursery: trio.Nursery, autojump_clock: object, tmp_path: Path
+) -> None:
+    """Its own sending fails as well when the connection is left, and says nothing of the cause."""
+    end, problems = RouterEnd(), list[str]()
+    end.holding = True
+    await nursery.start(end.run)
+    key = SigningKey(b"s" * 32)
+    async with actor_system():
+        place = Place("sending", end.url, key, Home(tmp_path))
+        supervise(Sending, place, BackOff(1, 1), lambda said: problems.append(said))
+        await trio.sleep(0.1)
+        end.owe(key.public, seal_unicast(SigningKey(b"a" * 32), key.public, b"x", ttl_s=60, expiry_min=later()))
+        await trio.sleep(10)
+    assert problems[0] == "ValueError('this is poison')"

@@ -52,7 +52,7 @@ def doors() -> Doors:
     async def came(came: Came) -> None:
         raise AssertionError(came)
 
-    async def dial() -> None:
+    async def dial(address: str) -> None:
         raise AssertionError
 
     return Doors(came, lambda changed: None, dial, None)  # type: ignore[arg-type]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from rigs.patience import HANG_S
 
 from router.service.contract import Came, Opened
-from router.service.streams import STREAMS_MAX, UNSENT_BYTES_MAX, UNSENT_MAX, Streams
+from router.service.door_places import STREAMS_MAX
+from router.service.streams import UNSENT_BYTES_MAX, UNSENT_MAX, Streams
+from router.transport import socket_file
+from router.transport.socket_file import SocketFile
 
 BLOCK = bytes(range(256)) * 1024
 
@@ -31,20 +37,19 @@ class Heard:
         return await self._told.receive()
 
 
-async def _no_router() -> Any:
+async def _no_router(address: str) -> Any:
     raise AssertionError
 
 
 @asynccontextmanager
-async def open_streams(path: Path) -> AsyncIterator[tuple[Streams, Heard, Path]]:
+async def open_streams(path: Path, warned: list[str] | None = None) -> AsyncIterator[tuple[Streams, Heard, Path]]:
+    warned = [] if warned is None else warned
     heard, place = Heard(), path / "desk.sock"
-    own = socket.socket(socket.AF_UNIX)
-    own.bind(str(place))
-    own.listen(STREAMS_MAX)
-    streams = Streams(heard.hear, _no_router)
+    file = SocketFile(place, 0o600, None, STREAMS_MAX, is_private=False)
+    streams = Streams(heard.hear, _no_router, warned.append)
     async with trio.open_nursery() as nursery:
         streams.start(nursery)
-        streams.listen("desk", own, place)
+        streams.listen("desk", await file.open(), file)
         with trio.fail_after(HANG_S):
             yield streams, heard, place
         nursery.cancel_scope.cancel()
@@ -65,6 +70,51 @@ async def test_what_waits_is_sent_in_order_and_before_the_stream_closes(tmp_path
         assert await heard.next() == Came("desk", opened.peer, b"")
 
 
+async def test_the_user_at_the_other_end_of_a_unix_socket_is_named(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (_, heard, place), await trio.open_unix_socket(place):
+        opened = await heard.next()
+        assert opened == Opened("desk", opened.peer, user=os.geteuid())
+
+
+async def test_a_door_waits_while_the_process_is_out_of_descriptors(tmp_path: Path) -> None:
+    warned: list[str] = []
+    async with open_streams(tmp_path, warned) as (_, heard, place):
+        guests = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            guests[0].connect(str(place))
+            while not warned:
+                await trio.sleep(0.001)
+            guests[1].connect(str(place))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert [(await heard.next()).door for _ in guests] == ["desk"] * 2
+        for guest in guests:
+            guest.close()
+    [said] = warned
+    assert said.startswith('its door "desk" accepts nobody for now: too many open files; raise the limit of open files')
+
+
+async def test_a_door_whose_file_was_removed_is_made_again_and_loses_no_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_file, "LOOK_S", 0.001)
+    async with open_streams(tmp_path) as (streams, heard, place):
+        with socket.socket(socket.AF_UNIX) as before, socket.socket(socket.AF_UNIX) as after:
+            before.connect(str(place))
+            place.unlink()
+            while not place.exists():
+                await trio.sleep(0.001)
+            after.connect(str(place))
+            for guest in (before, after):
+                opened = await heard.next()
+                streams.write("desk", opened.peer, b"welcome")
+                assert await trio.to_thread.run_sync(guest.recv, 100) == b"welcome"
+
+
 async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
     async with open_streams(tmp_path) as (streams, heard, place):
         for write, times in ((b"x" * UNSENT_BYTES_MAX, 2), (BLOCK, 1 + UNSENT_MAX)):
@@ -76,17 +126,30 @@ async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
                 streams.write("desk", opened.peer, b"nobody is there")
 
 
-async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tmp_path: Path) -> None:
-    async with open_streams(tmp_path) as (streams, heard, place):
+async def test_at_a_full_door_the_oldest_gives_way_unless_all_are_known(tmp_path: Path) -> None:
+    warned: list[str] = []
+    async with open_streams(tmp_path, warned) as (streams, heard, place):
         guests = [socket.socket(socket.AF_UNIX) for _ in range(STREAMS_MAX + 1)]
         for one in guests:
             one.connect(str(place))
         opened = [await heard.next() for _ in range(STREAMS_MAX)]
-        assert all(isinstance(one, Opened) for one in opened) and len(streams) == STREAMS_MAX
-        last = trio.socket.from_stdlib_socket(guests[-1])
-        assert await last.recv(1) == b""
-        guests[0].close()
-        assert await heard.next() == Came("desk", opened[0].peer, b"")
+        assert all(isinstance(one, Opened) for one in opened)
+        assert await heard.next() == Came("desk", opened[0].peer, b"") and isinstance(await heard.next(), Opened)
+        assert len(streams) == STREAMS_MAX
+        [said] = warned
+        assert said.startswith(f'its door "desk" has {STREAMS_MAX} streams, the most: the oldest from user ')
+        for door, peer in streams._peers:
+            streams.mark_known(door, peer)
+        async with await trio.open_unix_socket(place) as last:
+            assert await last.receive_some(1) == b"", "all are known"
+        streams.write("desk", opened[1].peer, b"x" * UNSENT_BYTES_MAX)
+        streams.write("desk", opened[1].peer, b"")
+        async with await trio.open_unix_socket(place):
+            assert await heard.next() == Came("desk", opened[1].peer, b""), "one that lingers gives way, though known"
+            entered = await heard.next()
+        assert await heard.next() == Came("desk", entered.peer, b"") and len(warned) == 1
+        guests[7].close()
+        assert await heard.next() == Came("desk", opened[7].peer, b"")
         async with await trio.open_unix_socket(place) as guest:
             again = await heard.next()
             await guest.send_all(b"hello")

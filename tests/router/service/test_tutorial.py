@@ -8,14 +8,17 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+from msgspec import Struct
 from rigs.patience import HANG_S
 from rigs.programs_in_papers import DOCS, programs
 from rigs.serving import serving
 
 from router.client.node import connect
+from router.service.plugins import Plugin
 from router.service.running import key_of
 from router.settings.home import Home
 
@@ -32,6 +35,34 @@ def rung(port: int) -> bytes:
 async def noted_about(home: Home, id: bytes) -> list[str]:
     async with connect(home=home) as node:
         return [one["event"] for one in json.loads(await node.ask("why", id.hex(), timeout_s=HANG_S))["noted"]]
+
+
+async def test_the_lines_of_the_paper_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "__init__.py").touch()
+    (tmp_path / "lines" / "rules.py").write_text(programs(PAPER.name)["lines/rules.py"])
+    monkeypatch.syspath_prepend(tmp_path)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["lines"]\n')
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}), await trio.open_unix_socket(str(home.path / "desk.sock")) as desk:
+            await desk.send_all(b"one\ntw")
+            await desk.send_all(b"o\nfriend\nbye\n")
+            said = b""
+            while data := await desk.receive_some():
+                said += data
+    assert said == b"welcome, user of this machine\nONE\nTWO\nFRIEND\nbye\n"
+
+
+def test_warnings_as_the_paper_shows_them_are_called() -> None:
+    [shown] = re.findall(r"`(warnings\(.*?\))`", PAPER.read_text())
+    made: dict[str, Any] = {"Struct": Struct}
+    exec(
+        f"class Settings(Struct):\n    def {shown}:\n        yield f'{{name}}: {{is_public}} {{has_neighbours}}'", made
+    )
+    plugin = Plugin("bell", None, None, made["Settings"], {})
+    assert plugin.warnings({}, "bell", is_public=True, has_neighbours=False) == ["bell: True False"]
 
 
 async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

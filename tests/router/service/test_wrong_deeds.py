@@ -27,7 +27,7 @@ from router.service.state import Batch, State
 from router.settings.home import Home
 
 RULES = """
-from router.service.contract import Answer, Asked, Put, Message, LogEvent, Send, Started
+from router.service.contract import Answer, Asked, Put, Message, LogEvent, Refuse, Send, Started
 
 class Golf:
     def __init__(self, setup):
@@ -41,6 +41,12 @@ class Golf:
                 return [LogEvent("golf_hit", heard.id, fields={"far": "x" * 20_000})]
             case Message(body=b"float"):
                 return [LogEvent("golf_hit", heard.id, fields={"far": 1.5})]
+            case Message(body=b"count"):
+                return [Put(b"putt", b"1"), Put(b"count", 17)]
+            case Message(body=b"word"):
+                return [Put(b"putt", b"1"), Refuse("golf:rain")]
+            case Message(body=b"one"):
+                return Send(heard.source, b"one")
             case Message(body=b"key"):
                 return [Put(b"putt", b"1"), Send("nobody", b"")]
             case Message():
@@ -87,7 +93,10 @@ async def is_noted(home: Home, node: Node, id: bytes) -> None:
         (b"putt", 'it noted the event "golf_put", which its events.py does not declare: it declares golf_hit'),
         (b"long", "where 16384 are the limit"),
         (b"float", "in a form that the log does not take: Expected"),
-        (b"key", "TypeError"),
+        (b"key", "it returned Send with a wrong to: expected PublicKey, got str"),
+        (b"count", "it returned Put with a wrong value: expected bytes | null, got int"),
+        (b"word", 'it returned Refuse with a wrong reason: no reason has the word "golf:rain"; declare it'),
+        (b"one", "it returned Send where a list of deeds belongs; write it in brackets"),
     ],
 )
 async def test_rules_fail_on_a_deed_that_cannot_be_and_the_next_message_is_handled(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from router.core.service.back_off import BackOff
 from router.service import contract as c
 
-FIRST_S, LAST_S = 1.0, 300.0
-STEADY_S = 60.0
-"""Seconds after which a connection counts as a good one: when it ends, the pauses begin at the shortest again."""
+AGAIN = BackOff(1.0, 300.0, calm_s=60.0)
+"""The pauses after failed dials and after connections that ended."""
 
 
 class _Target:
     def __init__(self) -> None:
-        self.pause_s = FIRST_S
+        self.failures = 0
         self.next_s = 0.0
         self.is_busy = False
         self.problem = ""
@@ -48,10 +48,8 @@ class Dialling:
         """Schedule the next attempt for a target whose connection failed or has ended."""
         one = self._targets[target]
         one.is_busy, one.problem = False, problem
-        if lasted_s >= STEADY_S:
-            one.pause_s = FIRST_S
-        one.next_s = now_s + one.pause_s * (0.75 + self._chance.random() / 2)
-        one.pause_s = min(LAST_S, 2 * one.pause_s)
+        one.failures = 1 if lasted_s >= AGAIN.calm_s else one.failures + 1
+        one.next_s = now_s + AGAIN.pause_s(one.failures, self._chance.random())
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the targets without a connection, each with the reason."""

@@ -151,6 +151,7 @@ class Neighbours:
         if neighbour.target:
             self._dialling.opened(neighbour.target)
         self._exchange.greeted(neighbour)
+        yield c.MarkKnown(neighbour.door, neighbour.peer)
         if self._events.take(1, now.mono_s):
             fields = {"neighbour": neighbour.name, "direction": neighbour.direction, "agent": neighbour.agent}
             yield c.LogEvent("capd_connected", None, None, fields)

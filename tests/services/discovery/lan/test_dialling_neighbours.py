@@ -9,7 +9,7 @@ from samples.lan import HIGH, LOW, at, came, key_of, of, signed, speaking
 
 from router.service.contract import Tick
 from router.service.roles.discovery import Dial, NeighbourUnreachable
-from services.discovery.core.lan.dialling import DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN, DIALLED_PER_S
+from services.discovery.core.lan.dialling import AGAIN, DIALLED_PER_S
 from services.discovery.core.lan.lan import Lan
 
 
@@ -29,7 +29,7 @@ def dialled_in_vain(lan: Lan, until_s: int, let_in: bool = True) -> list[float]:
 def test_who_was_not_connected_to_is_dialled_again_after_pauses_that_double(let_in: bool) -> None:
     """A neighbour that refuses this node may only not have heard of it yet."""
     pauses = [later - earlier for earlier, later in pairwise(dialled_in_vain(speaking(), 1500, let_in))]
-    longest = [min(DIAL_AGAIN_S_MAX, DIAL_AGAIN_S_MIN * 2**number) for number in range(len(pauses))]
+    longest = [min(AGAIN.pause_s_max, AGAIN.pause_s_min * 2**number) for number in range(len(pauses))]
     assert longest[:3] == [2, 4, 8] and longest[-1] == 300
     assert all(most / 2 <= pause <= most + 0.25 for most, pause in zip(longest, pauses, strict=True))
     assert len({pause / most for most, pause in zip(longest, pauses, strict=True)}) > len(pauses) / 2, "by chance"
@@ -40,7 +40,7 @@ def test_what_the_router_tries_by_itself_does_not_prolong_the_pause() -> None:
     lan.hear(came(signed(HIGH)), at(0))
     for tenth in range(1, 6):
         lan.hear(NeighbourUnreachable(HIGH.public, "no route"), at(tenth / 10))
-    assert of(Dial, lan.hear(Tick(), at(0.1 + DIAL_AGAIN_S_MIN))) == [Dial(HIGH.public)]
+    assert of(Dial, lan.hear(Tick(), at(0.1 + AGAIN.pause_s_min))) == [Dial(HIGH.public)]
 
 
 def test_who_starts_again_is_dialled_at_once_and_who_moves_soon_whatever_failed_before() -> None:
@@ -50,15 +50,20 @@ def test_who_starts_again_is_dialled_at_once_and_who_moves_soon_whatever_failed_
     assert of(Dial, lan.hear(came(signed(HIGH, 3)), at(290))) == [Dial(HIGH.public)]
     lan = speaking()
     dialled_in_vain(lan, 290)
-    moved = [lan.hear(came(signed(HIGH, 2, port=4777)), at(now_s)) for now_s in (290, 290 + DIAL_AGAIN_S_MIN)]
+    moved = [lan.hear(came(signed(HIGH, 2, port=4777)), at(now_s)) for now_s in (290, 290 + AGAIN.pause_s_min)]
     assert [of(Dial, deeds) for deeds in moved] == [[], [Dial(HIGH.public)]]
 
 
 def test_of_a_crowd_only_some_are_dialled_a_second() -> None:
     lan = speaking()
     crowd = [one for one in map(key_of, range(100, 180)) if one.public > LOW.public]
-    dialled = [len(of(Dial, lan.hear(came(signed(one)), at(0.5)))) for one in crowd]
+    heard = [came(signed(one), f"10.0.0.{10 + number}%2:4") for number, one in enumerate(crowd)]
+    for number, one in enumerate(heard):
+        lan.hear(one, at(number / 10))
+        lan.hear(came(signed(crowd[number], 2, ttl_s=0), one.peer), at(number / 10))
+    back = [came(signed(one, 3), heard[number].peer) for number, one in enumerate(crowd)]
+    dialled = [len(of(Dial, lan.hear(one, at(20)))) for one in back]
     assert sum(dialled) == DIALLED_PER_S < len(crowd)
-    dialled = [len(of(Dial, lan.hear(Tick(), at(tenth / 10)))) for tenth in range(6, 200)]
+    dialled = [len(of(Dial, lan.hear(Tick(), at(20 + tenth / 10)))) for tenth in range(1, 200)]
     assert sum(dialled) == len(crowd) - DIALLED_PER_S
     assert all(sum(dialled[at : at + 10]) <= DIALLED_PER_S for at in range(len(dialled)))

@@ -1,0 +1,55 @@
+"""Failures of a service that stop only what they are about: the operator is told of them, and the service goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import trio
+from msgspec import Struct
+
+from router.core.wire.errors import RouterError
+from router.core.wire.text import counted
+
+SAY_AGAIN_S = 10.0
+"""Seconds between two sentences about failures of one kind; those in between are counted."""
+KINDS_MAX = 1_000
+"""Most kinds that are told apart; the oldest is forgotten first."""
+
+
+class _Told(Struct):
+    """When failures of one kind were told of, and how many there were since."""
+
+    at_s: float = -inf
+    since: int = 0
+
+
+class ConfinedFailures:
+    """Tells of them: `log` gets the sentence and the failure, `warn` the sentence as the operator reads it."""
+
+    def __init__(self, log: Callable[[str, Exception], None], warn: Callable[[str], None]) -> None:
+        self._log = log
+        self._warn = warn
+        self._told: dict[str, _Told] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._told)} kinds of failures told of>"
+
+    def tell(self, kind: str, text: str, error: Exception) -> None:
+        """Tell of a failure; `text` goes on with its cause."""
+        told, now_s = self._told.setdefault(kind, _Told()), trio.current_time()
+        if now_s - told.at_s < SAY_AGAIN_S:
+            told.since += 1
+            return
+        more = f" (and {counted(told.since, 'time')} more since the last such sentence)" if told.since else ""
+        told.at_s, told.since = now_s, 0
+        while len(self._told) > KINDS_MAX:
+            del self._told[next(iter(self._told))]
+        said = f"{text}: {cause_of(error)}{more}"
+        self._log(said, error)
+        self._warn(f"it {said}")
+
+
+def cause_of(error: Exception) -> str:
+    """Return a failure as people read it: a sentence as it is, anything else as Python shows it."""
+    return f"{error}" if isinstance(error, RouterError) else repr(error)

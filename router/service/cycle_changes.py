@@ -1,0 +1,138 @@
+"""What follows from the events of one cycle: what is committed, and the deeds that are then carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct, field
+
+from router.client.composer import Lifetime
+from router.client.errors import ClientError, Refused
+from router.client.node import Node
+from router.client.received import Received
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.errors import RouterError
+from router.core.wire.lifetime import EXPIRY_MIN
+from router.core.wire.message import MULTICAST, read_header, with_via
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from router.service.deed_checks import DeedChecks, WrongDeed, event_of
+from router.service.sending import ToSend
+from router.service.state import Batch
+
+EXPIRY_MIN_UNKEPT = 60
+NO_ID = MessageId(bytes(32))
+"""Stands for the id of a message that could not be made."""
+
+Done = Callable[[], None]
+"""Called when what follows from something has been carried out."""
+
+
+class CycleChanges(Struct):
+    """The changes that one cycle commits, and the deeds that it then carries out. `events`: how many things were heard;
+    `unsent`: the messages that could not be made, with the reason; `ready`: those that are committed."""
+
+    batch: Batch = field(default_factory=Batch)
+    deeds: list[c.Deed] = field(default_factory=list)
+    handled: list[Received] = field(default_factory=list)
+    refused: list[tuple[Received, Reason, str]] = field(default_factory=list)
+    awaited: list[Done] = field(default_factory=list)
+    unsent: list[c.Sent] = field(default_factory=list)
+    ready: list[ToSend] = field(default_factory=list)
+    events: int = 0
+
+    def take(self, other: CycleChanges) -> None:
+        """Add the deeds that follow from one more event."""
+        self.batch.kept.update(other.batch.kept)
+        self.batch.events += other.batch.events
+        self.batch.outbox += other.batch.outbox
+        self.deeds += other.deeds
+        self.refused += other.refused
+        self.unsent += other.unsent
+
+
+class DeedSorter:
+    """Sorts the deeds of rules: notes and messages belong to the transaction, as kept values do; the rest comes after
+    it. `warn` tells the operator."""
+
+    def __init__(
+        self, checks: DeedChecks, node: Node, key: SigningKey, events: frozenset[str], warn: Callable[[str], None]
+    ) -> None:
+        self._checks = checks
+        self._node = node
+        self._key = key
+        self._events = events
+        self._warn = warn
+
+    def __repr__(self) -> str:
+        return f"<sorter of deeds with {self._checks!r}>"
+
+    def sort(self, deeds: object, received: Received | None) -> CycleChanges:
+        """Return what follows from one event, of which `received` is the message if it is one. Raises `WrongDeed` if
+        one of the deeds is wrong; none of them is then to be done."""
+        follows = CycleChanges()
+        for one in listed(deeds):
+            deed = self._checks.judge(one, hears_message=received is not None)
+            if type(deed) is c.Put:  # as most are
+                follows.batch.kept[deed.key] = deed.value
+            else:
+                self._lay_down(follows, deed, received)
+                if isinstance(deed, c.Answer) and deed is not one:
+                    self._warn(deed.value["error"])
+        return follows
+
+    def wire(self, deed: c.Send | c.Publish | c.Forward) -> bytes:
+        """Return the signed message. Raises `WrongDeed`, or another `RouterError` if it cannot be made now."""
+        match deed:
+            case c.Send(to, body, ttl_s, via):
+                return self._node.wires.unicast(to, body, lifetime_of(ttl_s), via)
+            case c.Publish(body, group, ttl_s):
+                return self._node.group(group or self._key).signed(body, lifetime_of(ttl_s))
+            case c.Forward(wire, via):
+                try:
+                    if read_header(wire, 0, len(wire)).kind != MULTICAST:
+                        raise Malformed("it is no multicast")
+                except Malformed as error:
+                    raise WrongDeed(f"it returned Forward with a wrong wire: {error}") from None
+                return with_via(wire, via)
+
+    def _lay_down(self, follows: CycleChanges, deed: c.Deed, received: Received | None) -> None:
+        match deed:
+            case c.LogEvent():
+                follows.batch.events.append(event_of(deed, self._events))
+            case c.Send(kept=False):
+                follows.deeds.append(deed)
+            case c.Send() | c.Publish() | c.Forward():
+                try:
+                    follows.batch.outbox.append((deed.tag, self.wire(deed)))
+                except WrongDeed:
+                    raise
+                except RouterError as error:
+                    follows.unsent.append(unsent(deed.tag, error))
+            case c.Refuse(reason, text):
+                assert received is not None and isinstance(reason, Reason)
+                follows.refused.append((received, reason, text))
+            case _:
+                follows.deeds.append(deed)
+
+
+def listed(deeds: object) -> Iterable[object]:
+    """Return the deeds that rules returned, if they are a list of some kind. Raises `WrongDeed`."""
+    if deeds is None:
+        return ()
+    if not isinstance(deeds, Iterable):
+        raise WrongDeed(f"it returned {type(deeds).__name__} where a list of deeds belongs; write it in brackets")
+    return deeds
+
+
+def unsent(tag: str, error: RouterError) -> c.Sent:
+    """Return what the rules hear of a message that could not be made."""
+    reason = error.reason if isinstance(error, Refused) else Reason.NO_ROUTE
+    reason = Reason.NOT_AUTHORISED if isinstance(error, ClientError) and reason is Reason.NO_ROUTE else reason
+    return c.Sent(tag, NO_ID, reason, str(error))
+
+
+def lifetime_of(ttl_s: int) -> Lifetime:
+    """Return the lifetime of a message; nobody keeps one with ttl 0, so its id need not be remembered for a day."""
+    return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT)

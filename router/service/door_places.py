@@ -1,0 +1,86 @@
+"""The places for streams at a door, so that whoever fills one keeps nobody else out of it for long."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+
+from router.transport.handshakes import prefix_of
+from router.transport.sockets import user_of
+from router.transport.tcp import host_port
+
+STREAMS_MAX = 256
+"""Most streams that are accepted at one door and open at once, most that rules open under its name, and most of them
+that were handed over; each is a limit of its own."""
+
+
+class StreamPlaces:
+    """The places of streams, each with its source: an address prefix, or a user of this machine. `most`: how many."""
+
+    def __init__(self, most: int = STREAMS_MAX) -> None:
+        self._most = most
+        self._sources: dict[str, str] = {}  # of each stream, in the order in which they came
+        self._known: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._sources)} of {self._most} places taken, {len(self._known)} by known streams>"
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sources
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sources) >= self._most
+
+    def take(self, name: str, source: str) -> None:
+        """Give a stream a place."""
+        self._sources[name] = source
+
+    def is_known(self, name: str) -> bool:
+        """Whether this stream keeps its place until it ends."""
+        return name in self._known
+
+    def mark_known(self, name: str) -> None:
+        """Let this stream keep its place until it ends; do nothing if it has none."""
+        if name in self._sources:
+            self._known.add(name)
+
+    def free(self, name: str) -> None:
+        """Free the place of a stream; do nothing if it has none."""
+        self._sources.pop(name, None)
+        self._known.discard(name)
+
+    def first_to_go(self) -> tuple[str, str] | None:
+        """Return the stream that gives way to another one, and its source: of the source with most streams that are not
+        known, the oldest of these. None if all are known."""
+        unknown = {name: source for name, source in self._sources.items() if name not in self._known}
+        if not unknown:
+            return None
+        [(fullest, _)] = Counter(unknown.values()).most_common(1)
+        return next(name for name, source in unknown.items() if source == fullest), fullest
+
+
+def source_of(own: socket.socket) -> str:
+    """Return what the streams of one source have in common: an address prefix, or the user at a Unix socket; "" if it
+    is not known."""
+    try:
+        if own.family != socket.AF_UNIX:
+            return prefix_of(own.getpeername()[0])
+    except OSError:  # it is gone already
+        return ""
+    user = user_of(own)
+    return "" if user is None else f"user {user}"
+
+
+def address_of(own: socket.socket) -> str:
+    """Return HOST:PORT of a stream's other end; "" at a Unix socket, and if it is gone already."""
+    if own.family == socket.AF_UNIX:
+        return ""
+    try:
+        host, port = own.getpeername()[:2]
+    except OSError:
+        return ""
+    return host_port(host, port)
