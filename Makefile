@@ -1,10 +1,9 @@
-# Needs make and python3 >= 3.11 with venv, nothing else. uv is fetched with pip into .tools; packages go to .venv, from the
-# hash-locked files in requirements/. The second run costs nothing, and when .venv is up to date nothing is fetched.
+# Needs make and python3 >= 3.11 with venv, nothing else. pip fetches uv into .tools, and uv the packages into .venv: all from
+# the hash-locked files in requirements/. The second run costs nothing, and when .venv is up to date nothing is fetched.
 
 PYTHON ?= python3
 # One more than there are cores: some tests wait for a process or for Java.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); test $$n -lt 4 && expr $$n + 1 || echo 4)
-UV_RANGE := uv>=0.13,<0.14
 UV := .tools/bin/uv
 VENV := .venv/bin
 PUBLIC := router/__init__.py router/client/node.py router/transport/contract.py
@@ -23,8 +22,9 @@ INSTALL := $(UV) pip install -q --no-deps --no-build-isolation
 QUIET := $(shell test -t 2 || echo -q)
 SYNC := $(UV) pip sync $(QUIET) --require-hashes --compile-bytecode --build-constraints
 OFFLINE := { echo "the packages could not be fetched: is there a network, and a package index that pip and uv are told of?" >&2; exit 1; }
-LOCK := $(UV) pip compile -q pyproject.toml --universal --python-version 3.11 --upgrade \
+LOCK_ONLY := $(UV) pip compile -q --universal --python-version 3.11 --upgrade \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+LOCK := $(LOCK_ONLY) pyproject.toml
 
 .PHONY: help demo test check house long bare bench lock trio-typing clean
 .DELETE_ON_ERROR:
@@ -76,20 +76,22 @@ lock: $(UV)
 	@$(LOCK) --group build -o requirements/run.txt > /dev/null
 	@$(LOCK) --group build --group build-spark --extra spark -c requirements/run.txt -o requirements/spark.txt > /dev/null
 	@$(LOCK) --group build --group build-spark --group dev --extra spark -c requirements/spark.txt -o requirements/dev.txt > /dev/null
+	@$(LOCK_ONLY) --group setup -o requirements/setup.txt > /dev/null
 	@$(LOCK) --group trio-typing-compat -c requirements/run.txt -o requirements/trio-typing.txt > /dev/null
 	@grep -n '://' requirements/*.txt && { echo "a lock file must not name a place: see the lines above" >&2; exit 1; } || true
 
 clean:
 	rm -rf .venv .venv-trio-typing .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 
-$(UV):
+$(UV): requirements/setup.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "This needs Python 3.11 or newer, and\
 	 '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | tail -n 1). Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "'$(PYTHON)' has no venv module.\
 	 On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "fetching uv into .tools (once)"
 	@$(PYTHON) -m venv --clear .tools
-	@.tools/bin/python -m pip install -qq --no-warn-script-location '$(UV_RANGE)' || $(OFFLINE)
+	@.tools/bin/python -m pip install -qq --no-warn-script-location --no-deps --require-hashes -r $< || $(OFFLINE)
+	@touch $@
 
 .venv/bin/python: | $(UV)
 	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv

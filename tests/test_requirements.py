@@ -19,6 +19,7 @@ LOCKS = {  # as `make lock` makes them
     "run": ["build"],
     "spark": ["build", "build-spark"],
     "dev": ["build", "build-spark", "dev"],
+    "setup": ["setup"],
     "trio-typing": ["trio-typing-compat"],
 }
 
@@ -50,7 +51,8 @@ def test_a_lock_pins_with_hashes_and_names_no_place(lock: str) -> None:
 def test_a_lock_holds_what_the_project_asks_for(lock: str, groups: list[str]) -> None:
     pinned = pins(lock)
     extra = SPARK if "build-spark" in groups else []
-    for line in [*PROJECT["project"]["dependencies"], *extra, *(each for group in groups for each in wanted(group))]:
+    product = [] if lock == "setup" else PROJECT["project"]["dependencies"]
+    for line in [*product, *extra, *(each for group in groups for each in wanted(group))]:
         requirement = Requirement(line)
         version = pinned.get(canonicalize_name(requirement.name), "nothing")
         assert requirement.specifier.contains(version), f"{lock}.txt has {version} for {line}: run `make lock`"
@@ -64,3 +66,11 @@ def test_the_product_is_the_same_with_and_without_the_tools() -> None:
 
 def test_the_build_group_is_what_the_build_system_asks_for() -> None:
     assert wanted("build") == PROJECT["build-system"]["requires"]
+
+
+def test_what_fetches_the_packages_is_itself_fetched_by_its_hash() -> None:
+    fetches = [
+        line for line in (ROOT / "Makefile").read_text().splitlines() if "pip install" in line or "pip sync" in line
+    ]
+    assert any("-m pip install" in one and "--require-hashes -r $<" in one for one in fetches)
+    assert all("--require-hashes" in one or "--no-deps --no-build-isolation" in one for one in fetches)

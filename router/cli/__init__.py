@@ -15,6 +15,7 @@ from router.cli import service_commands
 from router.cli.command import ARGUMENTS, CommandGroup, Invocation
 from router.cli.encoding import show_what_it_can
 from router.cli.exits import Exit, innermost, is_interrupt, report
+from router.shared_packages import complete
 
 _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
 
@@ -106,7 +107,9 @@ class Root(CommandGroup):
         except Exception as error:
             self._home_option = ctx.ensure_object(Invocation).home_option
             if not isinstance(innermost(error), _PLAIN) and ctx.ensure_object(Invocation).verbose:
-                click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+                from router.core.wire.text import without_links
+
+                click.echo(without_links("".join(traceback.format_exception(error))), err=True, nl=False)
             raise
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
@@ -139,6 +142,8 @@ class Root(CommandGroup):
 def load(name: str, place: str) -> click.Command:
     """Return the command at that place (`module:object`); raise `ClickException` if a service's file fails to load."""
     try:
+        if place.startswith("services."):
+            complete("services")
         found = resolve_name(place)
     except Exception as error:
         if place.startswith("router."):

@@ -120,7 +120,9 @@ class Command(click.Command):
         import logging
 
         from router.cli.few_of_a_kind import FewOfAKind
+        from router.settings import core_dumps
 
+        core_dumps.forbid()
         level = logging.INFO if invocation().verbose else logging.WARNING
         handler = logging.StreamHandler(sys.stderr)
         handler.addFilter(FewOfAKind())

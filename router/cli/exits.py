@@ -41,11 +41,13 @@ class Failure(Exception):
 
 def report(error: Exception, home_option: str | None = None) -> int:
     """Print the error on standard error, and return the exit code. `home_option`: the `--home` that was given."""
+    from router.core.wire.text import without_links
+
     code, text = _judged(innermost(error))
     if not isinstance(error, click.ClickException):
         text = with_home(text, home_option)
     if text:
-        click.echo(text, err=True)
+        click.echo(without_links(text), err=True)
     return code
 
 

@@ -1,5 +1,5 @@
-"""Read the link that an argument gives: the link itself, standard input, a file with its text, or a picture of its
-code."""
+"""Read the link that an argument gives: the link itself, standard input, a file with its text, such as a saved mail, or
+a picture of its code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 from router.cli import qr
 from router.cli.exits import Exit, Failure
+from router.cli.output import hint
 from router.core.wire.link_text import (
+    GROUP,
+    INVITATION,
     LINK_CHARACTERS_MAX,
     SCHEME,
     TYPES,
@@ -17,12 +20,15 @@ from router.core.wire.link_text import (
     link_begun_in,
     links_in,
     read_link,
+    text_from,
 )
 from router.core.wire.text import BadText
 
 STDIN = "-"
 LINE_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
 TEXT_BYTES_MAX = 1 << 20
+KEEP_GROUP = "keep its group by `router group add -`, and give its name"
+_ENCODING = "content-transfer-encoding:"
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".txt"))
 
 
@@ -35,6 +41,13 @@ def is_given(text: str) -> bool:
 def holds_link(text: str) -> bool:
     """Whether a link begins anywhere in the text."""
     return bool(link_begun_in(text))
+
+
+def warn_of_secret(argument: str, remedy: str) -> None:
+    """Print advice at a terminal if the argument holds a link that is a secret."""
+    if holds_link(argument) and any(_fits(one, (GROUP, INVITATION)) for one in links_in(argument)):
+        kept = "a link on the command line stays in the shell's history, and others on this machine may see it there"
+        hint(f"{kept}; {remedy}")
 
 
 def may_be_file(text: str) -> bool:
@@ -52,6 +65,7 @@ def link_from(given: str, *wanted: int) -> str:
     Raise `Failure` if there is none in a file or picture, or several of the wanted types.
     """
     if holds_link(given):
+        warn_of_secret(given, "give - and the link on standard input, or put it into a file and give that")
         return _in_text(given, "what was given", wanted)
     if given == STDIN:
         return _within(_from_stdin(), "standard input", wanted)
@@ -96,7 +110,7 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
     if not data.strip():
         raise Failure(Exit.USAGE, f"{where} is empty: copy the whole link, from {SCHEME} to its last letter")
     if not qr.is_picture(data):
-        text = data[:TEXT_BYTES_MAX].decode("utf-8-sig", "replace")
+        text = _text_in(data[:TEXT_BYTES_MAX])
         if len(data) > LINE_BYTES_MAX and not holds_link(text):
             raise Failure(Exit.USAGE, f"{where} is neither a link nor a PNG or JPEG picture")
         return _in_text(text, where, wanted)
@@ -112,6 +126,21 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
         said = f"shows {codes}, and none of ours: take a picture of the code that was drawn with the link"
         raise Failure(Exit.USAGE, f"{where} {said}, or copy the link, which begins with {SCHEME}")
     return _one(links, wanted, f"{where} shows", "cut out the code that is meant")
+
+
+def _text_in(data: bytes) -> str:
+    """Return the text of a file, of a saved mail that of its parts if the link is encoded there."""
+    text = text_from(data)
+    if links_in(text) or _ENCODING not in text.lower():
+        return text
+    from email import message_from_bytes
+    from email.message import EmailMessage
+    from email.policy import default
+
+    mail = message_from_bytes(data, EmailMessage, policy=default)
+    parts = [one.get_payload(decode=True) for one in mail.walk() if one.get_content_maintype() == "text"]
+    texts = [text_from(one) for one in parts if isinstance(one, bytes)]
+    return next((one for one in texts if links_in(one)), text)
 
 
 def _in_text(text: str, where: str, wanted: tuple[int, ...]) -> str:

@@ -31,10 +31,12 @@ def group() -> None:
 @json_option
 def new(name: str, as_json: bool) -> None:
     """Make a group and print its link, which is a secret of its members."""
-    if name in keyring.groups(invocation().chosen_home):
-        raise Failure(Exit.USAGE, f'there is a group "{name}" already; `router group share {name}` prints its link')
     link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), keyring.checked(name))
-    keyring.add_group(invocation().home_to_write, name, link)
+    try:
+        keyring.add_group(invocation().home_to_write, name, link)
+    except keyring.NameTaken:
+        said = f'there is a group "{name}" already; `router group share {name}` prints its link'
+        raise Failure(Exit.USAGE, said) from None
     _print_link(name, link, as_json)
     hint(
         f"this link is a secret: whoever has it can read and write in {name}. Give it to the others in private; "

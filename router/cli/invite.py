@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -311,8 +312,9 @@ def _group(home: Home, name: str | None, *, read_only: bool) -> GroupLink | None
         return None
     known = keyring.groups(home)
     if re.fullmatch(NAME_PATTERN, name) and not get_close_matches(name, known, n=1, cutoff=0.7):
-        keyring.add_group(home, name, new_group(secrets.token_bytes(32), secrets.token_bytes(32), name))
-        note(f"there was no group {name}: made one; `router sub {name}` reads it")
+        with suppress(keyring.NameTaken):  # another command has just made it
+            keyring.add_group(home, name, new_group(secrets.token_bytes(32), secrets.token_bytes(32), name))
+            note(f"there was no group {name}: made one; `router sub {name}` reads it")
     found, link = keyring.find(home, name)
     if link.seed is None and not read_only:
         note(f"guests can only read: the right to send to {found} is not kept here")

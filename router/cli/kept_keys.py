@@ -10,12 +10,14 @@ from typing import Any
 import click
 import trio
 
+from router.cli import given_link
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, columns, note, say, say_json, short_text
 from router.client.errors import NodeUnavailable
 from router.client.node import connect
+from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
 from router.settings import keyring
 from router.settings.home import Home
@@ -32,7 +34,7 @@ def keys(as_json: bool) -> None:
     """
     home = invocation().home
     joined = _joined(home)
-    rows = [_row(home, name, joined) for name in keyring.names(home)]
+    rows = [_row(name, address, joined) for name, address in keyring.addresses(home).items()]
     if as_json:
         say_json(rows)
         return
@@ -62,6 +64,7 @@ def leave(group: str, as_name: str, as_json: bool) -> None:
 
     The group's messages that wait for the key end `dropped`, reason `left`, and no more are kept for it.
     """
+    given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     home = invocation().home
     key = keyring.load(home, as_name).public
     found = trio.run(_leave, home, group, as_name)
@@ -103,8 +106,7 @@ def _joined(home: Home) -> list[dict[str, Any]] | None:
     return found
 
 
-def _row(home: Home, name: str, joined: list[dict[str, Any]] | None) -> dict[str, Any]:
-    address = keyring.load(home, name).public
+def _row(name: str, address: PublicKey, joined: list[dict[str, Any]] | None) -> dict[str, Any]:
     groups = None if joined is None else [one["group"] for one in joined if one["subscriber"] == address.hex()]
     kind = "node" if name == keyring.NODE else "service" if name.startswith("service-") else "app"
     return {"name": name, "address": address, "kind": kind, "groups": groups}

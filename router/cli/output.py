@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
 
 import click
@@ -15,6 +18,9 @@ from router.cli.exits import with_home
 from router.core.wire.text import Kind, clean, key_text, short
 
 NAME_MAX = 19
+READER_GONE_S = 1.0
+"""How long a command whose reader has gone goes on: one that reads no more lines than it wants leaves just before the
+command ends."""
 
 
 def say(text: str = "") -> None:
@@ -55,6 +61,29 @@ def say_json(value: Any) -> None:
     say(json.dumps(value, default=_plain, ensure_ascii=not is_unicode(sys.stdout)))
 
 
+@asynccontextmanager
+async def while_read() -> AsyncIterator[None]:
+    """End the block with `BrokenPipeError` when the reader of standard output has gone, also if nothing is printed."""
+    import trio
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_until_reader_gone)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _until_reader_gone() -> None:
+    import trio
+
+    if sys.stdout is None:  # closed by the process that started us
+        return
+    with closing(select.epoll()) as gone, suppress(ValueError, PermissionError):  # of a file, which has no reader
+        gone.register(sys.stdout.fileno(), 0)  # the end of its reader is reported in any case
+        await trio.lowlevel.wait_readable(gone.fileno())
+        await trio.sleep(READER_GONE_S)
+        raise BrokenPipeError
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
@@ -90,7 +119,12 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
             for text, width, to_right in zip(row, widths, right, strict=True)
         )
         line = line.rstrip()
-        say(click.style(line, bold=True) if row is heads else line)
+        say(emphasised(line) if row is heads else line)
+
+
+def emphasised(text: str) -> str:
+    """Return a text in bold, unless the terminal says that it knows none."""
+    return text if os.environ.get("TERM") in ("dumb", "unknown") else click.style(text, bold=True)
 
 
 def clipped(text: str, most: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
+from router.cli import given_link
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
@@ -124,6 +125,9 @@ def _posting(
     usual = settings.defaults
     uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
+    names = Names(home, settings)
+    if wait or uplinks:
+        names.read_keys()
     return Posting(
         bodies,
         usual.ttl_s if ttl is None else ttl,
@@ -133,7 +137,7 @@ def _posting(
         wait_s,
         as_json,
         files,
-        Names(home, settings),
+        names,
         uplinks,
         raw,
     )
@@ -151,6 +155,7 @@ def pub(group: str, **given: Any) -> None:
     the router has it in custody, that is on its disk. Exit code 4: some were refused.
     """
     posting = _posting(**given)
+    given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     check_name(invocation().home, posting.as_name)
     trio.run(_publish, group, posting)
 
@@ -176,6 +181,7 @@ def send(address: str, **given: Any) -> None:
         said = "this neighbour is a router, which takes no messages itself; send to an app or service of that node"
         raise Failure(Exit.USAGE, said)
     check_name(home, posting.as_name)
+    posting.names.read_keys()
     trio.run(_send, to, posting)
 
 

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 import click
 import trio
 
+from router.cli import given_link
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
-from router.cli.output import hint, note, one_line, say, say_json, short_text
+from router.cli.output import hint, note, one_line, say, say_json, short_text, while_read
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import HistoryPlace, history
 from router.client.loops import Messages
@@ -121,6 +122,7 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
     """
     if raw and causal:
         raise click.UsageError("--causal needs sealed bodies, which say what they follow; leave out --raw")
+    given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     since_s = None if since is None else instant(since, time.time_ns()) // SECOND_NS
     trio.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal))
 
@@ -137,7 +139,7 @@ def recv(**given: Any) -> None:
 
 
 async def _subscribe(name: str, raw: bool, since_s: int | None, listening: ReceiveOptions) -> None:
-    async with listening.connect() as node, trio.open_nursery() as nursery:
+    async with listening.connect() as node, while_read(), trio.open_nursery() as nursery:
         group = await node.join(name, raw=raw, order="causal" if listening.is_causal else "arrival")
         log.info("joined %s", key_text("group", group.key))
         whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
@@ -187,7 +189,7 @@ async def _say_when_caught_up(
 
 
 async def _receive(listening: ReceiveOptions) -> None:
-    async with listening.connect() as node:
+    async with listening.connect() as node, while_read():
         note(f"listening as {key_text('addr', node.key)}")
         await node.until_up()
         await _print_all(node.unicasts(), listening)

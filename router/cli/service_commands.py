@@ -165,7 +165,7 @@ def _modules(text: str) -> Iterator[str]:
 
 def _configuration(arguments: Sequence[str]) -> str:
     try:
-        return (_home(arguments).expanduser() / "router.toml").read_text(errors="ignore")
+        return (_home(arguments).expanduser() / "router.toml").read_text("utf-8-sig", errors="ignore")
     except (OSError, RuntimeError):  # nobody knows where `~` is
         return ""
 

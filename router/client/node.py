@@ -35,7 +35,7 @@ from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
 from router.client.bell import Bell
 from router.client.caught_up import CaughtUp, read_caught_up
-from router.client.composer import Composer, Lifetime, octets
+from router.client.composer import Composer, GroupSender, Lifetime, octets
 from router.client.custody.arrivals import UNICASTS, Arrival
 from router.client.custody.causes import RECENT
 from router.client.custody.outbox import Outbox
@@ -258,7 +258,7 @@ class Node:
 
         Raises `JoinRefused`, `NotAnswered`, `NodeUnavailable`.
         """
-        found = self.group(group, raw=raw)
+        found = self._named(*await self._senders.found(group), raw=raw)
         self._readers.ordering.choose(found.key, order, gap_s, is_sealed=not found.raw)
         self._senders.joined(found.key, found.group_keys)
         await self._publishing.until_up()
@@ -267,14 +267,16 @@ class Node:
 
     def group(self, group: GroupName, *, raw: bool = False) -> Group:
         """Return a group without joining it, which is enough for publishing."""
-        sender, name = self._senders.of(group)
+        return self._named(*self._senders.of(group), raw=raw)
+
+    def _named(self, sender: GroupSender, name: str | None, *, raw: bool) -> Group:
         found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)
         self._senders.named(found.key, found.group_keys)
         return found
 
     async def leave(self, group: Group | GroupName, *, timeout_s: float = ANSWER_S) -> None:
         """Leave a group, named as for `join`; it may also be one that an earlier run of this app has joined."""
-        key = group.key if isinstance(group, Group) else self._senders.of(group)[0].group
+        key = group.key if isinstance(group, Group) else (await self._senders.found(group))[0].group
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
 
@@ -316,16 +318,16 @@ class Node:
     ) -> MessageId | Outcomes:
         """Send to one address, with the body unsealed: a key, its text, or a name that the home's owner has given to a
         neighbour or keeps a key under. The other arguments and errors are those of `Group.publish`."""
-        to = self._address(address) if isinstance(address, str) else address
+        to = await self._address(address) if isinstance(address, str) else address
         compose = partial(self._composer.unicast, to, octets(body), Lifetime(ttl_s, expiry_min))
         posted = await self._publishing.deliver(compose, follow=wait)
         return posted.id if posted.outcomes is None else posted.outcomes
 
-    def _address(self, text: str) -> PublicKey:
+    async def _address(self, text: str) -> PublicKey:
         try:
             return parse_key(text, "addr")
         except BadText:
-            return self._names.address(text)
+            return await trio.to_thread.run_sync(lambda: self._names.address(text))
 
     @cached_property
     def _names(self) -> Names:

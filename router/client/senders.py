@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+import trio
+
 from router.client.composer import GroupSender
 from router.client.custody.causes import Causes
 from router.client.journal import Journal, nothing
@@ -56,18 +58,29 @@ class Senders:
             return GroupSender(group, None, None, self._causes(group)), None
         raise TypeError(f"a group is given as its name, link or key, not as {type(group).__name__}")
 
+    async def found(self, group: GroupName) -> tuple[GroupSender, str | None]:
+        """Do what `of` does, with the home's files read in a thread."""
+        if not isinstance(group, str) or is_link(group) or keyring.is_at_hand(self._home, group):
+            return self.of(group)
+        name, link = await trio.to_thread.run_sync(self._in_home, group)
+        return self.of(link)[0], name
+
     def _of_text(self, text: str) -> tuple[GroupSender, str | None]:
         if is_link(text):
             return self.of(parse_link(text))
+        name, link = self._in_home(text)
+        return self.of(link)[0], name
+
+    def _in_home(self, text: str) -> tuple[str | None, GroupLink | PublicKey]:
+        """Return name and link of a group of the home; the key alone if another group is given by it."""
         try:
-            name, found = keyring.find(self._home, text)
+            return keyring.find(self._home, text)
         except KeyringError:
             try:
-                return self.of(parse_key(text, "group"))
+                return None, parse_key(text, "group")
             except BadText:
                 pass
             raise
-        return self.of(found)[0], name
 
     # -- how groups are read -------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Every function lets `OSError` pass: its caller knows what the file is for and wo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -64,8 +65,11 @@ def replace(path: Path, data: bytes) -> None:
 
 def read(path: Path, bytes_max: int) -> bytes:
     """Return the content, at most one byte more than `bytes_max`; raise `Exposed` if others can read or write it."""
-    with path.open("rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        mode = stat.S_IMODE(mode)
         if mode & OTHERS:
             raise Exposed(path, mode)
         return file.read(bytes_max + 1)
@@ -80,6 +84,11 @@ def alone(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; one that is a pipe would be waited for without end."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _draft(path: Path, data: bytes, mode: int) -> Path:

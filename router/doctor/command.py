@@ -234,7 +234,7 @@ def _judged(
     )
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
-    descriptors = probe_descriptors(None if running is None else running.status["pid"])
+    descriptors = probe_descriptors(None if running is None else running.status)
     yield home_checks.judge_limits(descriptors, config, len(listen))
     yield from network_checks.judge_guests(running)
     yield from network_checks.judge_neighbours(running, NEIGHBOURS_MAX)

@@ -6,9 +6,10 @@ import os
 import resource
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import trio
 
@@ -80,17 +81,10 @@ def _filesystem(place: Path) -> str:
     return kinds[-1] if kinds else ""
 
 
-def probe_descriptors(pid: int | None) -> Descriptors:
-    """Return how many file descriptors the node's process may open, and how many it has open; if no node runs, only the
-    limit of this process."""
-    if pid is not None:
-        try:
-            lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
-            most = next(line.split()[4] for line in lines if line.startswith("Max open files"))
-            return Descriptors(
-                int(most) if most.isdecimal() else UNLIMITED, sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-            )
-        except (OSError, StopIteration, IndexError):
-            pass  # another user's process, or a system without /proc: the limit here is likely the same
+def probe_descriptors(running: Mapping[str, Any] | None) -> Descriptors:
+    """Return how many file descriptors the node may open and has open, by its status; if no node runs, only the limit
+    of this process."""
+    if running is not None and (found := running.get("descriptors")):
+        return Descriptors(found["most"] or UNLIMITED, found["open"] or None)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return Descriptors(UNLIMITED if hard == resource.RLIM_INFINITY else hard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 from contextlib import suppress
+from pathlib import Path
 
 from router.core.wire.errors import RouterError
 
@@ -20,6 +21,17 @@ def room(descriptors: int, listeners: int) -> int:
     """Return how many connections each listener may have, so that store and event log always have a descriptor; a
     quarter is for local apps."""
     return max(1, min(descriptors - OTHERS_MAX, descriptors * 3 // 4) // max(1, listeners))
+
+
+def in_use() -> dict[str, int]:
+    """Return how many descriptors this process may have (0: any number) and has, for `router doctor`, to which the
+    system does not tell that of a process whose memory is hidden."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        count = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:  # a system without /proc
+        count = 0
+    return {"most": 0 if soft == resource.RLIM_INFINITY else soft, "open": count}
 
 
 class TooFewDescriptors(RouterError):

@@ -67,7 +67,7 @@ from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.service.verbs.listen import Listening
-from router.settings import config_guests, keyring
+from router.settings import config_guests, core_dumps, keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
@@ -156,11 +156,12 @@ class RunningNode:
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         with ExitStack() as held:
-            held.enter_context(self._home.lock())
+            self._check_in_place = held.enter_context(self._home.lock())
             held.callback(self._home.clear_socket)
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             wall_clock.check(now)
             config = self._config = _that_fits(config)
+            core_dumps.hide_memory()
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             disk = held.enter_context(open_disk(self._home, config, self._key, now))
             self._logbook = disk.logbook
@@ -176,8 +177,12 @@ class RunningNode:
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
-            async with actor_system():
-                await self._run_actors(router, disk.store, on_ready)
+            try:
+                async with actor_system():
+                    await self._run_actors(router, disk.store, on_ready)
+            except Exception:
+                self._check_in_place()  # which explains most failures
+                raise
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -231,6 +236,7 @@ class RunningNode:
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
+            await trio.to_thread.run_sync(keyring.read_all, self._home)  # so that no service reads files on this loop
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
@@ -268,8 +274,13 @@ class RunningNode:
             housekeeping_limits(config),
             Inquiries(load_questions(*self._questions(dialler)), router.reception.words),
             Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
-            lambda: shutil.disk_usage(store.path).free,
+            partial(self._free_bytes, store),
         )
+
+    def _free_bytes(self, store: Store) -> int:
+        """Return the free space of the store's disk; raise `HomeError` if the home is not there any more."""
+        self._check_in_place()
+        return shutil.disk_usage(store.path).free
 
     def _questions(self, dialler: Dialler) -> tuple[Questions, ...]:
         """Return the questions that need other parts of this node than the message router."""
@@ -338,6 +349,7 @@ class RunningNode:
             "durability": self._config.store.durability,
             "home": str(self._home.path),
             "pid": os.getpid(),
+            "descriptors": descriptors.in_use(),
             "verifiers": verifiers(self._config),
         }
 

@@ -29,6 +29,7 @@ from router.service.plugins import load
 from router.service.reports import ENDED, Reports
 from router.service.running import run
 from router.settings import config as configuration
+from router.settings import core_dumps
 from router.settings.config_services import instances
 from router.settings.home import Home
 
@@ -76,6 +77,7 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m router.service.apart HOME NAME")
     logging.basicConfig(level=logging.WARNING, format=f"%(asctime)s %(levelname)-7s {sys.argv[2]}: %(message)s")
+    core_dumps.hide_memory()
     faulthandler.enable()  # a crash below Python says where, too
     end_with_parent()
     try:

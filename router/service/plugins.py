@@ -33,6 +33,7 @@ from router.service.contract import Rules
 from router.service.host import Service
 from router.settings.config_services import APART, INSIDE, service_name
 from router.settings.config_text import Problem, Schema, Setting
+from router.shared_packages import complete
 
 Shown = Callable[[Any], str]
 """Returns the value of an event's field as people read it; JSON has it as it is."""
@@ -176,6 +177,8 @@ def deaf(plugin: Plugin) -> str:
 
 def _load_module(spec: str, module_name: str) -> ModuleType:
     try:
+        if module_name.startswith("services."):
+            complete("services")
         return importlib.import_module(module_name)
     except Exception as error:  # it is somebody else's file: whatever goes wrong in it is its own
         said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}{_place_of(error)}: "

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import cbor2
 
 from router.service.jobs import LENGTH
+from router.shared_packages import complete
 
 NICE = 10
 """Jobs give way to the router, and to the apps that wait for it."""
@@ -26,6 +27,8 @@ NICE = 10
 def compute(function: str, argument: bytes) -> tuple[bytes, str]:
     """Return the function's result, or the error with which it failed."""
     try:
+        if function.startswith("services."):
+            complete("services")
         result = resolve_name(function)(argument)
     except Exception as error:  # it is the service's own; whatever goes wrong is told to it
         return b"", f"{type(error).__name__}: {error}"

@@ -21,6 +21,7 @@ from router.core.neighbours.directory import CONFIG, INVITED
 from router.settings.config_peers import about
 from router.settings.config_text import Problem
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
+from router.shared_packages import complete
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +123,7 @@ def folders(part: str) -> Iterator[tuple[str, Path]]:
     """Yield module name and path of each folder of a `services` package that holds the file `part`, loading only the
     package. Every directory on Python's path may have a `services` folder."""
     seen = set[str]()
+    complete("services")
     for place in importlib.import_module("services").__path__:
         for file in sorted(Path(place).glob(f"*/{part}")):
             name = file.parent.name

@@ -87,6 +87,9 @@ def text_of(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            said = f"{path} is a symbolic link to {path.readlink()}, which is not there"
+            raise ConfigError((f"{said}; make that file, or remove the link to go on with the defaults",)) from None
         return ""
     except OSError as error:
         said = f"{path} cannot be read: {error.strerror}; it must be a file that the user who runs this may read"
@@ -94,7 +97,7 @@ def text_of(path: Path) -> str:
     if len(data) > FILE_BYTES_MAX:
         raise ConfigError((f"{path} has more than {FILE_BYTES_MAX} bytes, the most that is read",))
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError((f"{path.name} line {line}: not UTF-8 text; save the file as UTF-8",)) from None

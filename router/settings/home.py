@@ -14,8 +14,9 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from router.core.wire.crypto import digest
@@ -122,26 +123,29 @@ class Home:
                 private_file.create(self.config_path, text.encode())
                 return True
         except FileExistsError as error:
-            if self.config_path.is_file():  # Another process was quicker.
+            path = Path(error.filename2 or error.filename)
+            if path == self.config_path and path.is_file():  # Another process was quicker.
                 return False
-            raise HomeError(
-                f"{error.filename} is in the way of the home {self.path}; move it away, or {_ELSEWHERE}"
-            ) from None
+            if path.is_symlink() and not path.exists():
+                said = f"{path} is a symbolic link to {path.readlink()}, which is not there"
+                raise HomeError(f"{said}; make that file or directory, or remove the link") from None
+            raise HomeError(f"{path} is in the way of the home {self.path}; move it away, or {_ELSEWHERE}") from None
         except OSError as error:
             said = f"the home {self.path} cannot be written: {error.strerror} ({error.filename})"
             raise HomeError(f"{said}; make it writable or {_ELSEWHERE}") from None
         return False
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the home for one node; raise `HomeBusy` if another process holds it.
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Hold the home for one node; raise `HomeBusy` if another process holds it. What this gives raises `HomeError`
+        if the home has been renamed or removed since.
 
         The lock ends with the process, however it ends. A child made by fork shares it until it ends as well.
         """
         descriptor = self._locked()
         try:
             _note(descriptor, f"{os.getpid()}\n")
-            yield
+            yield partial(self._check_in_place, descriptor)
             _note(descriptor, "")
         finally:
             os.close(descriptor)
@@ -252,6 +256,13 @@ class Home:
             said = f"{self.path} is in use by pid {holder}, another node or a command that reads it"
             raise HomeBusy(f"{said}; stop it or let it end first, or {_ELSEWHERE}")
         return descriptor
+
+    def _check_in_place(self, descriptor: int) -> None:
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), self.lock_path.stat()):
+                return
+        said = f"the home {self.path} was renamed or removed while its node ran, so nothing more can be kept there"
+        raise HomeError(f"{said}; start the node where the home is now, with --home DIR, or move it back first")
 
     def _short_socket_path(self) -> Path:
         """Return a path for this user and home, under XDG_RUNTIME_DIR if that is short enough, else under /tmp."""

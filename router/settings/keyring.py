@@ -2,23 +2,27 @@
 
 Files are 0600 in directories of 0700, written whole, and refused when other users can read them. `node.key` is the
 router's key; those of services and apps carry their names. No repr, error or traceback shows a secret: a function that
-raises an error holds none.
+raises an error holds none. Where several are asked for, one that cannot be used is left out and named in the log.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-from router.core.wire.crypto import KEY_BYTES, SigningKey
+from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.grouplink import GroupLink, parse_link
-from router.core.wire.link_text import LINK_CHARACTERS_MAX
-from router.core.wire.text import KINDS, BadText, key_text, parse_key
+from router.core.wire.link_text import LINK_CHARACTERS_MAX, text_from
+from router.core.wire.text import KINDS, BadText, key_text, parse_key, without_links
 from router.disk import private_file
+from router.settings.kept_files import KeptFiles
 
 NODE = "node"
 NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
@@ -27,16 +31,22 @@ KEYS_MAX = 10_000
 GROUPS_MAX = 100_000
 
 _SUFFIX = ".key"
+_NAME = re.compile(NAME_PATTERN)
 _SEED_LINE = re.compile(rb"([0-9a-fA-F]{64})\s*")
 
 Home = os.PathLike[str] | str
 
+log = logging.getLogger(__name__)
 
 MORE_GROUPS = "`router group new NAME` makes one, `router group add LINK` adds one that you were given"
 
 
 class KeyringError(RouterError):
     """A key or group cannot be read, made or found; the text says which and what to do."""
+
+
+class NameTaken(KeyringError):
+    """Another group has that name."""
 
 
 def load_or_create(home: Home, name: str) -> SigningKey:
@@ -47,7 +57,7 @@ def load_or_create(home: Home, name: str) -> SigningKey:
         if len(names(home)) >= KEYS_MAX:
             raise KeyringError(f"{path.parent} holds {KEYS_MAX} keys, which is the most; remove some first")
         _create(path, secrets.token_bytes(KEY_BYTES).hex())
-        key = load(home, name)
+        key = load(home, name)  # the one that is on disk, which another process may have made just now
     return key
 
 
@@ -67,8 +77,15 @@ def fault(home: Home, name: str) -> str:
 
 
 def names(home: Home) -> list[str]:
-    """Return the names of all keys, sorted."""
-    return _names_in(Path(home) / "keys", _SUFFIX)
+    """Return the names of all keys, sorted, also of those that cannot be used."""
+    with _listable(Path(home) / "keys") as directory:
+        return _KEYS.names(directory)
+
+
+def addresses(home: Home) -> dict[str, PublicKey]:
+    """Return the public halves of all keys that can be used, by name, sorted."""
+    with _listable(Path(home) / "keys") as directory:
+        return _KEYS.list(directory).values
 
 
 def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, replace: bool = False) -> str:
@@ -76,32 +93,60 @@ def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, r
 
     A known group keeps its name unless `rename` is true, and gains the right to send, and newer hints, if the new link
     brings them. A link whose content key is not the one that is kept is refused unless `replace` is true: one of both
-    is damaged, as a group's content key never changes. At most `GROUPS_MAX` are kept.
+    is damaged, as a group's content key never changes. Raise `NameTaken` if another group has the name, also one that
+    another process has made just now. At most `GROUPS_MAX` are kept.
     """
+    with _alone(_group_path(home, name)):
+        return _add_group(home, name, link, rename=rename, replace=replace)
+
+
+def add_given_group(home: Home, link: GroupLink) -> str:
+    """Keep the group as `add_group` does, under the link's own name, or with a number appended if that is taken; return
+    its name."""
+    own = name_for(link)
+    with _alone(_group_path(home, own)) as directory:
+        taken = {*_GROUPS.names(directory)}
+        free = (one for one in (own, *(f"{own[:60]}-{at}" for at in range(2, len(taken) + 3))) if one not in taken)
+        return _add_group(home, next(free), link)
+
+
+def _add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, replace: bool = False) -> str:
+    """Do what `add_group` does, while no other process of ours changes the groups."""
     path = _group_path(home, name)
     known = groups(home)
     before = next((old for old, one in known.items() if one.group == link.group), None)
     if before is not None:
-        kept = known[before]
-        if link.content_key != kept.content_key and not replace:
-            said = f"this link opens {before} by another key than the link that is kept here, so one of them is damaged"
-            raise KeyringError(f"{said}; copy it again, or give --replace to believe the new one")
-        gains = link.content_key != kept.content_key or (kept.seed is None and link.seed is not None)
-        believed = (link if gains else kept).with_hints(link.hints or kept.hints)
-        if believed != kept:
+        believed = _believed(before, known[before], link, replace)
+        if believed != known[before]:
             _replace(_group_path(home, before), believed.text())
     if before is not None and (before == name or not rename):
         return before
     if name in known:
-        taken = key_text("group", known[name].group)
-        raise KeyringError(f'"{name}" is the name of another group here, {taken}; choose another name')
+        raise _taken(name, known[name])
     if before is not None:
         _rename(_group_path(home, before), path)
         return name
     if len(known) >= GROUPS_MAX:
         raise KeyringError(f"{path.parent} holds {GROUPS_MAX} groups, which is the most; remove some first")
     _create(path, link.text())
+    kept = _read_group(path)
+    if kept is not None and kept != link:  # a program that does not ask for the lock was quicker
+        raise _taken(name, kept)
     return name
+
+
+def _believed(name: str, kept: GroupLink, link: GroupLink, replace: bool) -> GroupLink:
+    """Return what is to be kept of a known group and another link to it."""
+    if link.content_key != kept.content_key and not replace:
+        said = f"this link opens {name} by another key than the link that is kept here, so one of them is damaged"
+        raise KeyringError(f"{said}; copy it again, or give --replace to believe the new one")
+    gains = link.content_key != kept.content_key or (kept.seed is None and link.seed is not None)
+    return (link if gains else kept).with_hints(link.hints or kept.hints)
+
+
+def _taken(name: str, other: GroupLink) -> NameTaken:
+    taken = key_text("group", other.group)
+    return NameTaken(f'"{name}" is the name of another group here, {taken}; choose another name')
 
 
 def name_for(link: GroupLink) -> str:
@@ -111,40 +156,75 @@ def name_for(link: GroupLink) -> str:
 
 
 def groups(home: Home) -> dict[str, GroupLink]:
-    """Return all groups by name, sorted."""
-    found = ((name, _read_group(_group_path(home, name))) for name in _names_in(Path(home) / "groups", ""))
-    return {name: link for name, link in found if link is not None}
+    """Return all groups that can be used, by name, sorted."""
+    with _listable(Path(home) / "groups") as directory:
+        return _GROUPS.list(directory).values
+
+
+def read_all(home: Home) -> None:
+    """Read all keys and groups, so that the log names those that cannot be used, and later looks find the others."""
+    for read in (addresses, groups):
+        try:
+            read(home)
+        except KeyringError as error:
+            log.warning("%s", error)
 
 
 def find(home: Home, name_or_key: str) -> tuple[str, GroupLink]:
     """Return the name and link of the group with that name, or with that key as hex or group1… text."""
-    named = _read_group(_group_path(home, name_or_key)) if re.fullmatch(NAME_PATTERN, name_or_key) else None
-    if named is not None:
-        return name_or_key, named
-    known = groups(home)
-    try:
-        wanted = parse_key(name_or_key, "group")
-    except BadText as error:
-        key_like = name_or_key.strip().lower().startswith(tuple(f"{kind}1" for kind in KINDS))
-        said = str(error) if key_like else f'there is no group "{_visible(name_or_key)}"'
-        raise KeyringError(f"{said}; {_nearest(name_or_key, list(known))}; {MORE_GROUPS}") from None
-    for name, link in known.items():
-        if link.group == wanted:
-            return name, link
+    with _listable(Path(home) / "groups") as directory:
+        if _NAME.fullmatch(name_or_key):
+            named = _GROUPS.named(directory, name_or_key)
+            if isinstance(named, str):
+                raise KeyringError(named)
+            if named is not None:
+                return name_or_key, named
+        try:
+            wanted = parse_key(name_or_key, "group")
+        except BadText as error:
+            raise _unknown_group(name_or_key, error, _GROUPS.names(directory)) from None
+        if (found := _GROUPS.keyed(directory, wanted)) is not None:
+            return found
     said = f"{key_text('group', wanted)} is no group of this home; `router group add LINK` adds one"
     raise KeyringError(said)
 
 
-def _names_in(directory: Path, suffix: str) -> list[str]:
+def is_at_hand(home: Home, name_or_key: str) -> bool:
+    """Whether `find` answers from what this process has read, without reading a file."""
     try:
-        files = [one.name for one in directory.iterdir() if one.name.endswith(suffix)]
-    except FileNotFoundError:
-        return []
+        key = parse_key(name_or_key, "group")
+    except BadText:
+        key = None
+    return _GROUPS.is_at_hand(Path(home) / "groups", name_or_key, key)
+
+
+def _unknown_group(text: str, error: BadText, known: list[str]) -> KeyringError:
+    key_like = text.strip().lower().startswith(tuple(f"{kind}1" for kind in KINDS))
+    said = str(error) if key_like else f"there is no group {_visible(text)}"
+    return KeyringError(f"{said}; {_nearest(text, known)}; {MORE_GROUPS}")
+
+
+@contextmanager
+def _listable(directory: Path) -> Iterator[Path]:
+    """Word the error if the directory cannot be listed."""
+    try:
+        yield directory
     except OSError as error:
         said = f"{directory} cannot be read: {error.strerror}"
         raise KeyringError(f"{said}; it must be a directory of the user who runs this") from None
-    found = (file.removesuffix(suffix) for file in files)
-    return sorted(name for name in found if re.fullmatch(NAME_PATTERN, name))
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[Path]:
+    """Hold the directory of a file while what is there is read and changed; make it if it is missing."""
+    directory = path.parent
+    try:
+        private_file.make_directory(directory)
+        with private_file.alone(directory):
+            yield directory
+    except OSError as error:
+        said = f"{directory} cannot be changed: {error.strerror}"
+        raise KeyringError(f"{said}; it must be a directory of the user who runs this, with room") from None
 
 
 def _key_path(home: Home, name: str) -> Path:
@@ -157,15 +237,16 @@ def _group_path(home: Home, name: str) -> Path:
 
 def checked(name: str) -> str:
     """Return the name; raise `KeyringError` if it cannot be one."""
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise KeyringError(f'"{_visible(name)}" cannot be a name; a name has {NAME_FORM}')
+    if not _NAME.fullmatch(name):
+        raise KeyringError(f"{_visible(name)} cannot be a name; a name has {NAME_FORM}")
     return name
 
 
 def _visible(text: str) -> str:
-    """Return a name as typed, for an error: short, so that a secret pasted in its place does not get into logs."""
+    """Return a name as typed, for an error, in quotes: short, so that a secret pasted in its place does not get into
+    logs; of a link only that it is one."""
     shown = "".join(one if one.isprintable() else "?" for one in text[:24])
-    return shown + ("…" if len(text) > 24 else "")
+    return without_links(f'"{shown}{"…" if len(text) > 24 else ""}"')
 
 
 def _nearest(name: str, known: list[str]) -> str:
@@ -212,6 +293,11 @@ def _written(path: Path, line: str, *, new: bool) -> str | None:
     return None
 
 
+def _address_in(path: Path) -> PublicKey | str | None:
+    key = _key_in(path)
+    return key.public if isinstance(key, SigningKey) else key
+
+
 def _read_key(path: Path) -> SigningKey | None:
     key = _key_in(path)
     if isinstance(key, str):
@@ -242,14 +328,14 @@ def _key_in(path: Path) -> SigningKey | str | None:
 def _link_in(path: Path) -> GroupLink | str | None:
     """Return the group, None if there is none, or the fault as a sentence. Raises nothing, so that no traceback holds
     the line."""
-    line = _content(path, LINK_CHARACTERS_MAX + 64)
+    line = _content(path, 4 * LINK_CHARACTERS_MAX)
     if line is None or isinstance(line, str):
         return line
     try:
-        return parse_link(line.decode("ascii"))
+        return parse_link(text_from(line))
     except ValueError:
         said = f"{path} should hold a whole group link, and holds {len(line)} bytes"
-        return f"{said}; move it away and add the group again"
+        return f"{said}; move it away, and add the group again if it was one"
 
 
 def _content(path: Path, bytes_max: int) -> bytes | str | None:
@@ -261,3 +347,7 @@ def _content(path: Path, bytes_max: int) -> bytes | str | None:
         return f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"
+
+
+_KEYS = KeptFiles(_address_in, bytes, NAME_PATTERN, _SUFFIX)
+_GROUPS: KeptFiles[GroupLink] = KeptFiles(_link_in, lambda link: link.group, NAME_PATTERN)

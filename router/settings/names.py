@@ -6,11 +6,10 @@ from functools import cached_property
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
-from router.core.wire.text import KINDS, BadText, clean, parse_key
+from router.core.wire.text import KINDS, BadText, parse_key, quoted
 from router.settings import config, keyring
 from router.settings.home import Home
 
-OWN_MAX = 1000  # kept keys that are searched for a name
 SHOWN_MAX = 12
 
 
@@ -46,7 +45,7 @@ class Names:
         known = sorted({*self._given, *own})
         names = ", ".join(known[:SHOWN_MAX]) or "none yet"
         more = f" and {len(known) - SHOWN_MAX} more" if len(known) > SHOWN_MAX else ""
-        said = f'"{clean(text, 60)}" is neither a name known here nor an address'
+        said = f"{quoted(text, 60)} is neither a name known here nor an address"
         if not text.strip():
             said = "no name and no address is given"
         raise UnknownName(f"{said}; names are: {names}{more}; an address is addr1… or 64 hex digits")
@@ -59,6 +58,10 @@ class Names:
         """Return the name of a group, "" if it has none; the group of a service's own key is called as that key is."""
         return self._groups.get(hex_key) or self.of_address(hex_key)
 
+    def read_keys(self) -> None:
+        """Read the kept keys now, so that `of_address` does not wait for the disk later."""
+        self._labels  # noqa: B018
+
     @property
     def labels(self) -> dict[str, str]:
         """Return the names of all addresses and groups, by key in hex."""
@@ -66,7 +69,7 @@ class Names:
 
     @cached_property
     def _labels(self) -> dict[str, str]:
-        own = {name: keyring.load(self._home, name).public for name in keyring.names(self._home)[:OWN_MAX]}
+        own = keyring.addresses(self._home)
         return {key.hex(): name for name, key in (*own.items(), *self._given.items())}
 
     @cached_property

@@ -285,13 +285,9 @@ def tidy(home: Home, now_s: int) -> None:
 
 
 def _kept(home: Home, link: GroupLink) -> tuple[str, str]:
-    """Keep the group under its name, or with a number appended if another group has that name; return its name here,
-    and the fault if it cannot be kept."""
-    name, taken = keyring.name_for(link), {one.group: name for name, one in keyring.groups(home).items()}
-    names = (name, *(f"{name[:60]}-{number}" for number in range(2, len(taken) + 3)))
-    free = next(one for one in names if one not in taken.values())
+    """Keep the group; return its name here, and the fault if it cannot be kept."""
     try:
-        return keyring.add_group(home, taken.get(link.group, free), link), ""
+        return keyring.add_given_group(home, link), ""
     except KeyringError as error:
         return "", f"its group was not kept: {error}"
 

@@ -27,6 +27,7 @@ from router.core.wire.address import is_host
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
+from router.shared_packages import complete
 from router.transport.limits import CONNECTIONS_MAX
 
 PORT_MAX = 65535
@@ -179,6 +180,7 @@ INSIDE = "memory"  # connects only inside one process, so errors about a configu
 
 def load(scheme: str) -> Transport:
     """Return the transport of that scheme; raise `InvalidUrl`, which names the known ones, if there is none."""
+    complete("transports")
     package = importlib.import_module("transports")
     known = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     if scheme not in known:

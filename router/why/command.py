@@ -14,7 +14,7 @@ import click
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import address_text, facts, for_this_home, group_text, note, say, say_json
+from router.cli.output import address_text, emphasised, facts, for_this_home, group_text, note, say, say_json
 from router.cli.publish_report import UNREAD
 from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable
@@ -240,7 +240,7 @@ def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
     reason = f" ({one['reason']})" if one["reason"] else ""
     attempts = f", {_attempts(one['attempts'], one['attempts_complete'])}"
     copy = ", a copy that was sent on" if one.get("copy") else ""
-    say(click.style(f"{_who(one['recipient'], names)}", bold=True) + copy)
+    say(emphasised(_who(one["recipient"], names)) + copy)
     if one["reason"] == NOT_KEPT:
         say(f"  not owed: it was away and has no right `store` here, so nothing is kept for it{_remedy(one, names)}")
         return

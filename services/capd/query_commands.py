@@ -10,7 +10,7 @@ import trio
 
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import facts, hint, one_line, say, say_json, size_text
+from router.cli.output import facts, hint, one_line, say, say_json, size_text, while_read
 from router.client.errors import Replaced
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.text import counted
@@ -192,7 +192,7 @@ async def _watch(
 
     Messages found by other queries of this key are printed, too: settled unprinted, they would never be seen."""
     shown = 0
-    async with pool_client(name, as_name) as pool:
+    async with pool_client(name, as_name) as pool, while_read():
         await _begin(pool, pattern, life_s)
         with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
             async for match, received in pool.matches:

@@ -19,7 +19,7 @@ def keep(home: Path, shown_id: str, secret: bytes) -> None:
     folder = home / FOLDER
     try:
         private_file.make_directory(folder)
-        old = sorted((one.stat().st_mtime, one) for one in folder.iterdir())
+        old = sorted((_changed_s(one), one) for one in folder.iterdir())
         for at, (changed_s, one) in enumerate(old):
             if changed_s + KEPT_S < time.time() or len(old) - at > FILES_MAX:
                 one.unlink(missing_ok=True)
@@ -27,6 +27,13 @@ def keep(home: Path, shown_id: str, secret: bytes) -> None:
     except OSError as error:
         said = f"the secret of {shown_id} cannot be kept in {folder}: {error.strerror}"
         raise Failure(Exit.FAILED, f"{said}; the message was not posted: make room, and post it again") from None
+
+
+def _changed_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another command has just removed or renamed it
+        return 0.0
 
 
 def find(home: Path, shown_id: str) -> bytes | None:

@@ -13,7 +13,7 @@ import trio
 
 from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import note, say, say_json
+from router.cli.output import note, say, say_json, while_read
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted
 from services.dmq.client.connection import (
@@ -164,7 +164,7 @@ async def _watch(
     """Print messages until `count` have come or the time is over; return how many there were."""
     shown = 0
     with trio.move_on_after(timeout_s if timeout_s is not None else float("inf")):
-        async with connect(socket, magic, revision) as node, aclosing(_messages(node)) as messages:
+        async with connect(socket, magic, revision) as node, while_read(), aclosing(_messages(node)) as messages:
             async for wire, is_last in messages:
                 shown += _show_message(wire, revision, as_json)
                 if shown == count:

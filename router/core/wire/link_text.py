@@ -2,9 +2,10 @@
 
     upsycle:BASE64URL of enc([1, PEER_ADVERTISEMENT] / [2, GROUP] / [3, INVITATION]), without padding
 
-One reader serves all of them. It drops white space and line breaks, accepts the scheme in any case, and tells apart
-texts that are no link of ours, cut short, changed, of a newer type, or for another command. Links hold secrets, so no
-error shows any of their letters.
+One reader serves all of them. It drops white space, line breaks and signs without width, decodes letters that a mail
+program or a redirecting link has encoded, accepts the scheme in any case, and tells apart texts that are no link of
+ours, cut short, changed, of a newer type, or for another command. Links hold secrets, so no error shows any of their
+letters.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ _BOTH_CASES_FROM = 40
 _FOUND_MAX = 16
 _LINE_ENDS = re.compile(r"=?\r?\n[>|\s]*")
 _SCHEME = re.compile(SCHEME, re.IGNORECASE)
+_WIDTHLESS = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_ENCODED = re.compile("(?:%(?:25)*|=)([0-9A-Fa-f]{2})")
+_HYPHENS = re.compile("[\u2010\u2011]")
+_AROUND = "<>\"'"
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _CHANGED = "it is damaged, letters of it are changed"
 _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
@@ -54,17 +60,48 @@ TYPES: dict[int, LinkType] = {
 }
 
 
+def text_from(data: bytes) -> str:
+    """Return the text in a file or from a pipe, as editors and shells write it: UTF-8, or UTF-16 with its mark."""
+    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "utf-8")
+    return data.decode(encoding, "replace")
+
+
 def is_link(text: str) -> bool:
     """Whether the text begins like a link."""
-    return text.strip()[: len(SCHEME)].lower() == SCHEME
+    return _mended(text[: 8 * len(SCHEME)]).lower().startswith(SCHEME)
+
+
+def _mended(text: str) -> str:
+    """Return a text that should be a link alone, without what mail programs and editors have put around and into it."""
+    return "".join(_decoded(_LINE_ENDS.sub("", "\n" + _visible(text))).split()).strip(_AROUND)
+
+
+def _visible(text: str) -> str:
+    """Return the text without signs that have no width, and with one sign for all hyphens."""
+    return _HYPHENS.sub("-", _WIDTHLESS.sub("", text))
+
+
+def _decoded(text: str) -> str:
+    """Decode letters of links that are encoded for a mail (`=2D`) or an URL (`%3A`, `%253A`)."""
+    return _ENCODED.sub(_letter, text)
+
+
+def _letter(found: re.Match[str]) -> str:
+    letter = chr(int(found[1], 16))
+    return letter if letter in _LETTERS or letter == ":" else found[0]
 
 
 def links_in(text: str) -> list[str]:
     """Return the links within a longer text such as a mail, each once, if they are unchanged.
 
-    A link may be broken over lines, and these may be quoted by `>` or end in `=`. At most the first 16 places where one
-    may begin are examined.
+    A link may be broken over lines, and these may be quoted by `>` or end in `=`; its letters may be encoded. At most
+    the first 16 places where one may begin are examined.
     """
+    visible = _visible(text)
+    return _whole_links(visible) or _whole_links(_decoded(visible))
+
+
+def _whole_links(text: str) -> list[str]:
     plain, found = _LINE_ENDS.sub("\n", text), []
     for begin in list(_SCHEME.finditer(plain))[:_FOUND_MAX]:
         letters = ""
@@ -80,6 +117,7 @@ def links_in(text: str) -> list[str]:
 
 def link_begun_in(text: str) -> str:
     """Return the first text in a longer one that begins like a link, up to the next white space; "" if none does."""
+    text = _decoded(_visible(text))
     begin = _SCHEME.search(text)
     return "" if begin is None else "".join(text[begin.start() :].split(maxsplit=1)[:1])
 
@@ -115,7 +153,7 @@ def read_link(text: str, *wanted: int) -> tuple[int, Any]:
     nouns = " or ".join(TYPES[kind].noun for kind in wanted)
     if len(text) > 8 * LINK_CHARACTERS_MAX:
         raise bad_link(nouns, f"it has {len(text)} characters; {LINK_CHARACTERS_MAX} are the most")
-    text = "".join(text.split())
+    text = _mended(text)
     if not is_link(text):
         raise bad_link(nouns, f"it does not begin with {SCHEME}")
     if len(text) > LINK_CHARACTERS_MAX:

@@ -7,6 +7,7 @@ Both forms are accepted wherever a key is expected. Short forms serve to look up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal, get_args, overload
 from unicodedata import category
@@ -28,6 +29,12 @@ _GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 _BECH32, _BECH32M = 1, 0x2BC830A3
 _BECH32M_MAX = 90
 _CHECKSUM = 6
+_LINK = re.compile(
+    r"""["']?\bupsycle(?::/{0,2}|[%=](?:25)*3a)"""
+    r"""[-\w%=\\\u00ad\u200b-\u200f\u2010\u2011\u2060\ufeff…]{8,}["']?""",
+    re.IGNORECASE,
+)
+"""Matches a link within an error, as `link_text` reads it, with the quotes around it."""
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
@@ -89,6 +96,17 @@ def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
     UTF-8."""
     visible = "".join(one for one in text[: 4 * bytes_max] if category(one) not in _INVISIBLE)
     return visible.encode()[:bytes_max].decode(errors="ignore")
+
+
+def without_links(text: str) -> str:
+    """Return the text with "a link" in place of each link that it repeats, also of one that is cut short or changed: a
+    link may be a secret, and errors go on screens and into logs."""
+    return _LINK.sub("a link", text)
+
+
+def quoted(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
+    """Return a text that somebody gave in quotes, fit to be printed in an error; of a link only that it is one."""
+    return without_links(f'"{clean(text, bytes_max)}"')
 
 
 def bech32m_encode(prefix: str, data: bytes) -> str:
@@ -160,8 +178,7 @@ def _checked(kind: str | None, raw: bytes, text: str) -> bytes:
 def _bad(text: str, kind: Kind | None, cause: str) -> BadText:
     wanted = _NAMES[kind] if kind else "a key or id"
     form = f"{kind}1…" if kind else "addr1…, group1… or msg1…"
-    shown = clean(text, 100)
-    return BadText(f'"{shown}" is not {wanted}: {cause}. Copy it again, whole: {form}, or 64 hex digits.')
+    return BadText(f"{quoted(text, 100)} is not {wanted}: {cause}. Copy it again, whole: {form}, or 64 hex digits.")
 
 
 def _is_hex(text: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Run
+from conftest import Run, run_in
 from msgspec.structs import replace
 from samples.core import INVITATIONS, LINKS
 
@@ -316,3 +316,11 @@ def test_a_link_that_opens_a_known_group_otherwise_is_refused(router: Run, home:
     assert lines(router("group", "share", "family")) == [damaged]
     assert router("group", "add", text, "--replace").exit_code == 0
     assert lines(router("group", "share", "family")) == [text]
+
+
+@pytest.mark.parametrize(("term", "is_bold"), [("xterm", True), ("dumb", False), ("unknown", False)])
+def test_a_table_s_head_is_bold_only_where_the_terminal_knows_it(home: Path, term: str, is_bold: bool) -> None:
+    run_in(home)("init")
+    run_in(home)("group", "new", "a")
+    found = CliRunner(env={"TERM": term}).invoke(main, ["--home", str(home), "group", "list"], color=True)
+    assert ("\x1b[1m" in found.stdout) is is_bold and ("\x1b" in found.stdout) is is_bold

@@ -3,9 +3,15 @@ there is none."""
 
 from __future__ import annotations
 
+import base64
+import codecs
 import os
+import quopri
 import time
+from collections.abc import Callable
+from email.message import EmailMessage
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from click.testing import Result
@@ -14,7 +20,7 @@ from samples.invitations import FRIENDS, invitation
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.link_text import links_in
-from router.settings import config, received
+from router.settings import config, keyring, received
 from router.settings.home import Home
 
 GIVEN = invitation(until_s=time.time() + 86_400)
@@ -46,6 +52,57 @@ def test_a_link_is_found_in_the_mail_around_it(router: Run, home: Path, mail: st
         assert router("peer", "add", given, "--yes", stdin=stdin).exit_code == 5
         assert [one.invitation() for one in received.received(home)] == [GIVEN]
         received.drop(Home(home), GIVEN.id)
+
+
+def quoted_printable(text: str) -> str:
+    """Return the text as an encoder writes it that encodes dashes, too."""
+    return quopri.encodestring(text.encode()).decode().replace("-", "=2D").replace("_", "=5F")
+
+
+ENCODED: dict[str, Callable[[str], bytes]] = {
+    "UTF-8 with a byte order mark": lambda text: codecs.BOM_UTF8 + text.encode(),
+    "UTF-16, little end first": lambda text: codecs.BOM_UTF16_LE + text.encode("utf-16-le"),
+    "UTF-16, big end first": lambda text: codecs.BOM_UTF16_BE + f"Here:\r\n{text}\r\n".encode("utf-16-be"),
+    "signs without width": lambda text: "\u200b".join(text[at : at + 40] for at in range(0, len(text), 40)).encode(),
+    "soft hyphens": lambda text: f"\u2060{text[:50]}\u00ad{text[50:]}\u200e".encode(),
+    "hyphens that do not break": lambda text: text.replace("-", "\u2011").encode(),
+    "quoted-printable": lambda text: quoted_printable(f"Hi Bob,\nhere: {text}\nAnn\n").encode(),
+    "a redirecting link": lambda text: b"https://filter.example/?url=" + quote(text).encode() + b"&data=05%7C02",
+    "a link redirected twice": lambda text: b"<https://filter.example/?u=" + quote(quote(text)).encode() + b">",
+    "a mail in base64": lambda text: (
+        b"Subject: x\nContent-Transfer-Encoding: base64\nContent-Type: text/plain; charset=utf-8\n\n"
+        + base64.encodebytes(f"The link:\n{text}\nAnn".encode())
+    ),
+    "a mail of parts": lambda text: mail_of_parts(text),
+}
+
+
+def mail_of_parts(text: str) -> bytes:
+    mail = EmailMessage()
+    mail["Subject"] = "x"
+    mail.set_content(f"The link:\n{text}\nGrüße", cte="base64")
+    mail.add_alternative(f'<p>The link: <a href="{text}">here</a> Grüße', subtype="html", cte="base64")
+    return mail.as_bytes()
+
+
+@pytest.mark.parametrize("how", ENCODED)
+def test_a_link_is_found_however_mail_and_editors_write_it(router: Run, home: Path, tmp_path: Path, how: str) -> None:
+    file = tmp_path / "link.txt"
+    file.write_bytes(ENCODED[how](GROUP))
+    for given, stdin in ((str(file), None), ("-", file.read_bytes())):
+        found = router("group", "add", given, stdin=stdin)
+        assert found.exit_code == 0 and keyring.groups(home) == {"friends": FRIENDS}, found.output
+    (home / "groups" / "friends").unlink()
+    file.write_bytes(ENCODED[how](TEXT))
+    assert router("peer", "add", str(file), "--yes").exit_code == 5
+    assert [one.invitation() for one in received.received(home)] == [GIVEN]
+
+
+def test_a_group_s_file_may_be_written_by_an_editor(home: Path) -> None:
+    keyring.add_group(home, "a", FRIENDS)
+    for how in ("UTF-8 with a byte order mark", "UTF-16, little end first", "soft hyphens", "signs without width"):
+        (home / "groups" / "a").write_bytes(ENCODED[how](GROUP))
+        assert keyring.groups(home) == {"a": FRIENDS}, how
 
 
 def test_a_home_that_is_made_for_a_link_runs_the_services_of_a_new_node(router: Run, home: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import pytest
 from samples.apps import FAMILY, OPEN
 
 from router.client.custody.causes import Causes
@@ -12,8 +14,11 @@ from router.client.ordering import Ordering
 from router.client.senders import GroupKeys, Senders
 from router.core.wire.application import content_key_id
 from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.grouplink import new_group
+from router.disk import private_file
 from router.settings import keyring
 from router.settings.home import Home
+from router.settings.kept_files import KeptFiles
 
 NOW_S = 1_800_000_000.0
 UNTIL_MIN = 31_000_000
@@ -64,3 +69,30 @@ def test_published_messages_are_causes_and_the_journal_keeps_them(tmp_path: Path
     causes.kept(later, UNTIL_MIN)
     assert [row[0] for row in journal._rows] == [later]
     journal.close()
+
+
+async def test_found_reads_the_disk_in_a_thread_and_only_what_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop may be a node's, which many groups joined again at its start would hold up."""
+    links = [new_group(bytes([at]) * 32, b"c" * 32, f"g{at}") for at in range(1, 6)]
+    for link in links:
+        keyring.add_group(tmp_path, keyring.name_for(link), link)
+    senders, _ = senders_at(tmp_path)
+    read, readers = private_file.read, list[threading.Thread]()
+
+    def noted(path: Path, bytes_max: int) -> bytes:
+        data = read(path, bytes_max)
+        readers.append(threading.current_thread())
+        return data
+
+    monkeypatch.setattr(private_file, "read", noted)
+    monkeypatch.setattr(keyring, "_GROUPS", KeptFiles(keyring._link_in, lambda link: link.group, keyring.NAME_PATTERN))
+    for _ in range(2):
+        for link in links:
+            sender, name = await senders.found(link.group.hex())
+            assert (sender.group, name) == (link.group, link.name)
+            assert name is not None and senders.of(name)[0].content_key == link.content_key
+    assert len(readers) == len(links) and threading.main_thread() not in readers
+    stranger = await senders.found(ME.hex())
+    assert stranger[0].group == ME and stranger[0].content_key is None

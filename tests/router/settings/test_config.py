@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from msgspec import inspect
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.settings import config
-from router.settings.config import Config, check, load, sample, show
+from router.settings.config import Config, check, edit_peers, load, sample, show
+from router.settings.config_peers import AddPeer, Peer
 from router.settings.config_services import service_name
 from router.settings.config_text import ConfigError, Problem
 
@@ -246,6 +248,26 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_bytes(b"[node]\nname = '\xff'\n")
     assert check(path) == ["router.toml line 2: not UTF-8 text; save the file as UTF-8"]
     assert "cannot be read: Is a directory" in check(tmp_path)[0]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "")
+    path.write_bytes(codecs.BOM_UTF8 + b'[node]\r\nrole = "core"\r\n')
+    assert check(path) == [] and load(path)[0].node.role == "core"
+    edit_peers(path, AddPeer(Peer(address=KEYS[0])))
+    assert path.read_text().startswith("[node]") and load(path)[0].peers[0].address == KEYS[0]
+    path.write_bytes(codecs.BOM_UTF8 + b"rolle = 1\n")
+    assert check(path)[0].startswith("router.toml line 1: ")
+
+
+def test_a_link_to_a_file_that_is_not_there_is_no_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "router.toml"
+    path.symlink_to("dotfiles/router.toml")
+    remedy = "make that file, or remove the link to go on with the defaults"
+    assert check(path) == [f"{path} is a symbolic link to dotfiles/router.toml, which is not there; {remedy}"]
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles" / "router.toml").touch()
+    assert check(path) == []
 
 
 DEEP = {

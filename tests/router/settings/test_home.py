@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -108,6 +109,42 @@ def test_something_in_the_way_inside(tmp_path: Path) -> None:
     home.log_path.touch()
     with pytest.raises(HomeError, match=f"{home.log_path} is in the way"):
         home.create()
+
+
+def test_something_in_the_way_inside_a_home_that_has_its_configuration(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h")
+    home.create()
+    home.log_path.rmdir()
+    home.log_path.touch()
+    with pytest.raises(HomeError, match=f"{home.log_path} is in the way"):
+        home.create()
+
+
+@pytest.mark.parametrize("name", ["router.toml", "log", "keys"])
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, name: str) -> None:
+    home = Home(tmp_path / "h")
+    home.path.mkdir(0o700)
+    link = home.path / name
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(HomeError, match=f"{link} is a symbolic link to {tmp_path}/gone, which is not there; make"):
+        home.create()
+    assert link.is_symlink() and not (tmp_path / "gone").exists()
+
+
+def test_a_home_that_was_renamed_or_replaced_while_it_is_held_says_so(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h")
+    home.create()
+    with home.lock() as check_in_place:
+        check_in_place()
+        home.path.rename(tmp_path / "moved")
+        with pytest.raises(HomeError, match=f"the home {home.path} was renamed or removed while its node ran"):
+            check_in_place()
+        home.create()
+        with home.lock(), pytest.raises(HomeError, match="was renamed or removed"):
+            check_in_place()  # another home stands there now
+        shutil.rmtree(home.path)
+        (tmp_path / "moved").rename(home.path)
+        check_in_place()
 
 
 def test_a_home_that_may_not_be_written(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import stat
+import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import GroupLink, new_group
 from router.core.wire.hint import Hint
 from router.core.wire.text import key_text
+from router.disk import private_file
 from router.settings import keyring
 from router.settings.keyring import MORE_GROUPS, KeyringError, add_group, find, groups, load, load_or_create, names
 
@@ -231,7 +234,7 @@ def test_a_damaged_group_is_refused_without_its_secret(tmp_path: Path, damage: C
     path = tmp_path / "groups" / "a"
     text = damage(link.text())
     path.write_text(text + "\n")
-    for act in (lambda: groups(tmp_path), lambda: find(tmp_path, "a")):
+    for act in (lambda: find(tmp_path, "a"), lambda: add_group(tmp_path, "a", new_link())):
         said, shown = failure(act)
         assert said.startswith(f"{path} should hold a whole group link")
         assert not text or text[60:90] not in shown
@@ -241,7 +244,142 @@ def test_a_group_that_others_can_read_is_refused(tmp_path: Path) -> None:
     add_group(tmp_path, "a", new_link())
     path = tmp_path / "groups" / "a"
     path.chmod(0o644)
-    assert failure(lambda: groups(tmp_path))[0].endswith(f"run: chmod 600 {path}")
+    assert failure(lambda: find(tmp_path, "a"))[0].endswith(f"run: chmod 600 {path}")
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    said = [one.getMessage() for one in caplog.records]
+    caplog.clear()
+    return said
+
+
+def test_groups_goes_on_without_files_that_hold_no_link(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    link, directory = new_link(), tmp_path / "groups"
+    add_group(tmp_path, "own", link)
+    for name, text in (("notes.txt", "hello\n"), ("empty", "")):
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o600)
+    (directory / "folder").mkdir()
+    (directory / "nowhere").symlink_to("gone")
+    os.mkfifo(directory / "pipe", 0o600)
+    assert groups(tmp_path) == {"own": link}
+    none = "should hold a whole group link, and holds {} bytes; move it away, and add the group again if it was one"
+    assert warnings(caplog) == [
+        f"{directory}/empty {none.format(0)}",
+        f"{directory}/folder cannot be read: Is a directory; it must be a file of the user who runs this",
+        f"{directory}/notes.txt {none.format(6)}",
+        f"{directory}/nowhere is a symbolic link to a file that is not there; mend it or remove it",
+        f"{directory}/pipe cannot be read: it is no regular file; it must be a file of the user who runs this",
+    ]
+    assert groups(tmp_path) == {"own": link} and warnings(caplog) == [], "each is named once"
+    assert find(tmp_path, link.group.hex()) == ("own", link)
+    assert add_group(tmp_path, "other", new_link()) == "other"
+    assert keyring.add_given_group(tmp_path, new_link("empty")) == "empty-2"
+
+
+def test_addresses_goes_on_without_files_that_hold_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    key = load_or_create(tmp_path, "node")
+    key_file(tmp_path, "old").touch(0o600)
+    assert keyring.addresses(tmp_path) == {"node": key.public}
+    assert [one.partition(" should hold a key")[0] for one in warnings(caplog)] == [str(key_file(tmp_path, "old"))]
+    assert names(tmp_path) == ["node", "old"], "a key whose file is damaged is not made anew"
+
+
+def test_of_many_who_make_one_group_only_the_one_that_is_kept_hears_so(tmp_path: Path) -> None:
+    start = threading.Barrier(8)
+
+    def make(link: GroupLink) -> GroupLink | None:
+        start.wait()
+        try:
+            add_group(tmp_path, "a", link)
+        except keyring.NameTaken:
+            return None
+        return link
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [one for one in pool.map(make, [new_link() for _ in range(8)]) if one is not None]
+    assert groups(tmp_path) == {"a": made[0]} and len(made) == 1
+
+
+def test_a_group_that_appears_while_one_is_made_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, create = new_link(), private_file.create
+
+    def after_another(path: Path, data: bytes) -> None:
+        create(path, other.text().encode() + b"\n")  # as a program does that does not lock the directory
+        create(path, data)
+
+    monkeypatch.setattr(private_file, "create", after_another)
+    assert failure(lambda: add_group(tmp_path, "a", new_link()))[0].startswith('"a" is the name of another group here')
+    assert groups(tmp_path) == {"a": other}
+
+
+def test_of_many_who_add_one_group_none_undoes_what_another_brings(tmp_path: Path) -> None:
+    link = new_link()
+    hints = (Hint(SigningKey(b"1" * 32).public, (parse_address("tls://198.51.100.7:1"),)),)
+    given = [link.read_only(), link, link.read_only().with_hints(hints), link.read_only()]
+    for at in range(20):
+        home, start = tmp_path / str(at), threading.Barrier(4)
+        add_group(home, "a", link.read_only())
+
+        def add(one: GroupLink, home: Path = home, start: threading.Barrier = start) -> str:
+            start.wait()
+            return add_group(home, "b", one)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(add, given)) == {"a"}
+        assert groups(home) == {"a": link.with_hints(hints)}
+
+
+def test_given_groups_of_one_name_are_all_kept(tmp_path: Path) -> None:
+    links = [new_link("friends") for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda link: keyring.add_given_group(tmp_path, link), links))
+    assert sorted(found) == ["friends", *(f"friends-{at}" for at in range(2, 9))]
+    assert {found[at]: link for at, link in enumerate(links)} == groups(tmp_path)
+    assert keyring.add_given_group(tmp_path, links[3]) == found[3], "a group that is kept keeps its name"
+
+
+def test_find_sees_at_once_what_another_process_adds_replaces_or_removes(tmp_path: Path) -> None:
+    add_group(tmp_path, "a", new_link())
+    groups(tmp_path)
+    directory = tmp_path / "groups"
+    for at in range(200):
+        link, other, path = new_link(), new_link(), directory / f"g{at % 7}"
+        private_file.create(path, link.text().encode())
+        assert find(tmp_path, link.group.hex()) == find(tmp_path, path.name) == (path.name, link)
+        private_file.replace(path, other.text().encode())
+        assert find(tmp_path, other.group.hex()) == find(tmp_path, path.name) == (path.name, other)
+        failure(lambda link=link: find(tmp_path, link.group.hex()))  # type: ignore[misc]
+        path.rename(moved := directory / "moved")
+        assert find(tmp_path, other.group.hex()) == ("moved", other)
+        moved.unlink()
+        failure(lambda other=other: find(tmp_path, other.group.hex()))  # type: ignore[misc]
+        failure(lambda path=path: find(tmp_path, path.name))  # type: ignore[misc]
+
+
+def test_find_reads_no_file_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    links, opened = [new_link() for _ in range(20)], list[Path]()
+    for at, link in enumerate(links):
+        add_group(tmp_path, f"g{at}", link)
+    read = private_file.read
+
+    def noted(path: Path, bytes_max: int) -> bytes:
+        opened.append(path)
+        return read(path, bytes_max)
+
+    monkeypatch.setattr(private_file, "read", noted)
+    keyring.read_all(tmp_path)
+    opened.clear()
+    for at, link in enumerate(links):
+        assert keyring.is_at_hand(tmp_path, link.group.hex()) and keyring.is_at_hand(tmp_path, f"g{at}")
+        assert find(tmp_path, link.group.hex()) == find(tmp_path, f"g{at}") == (f"g{at}", link)
+    assert opened == []
+    private_file.replace(tmp_path / "groups" / "g3", new_link().text().encode())
+    assert not keyring.is_at_hand(tmp_path, "g3") and not keyring.is_at_hand(tmp_path, links[3].group.hex())
+    find(tmp_path, "g3")
+    assert opened == [tmp_path / "groups" / "g3"]
 
 
 def test_no_more_groups_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

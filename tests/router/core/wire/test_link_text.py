@@ -24,6 +24,7 @@ from router.core.wire.link_text import (
     TYPES,
     is_link,
     read_link,
+    text_from,
     write_link,
 )
 from router.core.wire.text import BadText
@@ -52,9 +53,24 @@ def test_what_mailers_do_is_undone(kind: int) -> None:
     broken = "\r\n  ".join(text[at : at + 30] for at in range(0, len(text), 30))
     spaced = "".join(f"{one}\u00a0\t\n" for one in text)
     upper, lower_later = text.replace("upsycle", "UPSYCLE"), text.replace("upsycle:", "uPsYcLe:\n")
-    for changed in (broken, spaced, f" {text}\n", upper, lower_later):
-        assert read_link(changed, kind) == read_link(text, kind)
+    widthless = "\u200b".join(text[at : at + 20] for at in range(0, len(text), 20))
+    quoted = "> > " + "\r\n> > ".join(text[at : at + 72] for at in range(0, len(text), 72))
+    soft = "=\n".join(text[at : at + 75] for at in range(0, len(text), 75))
+    encoded = ["".join(f"{sign}{ord(one):02X}" for one in text) for sign in ("%", "%25", "=")]
+    dashes = text.replace("-", "\u2011").replace("_", "=5f")
+    around = [f"<{text}>", f'"{text}"', f"\ufeff{text}\u2060", text.replace(":", "%3a"), text.replace(":", "%253A")]
+    for changed in (
+        broken, spaced, f" {text}\n", upper, lower_later, widthless, quoted, soft, *encoded, dashes, *around
+    ):  # fmt: skip
+        assert is_link(changed) and read_link(changed, kind) == read_link(text, kind), changed
         assert read_link(changed, kind)[0] == kind
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_text_from_reads_what_editors_write(encoding: str) -> None:
+    assert text_from("Grüße: upsycle:".encode(encoding)) == "Grüße: upsycle:"
+    assert text_from("x".encode("utf-16-be")) == "\0x" and text_from(b"\xfe\xff\0x") == "x"
+    assert text_from(b"\xff\xfe\0") == text_from(b"\xff") == "\ufffd", "what is damaged is no error here"
 
 
 ALL = [*TEXTS.items(), *((GROUP, one.text()) for one in LINKS), *((INVITATION, one.text()) for one in INVITATIONS)]
