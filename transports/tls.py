@@ -19,7 +19,7 @@ from trio.socket import SocketType
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport import tcp
-from router.transport.certificate import connection, proven_peer, why_failed
+from router.transport.certificate import claimed_peer, connection, proven_peer, why_failed
 from router.transport.contract import (
     Buffer,
     ConnectFailed,
@@ -70,7 +70,7 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
     except NotLetIn as error:
         text = f"{_where((host, port))}: {error}"
-        raise ConnectFailed(Reason.CONNECT_FAILED, text, has_answered=True) from None
+        raise ConnectFailed(Reason.CONNECT_FAILED, text, has_answered=True, answered_by=error.claimed) from None
     except trio.TooSlowError:
         text = f"{url} did not answer within {timeout_s:g} s; is the address right? is there a firewall?"
         raise ConnectFailed(Reason.CONNECT_TIMEOUT, text, has_answered=has_answered) from None
@@ -165,7 +165,7 @@ async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsSt
         with suppress(StreamBroken):
             await send_whole(sock, [records.outgoing()])  # our alert
         close_after_last_byte(sock)
-        raise NotLetIn(why_failed(tls, error)) from None
+        raise NotLetIn(why_failed(tls, error), claimed_peer(tls)) from None
     except (StreamBroken, OSError) as error:
         sock.close()
         raise NotLetIn(f"the connection broke during the TLS handshake: {error}") from None

@@ -8,17 +8,12 @@ end in `b""`, unless it left bytes unread. A cut frame and the missing goodbye o
 from __future__ import annotations
 
 import errno
-import fcntl
 import grp
 import os
 import re
 import socket
-import stat
-import struct
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import trio
@@ -39,16 +34,15 @@ from router.transport.contract import (
     unheard,
 )
 from router.transport.limits import CONNECTIONS_MAX
-from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, words
+from router.transport.socket_file import PATH_BYTES_MAX, AlreadyServed, KeptListener, NotASocket, SocketFile
+from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, user_of, words
 from router.transport.stream import DuplexStream
 
 LOCAL = True  # only processes of this machine connect
-PATH_BYTES_MAX = 107  # the longest path in a socket address
 BUFFER_BYTES = 1 << 20  # requested from the kernel for each direction; it may give less
 RECEIVE_BYTES_MAX = 1 << 18
 BACKLOG = 1024  # connections the kernel holds for us before we accept them
-BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full or the directory locked
-LOCK_TRIES = 100
+BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full
 
 
 def check(url: str) -> None:
@@ -125,7 +119,7 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
     try:
         with trio.fail_after(timeout_s):
             await _connect(raw, path)
-        owner = _user_of(raw)
+        owner = user_of(raw)
         if not _is_owner(owner):
             raise ConnectFailed(Reason.CONNECT_FAILED, f"{path} is served by another user (number {owner})")
         return UnixStream(_ready(raw), f"unix {path}")
@@ -184,68 +178,41 @@ async def listen(
     where = f"unix {path}"
 
     async def admit(sock: SocketType, where: str) -> UnixStream:
-        user = _user_of(sock)
+        user = user_of(sock)
         if not _is_owner(user) and not doors.admits_others:
             raise NotLetIn(f"user number {user} is not the owner of this node")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         return UnixStream(sock, where, owner=doors.owner and _is_owner(user))
 
-    raw = await _open(path, doors)
-    made = path.lstat()
-    listener = trio.socket.from_stdlib_socket(raw)
+    file = SocketFile(path, doors.mode, doors.group, BACKLOG, is_private=True)
+    listener = KeptListener(await _open(file))
     try:
-        task_status.started(f"unix://{path}{doors.text}")
-        await Acceptor(admit, handler, on_refused, connections_max).run(listener, lambda _address: where)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(file.keep, listener.replace)
+            task_status.started(f"unix://{path}{doors.text}")
+            await Acceptor(admit, handler, on_refused, connections_max).run(listener, lambda _address: where)
     finally:
         listener.close()
-        _remove(path, made)
-
-
-def _user_of(sock: Any) -> int | None:
-    """Return the user number of the process at the other end, None if the system does not give it."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+        file.remove()
 
 
 def _is_owner(user: int | None) -> bool:
     return user in (None, 0, os.geteuid())
 
 
-async def _open(path: Path, doors: Doors) -> socket.socket:
-    """Return a listening socket at `path`. Raises `ListenFailed`."""
+async def _open(file: SocketFile) -> socket.socket:
+    """Return a socket that listens at the file. Raises `ListenFailed`."""
+    path = file.path
     _check_length(path)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            _check_directory(path.parent, os.fstat(handle))
-            await _lock(handle)
-            return _bind(path, doors)
-        finally:
-            os.close(handle)
+        return await file.open()
+    except AlreadyServed:
+        raise ListenFailed(f"another node is listening on {path}; stop it first, or choose another path") from None
+    except NotASocket:
+        raise ListenFailed(f"{path} exists and is not a socket; choose another path, or remove it yourself") from None
     except OSError as error:
         raise ListenFailed(f"cannot listen on {path}: {words(error)}; choose a directory of your own") from None
-
-
-async def _lock(handle: int) -> None:
-    """Lock the directory, so that two nodes starting at once check a left-over socket one after the other."""
-    for _ in range(LOCK_TRIES):
-        try:
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            await trio.sleep(BUSY_PAUSE_S)
-    raise ListenFailed("another program has locked the directory of the socket; choose another path")
-
-
-def _remove(path: Path, made: os.stat_result) -> None:
-    """Remove the socket file, unless another one has replaced it."""
-    with suppress(OSError):
-        now = path.lstat()
-        if (now.st_dev, now.st_ino) == (made.st_dev, made.st_ino):
-            path.unlink()
 
 
 def _check_length(path: Path) -> None:
@@ -253,57 +220,6 @@ def _check_length(path: Path) -> None:
     if size > PATH_BYTES_MAX:
         text = f"the socket path {path} has {size} bytes and may have {PATH_BYTES_MAX}; choose a shorter one"
         raise ListenFailed(text)
-
-
-def _check_directory(directory: Path, found: os.stat_result) -> None:
-    mode = stat.S_IMODE(found.st_mode)
-    advice = "use a directory of your own (a new one gets mode 0700)"
-    if found.st_uid != os.geteuid() and mode & 0o077:
-        text = f"the directory {directory} is not yours (user number {found.st_uid}, mode {mode:04o})"
-        raise ListenFailed(f"{text}, and others could put their socket there; {advice}")
-    if mode & 0o022 and not mode & stat.S_ISVTX:
-        raise ListenFailed(
-            f"others may write to the directory {directory} (mode {mode:04o}); {advice}, or chmod 700 {directory}"
-        )
-
-
-def _bind(path: Path, doors: Doors) -> socket.socket:
-    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        raw.setblocking(False)
-        with suppress(OSError):
-            os.fchmod(raw.fileno(), 0o600)  # on Linux the file is made with this mode, never wider
-        try:
-            raw.bind(os.fsencode(path))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            _remove_stale(path)
-            raw.bind(os.fsencode(path))
-        if doors.group is not None:
-            os.chown(path, -1, doors.group)
-        path.chmod(doors.mode)
-        raw.listen(BACKLOG)
-    except BaseException:
-        raw.close()
-        raise
-    return raw
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that is gone; if it lives, or is no socket, raise `ListenFailed`."""
-    if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise ListenFailed(f"{path} exists and is not a socket; choose another path, or remove it yourself")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(os.fsencode(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-        except BlockingIOError:
-            pass  # alive, with a full backlog
-    raise ListenFailed(f"another node is listening on {path}; stop it first, or choose another path")
 
 
 class UnixStream(DuplexStream):

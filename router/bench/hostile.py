@@ -18,7 +18,8 @@ from router.bench.on_a_lan import DATAGRAMS, flooded, why_not
 from router.bench.pair import LATENCY_GOAL, RATE_GOAL, Pair, Row
 from router.bench.rig import Clients, in_trio
 from router.bench.scenarios import Bench, keys
-from router.bench.strangers import ATTACKS, Siege
+from router.bench.strangers import ATTACKS, OF_MEMBERS, OF_PUBSUB, Siege
+from router.core.wire.crypto import SigningKey
 from router.settings import keyring
 
 LINKS = 64
@@ -34,7 +35,11 @@ half the rate, three slow."""
 Say = Callable[[str], None]
 KINDS = (*ATTACKS, DATAGRAMS)
 End = Callable[[], Awaitable[Row]]
-OPEN = {"node.services": '["services.echo"]', "node.services_public": '["echo"]', "node.accept": "anyone"}
+OPEN = {
+    "node.services": '["services.echo", "services.pubsub"]',
+    "node.services_public": '["echo", "pubsub"]',
+    "node.accept": "anyone",
+}
 SETTINGS: dict[str, dict[str, str]] = {
     "far ids": {"limits.seen_index_max": "400000"},
     "throw-away sources": {"limits.routes_max": "1000"},
@@ -75,13 +80,14 @@ def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) ->
 async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
     say(f"{attack}: the pair alone")
     publisher, subscriber = keys(2)
-    rig = await bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
+    members = keys(LINKS if attack in OF_MEMBERS else 0)
+    rig = await replace(bench, members=members).rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
     async with rig.running() as running:
         pair = Pair(bench, running, publisher, subscriber)
         await pair.run(quick // 2)  # warm up
         quiet = await pair.phase(phase_s, quick)
         say(f"{attack}: {LINKS} strangers")
-        async with besieged(running, attack) as siege:
+        async with besieged(running, attack, members) as siege:
             half = quiet["flat"]["per_s"] / 2
             under = await pair.phase(phase_s, quick)
             under["half"] = await pair.half(phase_s, quick, half)
@@ -111,13 +117,20 @@ async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: 
 
 @asynccontextmanager
 async def besieged(
-    running: Clients, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
+    running: Clients,
+    attack: str,
+    members: Sequence[SigningKey] = (),
+    links: int = LINKS,
+    bytes_per_s: float = BYTES_PER_S,
 ) -> AsyncIterator[End]:
     """Run the strangers, the first of which has a link by then; the yielded function ends them and returns their
     counts."""
     rig = running.rig
-    public = keyring.load(rig.home, "service-echo").public.hex()
-    order = Siege(attack, rig.url_of("tls"), rig.address, public, links, bytes_per_s)
+    service = "service-pubsub" if attack in OF_PUBSUB else "service-echo"
+    public = keyring.load(rig.home, service).public.hex()
+    order = Siege(
+        attack, rig.url_of("tls"), rig.address, public, links, bytes_per_s, tuple(one.seed.hex() for one in members)
+    )
     client = running.client("router.bench.strangers", asdict(order))
 
     async def end() -> Row:

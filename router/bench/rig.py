@@ -63,8 +63,8 @@ class Client(Process):
 
 
 class Rig(NodeProcess):
-    """The node under test. `module`: the module to run in place of `router`; a node on TLS grants `guests` the rights
-    they need. `machine`: where it runs as an edge on the local network, in place of a core on this one."""
+    """The node under test. `module`: the module to run in place of `router`; it grants `guests` the rights they
+    need. `machine`: where it runs as an edge on the local network, in place of a core on this one."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Rig(NodeProcess):
         )
         self._transport = transport
         self.home.create("edge" if machine else "core", residents=residents)
-        for guest in guests if transport == "tls" else ():  # they act as other machines
+        for guest in guests:
             edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store"))))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,8 @@ READERS_MAX = 4  # processes that share the subscribers
 class Bench:
     """The inputs of all scenarios: the working directory, the yardstick, the messages, and the node's flags.
 
-    `services`: whether the node runs the services that `router init` names."""
+    `services`: whether the node runs the services that `router init` names. `members`: further keys that may join
+    groups and have messages kept."""
 
     base: Path
     yardstick: Yardstick
@@ -40,11 +41,13 @@ class Bench:
     body_bytes: int = 1024
     program: str = "router"
     services: bool = False
+    members: Sequence[SigningKey] = ()
 
-    async def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
-        """Return a started core."""
+    async def rig(self, transport: str, keys: Sequence[SigningKey], **settings: str) -> Rig:
+        """Return a started core that lets in `members`, and the keys of apps if they act as those of other machines."""
         residents = OF_A_CORE if self.services else NOBODY
-        rig = Rig(self._home(), transport, self._settings(settings), keys, self.program, residents=residents)
+        guests = [*(keys if transport == "tls" else ()), *self.members]
+        rig = Rig(self._home(), transport, self._settings(settings), guests, self.program, residents=residents)
         await rig.start()
         return rig
 

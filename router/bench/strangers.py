@@ -1,4 +1,5 @@
-"""The bench's attackers: one process with many links by keys unknown to the node, all attacking in the same way.
+"""The bench's attackers: one process with many links by keys unknown to the node, or by those of `members`, all
+attacking in the same way.
 
 All links together write at most `bytes_per_s`, including records and handshakes. A link that the node closes is dialled
 again with another key. Real strangers have their own machines; here the process takes only the CPU that others leave.
@@ -20,10 +21,12 @@ import trio
 
 from router.bench.clients import DIAL_S, link_of
 from router.core.link.machine import RemoteProtocolError
-from router.core.wire.codec import FRAME_BYTES_MAX, frame
+from router.core.wire.codec import FRAME_BYTES_MAX, encode, frame
+from router.core.wire.control import Pull, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.core.wire.message import seal_unicast
+from router.core.wire.meeting import NONCE_BYTES
+from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.rig.app_link import LinkOver, SentCounts
 from router.transport.contract import ConnectFailed, StreamBroken
 
@@ -34,11 +37,19 @@ NICE = 19
 LIFE_S = 86_400  # strangers may give no later expiry than two days ahead
 BODY_BYTES = 1_000
 MAKE_AHEAD = 200
+PULLS, MEETS, SERVICE_JUNK = "pulls", "meets", "service junk"
+MEET = 5
+"""The type of a MEET of pub/sub services (`cddl/`)."""
+OF_MEMBERS = frozenset({PULLS})
+"""The attacks of keys that may join groups here."""
+OF_PUBSUB = frozenset({MEETS, SERVICE_JUNK})
+"""The attacks on the public pub/sub service."""
 
 
 @dataclass
 class Siege:
-    """The task of the process; passed as JSON. `public`: the service that strangers may send to."""
+    """The task of the process; passed as JSON. `public`: the service that strangers may send to. `members`: the seeds
+    of keys that the node lets join groups, taken in turn; none: each link has a key of its own."""
 
     attack: str
     url: str
@@ -46,6 +57,7 @@ class Siege:
     public: str
     links: int = 64
     bytes_per_s: float = 2_500_000.0
+    members: tuple[str, ...] = ()
 
 
 class SharedRate:
@@ -64,14 +76,16 @@ class SharedRate:
 
 
 class Stranger:
-    """One link of an unknown key."""
+    """One link of an attacker. `turn`: the number of the link, by which its key is chosen among `members`."""
 
-    def __init__(self, siege: Siege, pace: SharedRate, counts: Counter[str]) -> None:
+    def __init__(self, siege: Siege, pace: SharedRate, counts: Counter[str], turn: int) -> None:
         self.router, self.public = (PublicKey(bytes.fromhex(one)) for one in (siege.router, siege.public))
         self._url = siege.url
         self._pace = pace
         self._counts = counts
-        self.key = SigningKey(os.urandom(32))
+        seeds = [bytes.fromhex(one) for one in siege.members]
+        self.key = SigningKey(seeds[turn % len(seeds)] if seeds else os.urandom(32))
+        self.first = SigningKey(seeds[0]) if seeds else self.key
         self.link = link_of(self.key, 64, 1 << 20)
         self._sent = SentCounts()
 
@@ -178,16 +192,46 @@ async def junk(stranger: Stranger) -> None:
             await stranger.messages(nowhere[at : at + 32])
 
 
+async def meets(stranger: Stranger) -> None:
+    """Send the pub/sub service valid MEETs, each of which it would have to answer."""
+    while True:
+        nonces = [os.urandom(NONCE_BYTES) for _ in range(16)]
+        await stranger.messages([stranger.unicast(stranger.public, encode([MEET, {"n": one}])) for one in nonces])
+
+
+async def service_junk(stranger: Stranger) -> None:
+    """Send the pub/sub service what it cannot read."""
+    while True:
+        await stranger.messages([stranger.unicast(stranger.public, os.urandom(64)) for _ in range(16)])
+
+
+async def pulls(stranger: Stranger) -> None:
+    """Join a group, publish one message of the greatest length (the first of the members does), and ask for it again
+    and again."""
+    group = stranger.first
+    until_min = expiry_min(time.time() // LIFE_S * LIFE_S + 2 * LIFE_S)  # the same for all links of a day
+    wire = seal_multicast(group, bytes(FRAME_BYTES_MAX - 1_000), ttl_s=3600, expiry_min=until_min)
+    await stranger.link.want(group.public)
+    if stranger.key == group:
+        await stranger.messages([wire])
+    pull = stranger.unicast(stranger.router, encode_control(Pull(group.public, message_id(wire))))
+    while True:
+        await stranger.messages([pull])
+        await trio.sleep(0)
+
+
 ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
     "wide items": wide_item, "wide bodies": wide_body, "single bytes": single_bytes, "closed and back": again,
     "forgeries": forgeries, "idle links": idle, "far ids": ids, "throw-away sources": sources, "junk": junk,
+    PULLS: pulls, MEETS: meets, SERVICE_JUNK: service_junk,
 }  # fmt: skip
 
 
-async def _besiege(siege: Siege, pace: SharedRate, counts: Counter[str], begun: trio.Event) -> None:
-    """Keep one of the links: whenever the node closes it, dial with another key. `begun` is set at the first link."""
+async def _besiege(siege: Siege, pace: SharedRate, counts: Counter[str], turn: int, begun: trio.Event) -> None:
+    """Keep one of the links: whenever the node closes it, dial again, with another key unless it has to be a member's.
+    `begun` is set at the first link."""
     while True:
-        stranger = Stranger(siege, pace, counts)
+        stranger = Stranger(siege, pace, counts, turn)
         try:
             await stranger.connect()
             begun.set()
@@ -209,8 +253,8 @@ async def besiege(siege: Siege) -> dict[str, Any]:
     sys.stdin.readline()
     began, cpu_s, begun = time.monotonic(), time.process_time(), trio.Event()
     async with trio.open_nursery() as nursery:
-        for _ in range(siege.links):
-            nursery.start_soon(_besiege, siege, pace, counts, begun)
+        for turn in range(siege.links):
+            nursery.start_soon(_besiege, siege, pace, counts, turn, begun)
         await begun.wait()
         print(json.dumps({"begun": True}), flush=True)
         await trio.to_thread.run_sync(partial(sys.stdin.readline))

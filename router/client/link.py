@@ -42,7 +42,8 @@ LIVENESS = LivenessLimits()
 
 
 class Dialling(Struct, frozen=True):
-    """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter.
+    """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter;
+    `known_cause` returns why connecting fails, as far as the home shows it, else "".
 
     `patience_s`: after this long without a node, unsettled messages are given up; infinite if they are to be queued.
     """
@@ -52,6 +53,7 @@ class Dialling(Struct, frozen=True):
     patience_s: float
     random: Callable[[], float]
     dial_s: float = 10.0
+    known_cause: Callable[[], str] = str
 
 
 class ClientLink:
@@ -210,7 +212,7 @@ class ClientLink:
         try:
             stream = await dial(self._approach, how.url, self._key, how.expect, timeout_s=how.dial_s)
         except ConnectFailed as error:
-            return End(error.text)
+            return End(how.known_cause() or error.text)
         try:
             return await self._converse(stream)
         finally:

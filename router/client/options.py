@@ -91,7 +91,8 @@ class SignOn:
         self.key = self._key()
         self.url = settings.url or f"unix://{self.home.socket_path}"
         patience_s = math.inf if settings.when_down == "queue" else settings.patience_s
-        self.dialling = Dialling(self.url, self._expect(), patience_s, settings.random)
+        known_cause = str if settings.url else self.home.why_no_socket
+        self.dialling = Dialling(self.url, self._expect(), patience_s, settings.random, known_cause=known_cause)
 
     def __repr__(self) -> str:
         kept = f'"{self.settings.as_name}" ' if self.settings.as_name else "" if self.durable else "throwaway "

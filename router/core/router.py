@@ -149,10 +149,11 @@ class Router:
         *,
         dialled: bool = False,
         place: str = "",
+        ip: str = "",
     ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
         self.rights.signed_on(key, now)
-        link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place)
+        link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place, ip=ip)
         if link is None:
             return None
         self._away.came(key)

@@ -69,6 +69,7 @@ class Facts:
     lan_rows: tuple[Mapping[str, Any], ...] | None = None
     why_no_lan: str = ""
     lan_problem: str = ""
+    lan_full: str = ""
     dialled_back: list[DialBackAnswer] = field(default_factory=list)
     why_not_reached: str = ""
 
@@ -92,7 +93,8 @@ def doctor(as_json: bool) -> None:
             say(for_this_home(clean(f"{MARKS[one.ok]:<4} {one.check:<13} {one.found}{remedy}", 1000)))
     bad = sum(one.ok is False for one in findings)
     if not is_running:
-        raise Failure(Exit.NO_NODE, "no node runs, so only what needs none was checked; `router serve` starts it")
+        cause = home.why_no_socket() or "no node runs; `router serve` starts it"
+        raise Failure(Exit.NO_NODE, f"only what needs no node was checked: {cause}")
     if bad:
         raise Failure(Exit.FAILED, f"{bad} of {len(findings)} checks found something wrong")
 
@@ -181,6 +183,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     lan = await _ask_service(home, finders[0], "lan list", LAN_S)
     if isinstance(lan, dict):
         facts.lan_rows, facts.lan_problem = tuple(lan["networks"]), lan["problem"]
+        facts.lan_full = lan.get("full", "")
     else:
         facts.why_no_lan = str(lan)
     if not ports or not whom:
@@ -226,7 +229,9 @@ def _judged(
     )
     yield network_checks.judge_reachability(facts.dialled_back, facts.why_not_asked or facts.why_not_reached)
     why = facts.why_not_asked or facts.why_no_lan
-    yield network_checks.judge_lan(LanFacts(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem))
+    yield network_checks.judge_lan(
+        LanFacts(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem, facts.lan_full)
+    )
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
     descriptors = probe_descriptors(None if running is None else running.status["pid"])

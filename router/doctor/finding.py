@@ -73,13 +73,14 @@ class InterfaceCheck(Struct, frozen=True):
 class LanFacts(Struct, frozen=True):
     """The LAN as this machine sees it. `tunnel`: the interface without multicast that has the default route, if one
     has; `rows`: what the discovery service says of each network, None where it was not asked; `why`: why not;
-    `problem`: what it says is wrong."""
+    `problem`: what it says is wrong; `full`: who has taken all its places for nodes nearby, "" if there is room."""
 
     interfaces: tuple[InterfaceCheck, ...] = ()
     tunnel: str = ""
     rows: tuple[Mapping[str, Any], ...] | None = None
     why: str = ""
     problem: str = ""
+    full: str = ""
 
 
 class DialBackAnswer(Struct, frozen=True):

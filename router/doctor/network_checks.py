@@ -195,8 +195,8 @@ def judge_lan(lan: LanFacts) -> Finding:
     if not allowed:
         names = ", ".join(dict.fromkeys(str(one["name"] or one["network"]) for one in lan.rows))
         return Finding("lan", None, f"off: no network is allowed ({names})", "allow this one with `router lan on`")
-    if lan.problem:
-        said, remedy = split_remedy(lan.problem)
+    if lan.problem or lan.full:
+        said, remedy = split_remedy(lan.problem or lan.full)
         return Finding("lan", False, said, remedy)
     heard = sum(one["heard"] for one in allowed)
     if heard:

@@ -10,11 +10,14 @@ import socket
 import click
 import trio
 
+from router.actors.process import stop_signals
 from router.cli.command import ARGUMENTS, Command, invocation, json_option
 from router.cli.config import overrides
+from router.cli.exits import Exit, Failure
 from router.cli.output import NAME_MAX, facts, say_json, size_text
 from router.cli.preflight import rules
 from router.core.wire.text import clean, counted, key_text
+from router.node.descriptors import TooFewDescriptors, raise_limit
 from router.node.node import Ready, RunningNode
 from router.settings import config as configuration
 from router.settings import last_start
@@ -62,9 +65,13 @@ def serve(
 ) -> None:
     """Run the node in the foreground.
 
-    Prints address, listeners, durability and queue when it is ready. SIGTERM or Ctrl-C drains and stops it; messages in
-    custody are on disk and are delivered after the next start.
+    Prints address, listeners, durability and queue when it is ready. SIGTERM, SIGHUP or Ctrl-C drains and stops it;
+    messages in custody are on disk and are delivered after the next start.
     """
+    try:
+        raise_limit()
+    except TooFewDescriptors as error:
+        raise Failure(Exit.FAILED, str(error)) from None
     for url in listen:
         transport.check(url)
     flags = overrides(settings)
@@ -106,7 +113,7 @@ async def _serve(node: RunningNode, home: Home, as_json: bool, start: Start) -> 
 
 async def _stop_on_signal(node: RunningNode, at_once: trio.CancelScope) -> None:
     """Drain and stop the node at the first signal; cancel the draining at the second."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals:
         async for number in signals:
             if at_once.cancel_called:
                 continue

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
-from router.core.neighbours.directory import WHY, Standing
+from router.core.neighbours.directory import STRANGERS, WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
     Asking,
@@ -147,9 +147,8 @@ class Cycle:
         self._deeds: list[Deed] = []
         self._decision = Decision()
         self._began = self.now()
-        self._housekeeping = Housekeeping(
-            router, store, logbook, self.open_links, housekeeping, self._began, wall, self._deeds, free_bytes
-        )
+        keeps = router, store, logbook, self.open_links, housekeeping, self._began, wall, self._deeds, free_bytes
+        self._housekeeping = Housekeeping(*keeps)
         store.keep_history_for(router.directory.with_role(Role.OVERLAY))
         router.begin(self._began)
 
@@ -182,9 +181,10 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """Take reads whose signatures have been checked."""
+        """Take reads whose signatures have been checked; those of strangers are not urgent."""
         self._jobs += jobs
-        self.wakes = self.is_urgent = True
+        self.wakes = True
+        self.is_urgent |= _are_urgent(jobs)
 
     def tick(self) -> None:
         """Make housekeeping due; called every second."""
@@ -204,8 +204,7 @@ class Cycle:
 
     def take_deeds(self) -> list[Deed]:
         """Return the deeds for the caller to start, each once."""
-        deeds = self._deeds[:]
-        self._deeds.clear()
+        deeds, self._deeds[:] = self._deeds[:], []
         return deeds
 
     def is_owed(self, key: bytes) -> bool:
@@ -217,6 +216,11 @@ class Cycle:
     def has_events(self) -> bool:
         """Whether events or decisions wait to be fed, decided or written."""
         return bool(self._inbox or self._jobs or self.router.has_decided)
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
+        return bool(self._jobs) and not self.is_urgent
 
     @property
     def has_work(self) -> bool:
@@ -246,6 +250,7 @@ class Cycle:
         for one in heard:
             self._feed(one, now)
         self._decide(self._take_jobs(), now)
+        self.is_urgent |= _are_urgent(self._jobs)
         self._decision = self.router.take(now)
         if not (self._housekeeping.take_dead_rows() or self._decision.changes):
             self._applied: Applied | None = None
@@ -281,7 +286,9 @@ class Cycle:
                 self.open_links.writers[writer.number] = writer
                 if self.is_draining:
                     writer.close(Reason.SHUTDOWN, "the node stops")
-                self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
+                self.router.link_up(
+                    writer.number, key, owner, hello, now, dialled=dialled, place=writer.place, ip=writer.ip
+                )
             case LinkClosed(number, _):
                 self.open_links.note_end(self.router, number, now)
                 self.router.link_down(number, now)
@@ -302,8 +309,7 @@ class Cycle:
             case NetworkChanged():
                 self.open_links.network_changed(now)
             case Arrived():
-                if (job := self._examine(heard)) is not None:
-                    self._deeds.append(VerifyJob(job))
+                self._deeds += [] if (job := self._examine(heard)) is None else [VerifyJob(job)]
             case _:
                 self._feed_order(heard, now)
 
@@ -401,3 +407,7 @@ class Cycle:
             self._service_questions.ask(self.router, effect.link, inquiry.argument, now)
         else:
             self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)
+
+
+def _are_urgent(jobs: Iterable[Job]) -> bool:
+    return any(job.link.charged != STRANGERS for job in jobs)

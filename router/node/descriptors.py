@@ -6,6 +6,10 @@ import logging
 import resource
 from contextlib import suppress
 
+from router.core.wire.errors import RouterError
+
+LEAST = 64
+"""Fewest file descriptors with which a node starts: without connections it has some 30 open."""
 OTHERS_MAX = 100
 """File descriptors of a node besides its connections: store, log, listeners, verifiers."""
 
@@ -18,13 +22,26 @@ def room(descriptors: int, listeners: int) -> int:
     return max(1, min(descriptors - OTHERS_MAX, descriptors * 3 // 4) // max(1, listeners))
 
 
-def make_room(connections_max: int, listeners: int) -> int:
-    """Raise the soft limit to the hard one, and return how many connections each listener may have: `connections_max`,
-    or fewer, with a warning."""
+class TooFewDescriptors(RouterError):
+    """This process may not open as many files as a node needs."""
+
+
+def raise_limit() -> int:
+    """Raise the soft limit to the hard one, and return it; raise `TooFewDescriptors` if no node can run with it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # the system may allow less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
+    if soft != resource.RLIM_INFINITY and soft < LEAST:
+        said = f"this process may have only {soft} file descriptors open, and a node needs {LEAST} at least"
+        raise TooFewDescriptors(f"{said}; raise that limit (LimitNOFILE of the service, ulimit -Hn), best to 65536")
+    return soft
+
+
+def make_room(connections_max: int, listeners: int) -> int:
+    """Raise the soft limit to the hard one, and return how many connections each listener may have: `connections_max`,
+    or fewer, with a warning."""
+    soft = raise_limit()
     allowed = room(soft, listeners)
     if soft == resource.RLIM_INFINITY or connections_max <= allowed:
         return connections_max

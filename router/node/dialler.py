@@ -1,7 +1,8 @@
 """Dialling: one connection for each key, with back-off and jitter; uplinks always, others when messages wait for them.
 
-Its addresses are dialled by `transport/dialling.py`; those known from advertisements alone are judged again once they
-are resolved, and dialled within a budget (R-D12, R-D22).
+Its addresses are dialled by `transport/dialling.py`; those known from advertisements, hints or datagrams alone are
+judged again once they are resolved, and dialled within a budget, of which those of the LAN have one of their own
+(R-D12, R-D22).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import NamedTuple
 
 import trio
 
-from router.core.neighbours.dial_budget import DialBudget, WhoAnswered
-from router.core.neighbours.directory import CONFIG, HINT, INVITED, Neighbour
+from router.core.neighbours.dial_budget import DialBudgets, WhoAnswered
+from router.core.neighbours.directory import CONFIG, HINT, INVITED, LAN, Neighbour
 from router.core.routing.admission import TOGETHER_S
 from router.core.service.back_off import BackOff
 from router.core.wire.address import (
@@ -70,7 +71,7 @@ class Dialler:
         waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
         on_loopback: Callable[[], bool],
-        budget: DialBudget,
+        budgets: DialBudgets,
         on_failed: OnFailed = lambda neighbour, text, let_in: None,
     ) -> None:
         self._key = key
@@ -80,7 +81,7 @@ class Dialler:
         self._waiting = waiting
         self._draw = draw
         self._on_loopback = on_loopback
-        self._budget = budget
+        self._budgets = budgets
         self._on_failed = on_failed
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
@@ -91,6 +92,7 @@ class Dialler:
         self._approaches: dict[bytes, Approach] = {}
         self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
         self._room = trio.Semaphore(self._link.dials_max)
+        self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
     def __repr__(self) -> str:
@@ -259,20 +261,20 @@ class Dialler:
             raise ConnectFailed(Reason.UNSUPPORTED, str(error)) from None
         if not isinstance(at, IpAddress):
             raise ConnectFailed(Reason.UNSUPPORTED, f"{at} is of a kind that this version does not dial")
-        is_judged = neighbour.learned == HINT and one.address == one.url
-        source = AddressSource.HINT if is_judged else AddressSource.ANYBODY
-        async with self._room:
+        source = _source(neighbour, is_named=one.address != one.url)
+        budget = self._budgets.of(source)
+        async with self._room_of_doubted, self._room:  # the others are dialled, however many of these do not answer
             refused = refusal_of(at, source, on_loopback=self._on_loopback())
-            refused = refused or self._budget.begin(neighbour.key, at, trio.current_time())
+            refused = refused or budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
                 raise ConnectFailed(*refused)
             try:
                 stream = await self._connect_to(neighbour, one)
             except ConnectFailed as error:
                 found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
-                self._budget.end(neighbour.key, at, trio.current_time(), found)
+                budget.end(neighbour.key, at, trio.current_time(), found, bytes(error.answered_by or b""))
                 raise
-            self._budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
+            budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
             return stream
 
     def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
@@ -285,3 +287,13 @@ class Dialler:
         if problem and not is_logged and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem
+
+
+def _source(neighbour: Neighbour, *, is_named: bool) -> AddressSource:
+    """Return who names an address of a doubted neighbour; `is_named`: by a name that was resolved.
+
+    A hint was judged by its source when it came (R-C28), a datagram's sender by its interface (R-D19), but not the
+    address that a name resolves to."""
+    if neighbour.learned in (HINT, LAN) and not is_named:
+        return AddressSource.HINT if neighbour.learned == HINT else AddressSource.SENDER
+    return AddressSource.ANYBODY

@@ -97,8 +97,6 @@ def core_limits(config: Config) -> CoreLimits:
             strangers_idle_s=limits.strangers_idle_s,
             strangers_spared_s=limits.strangers_spared_s,
             locals_max=limits.local_services_max,
-            pulls_per_s=limits.pulls_per_s,
-            pulls_routers_per_s=limits.pulls_routers_per_s,
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min,
@@ -146,7 +144,14 @@ def core_limits(config: Config) -> CoreLimits:
         lan_keep_s=queues.lan_keep_s,
         learned_max=limits.learned_max,
         guests_max=limits.guests_max,
-        pulls=PullLimits(asked_per_s=limits.pulls_asked_per_s),
+        pulls=PullLimits(
+            per_s=limits.pulls_per_s,
+            routers_per_s=limits.pulls_routers_per_s,
+            bytes_per_s=limits.pulls_bytes_per_s,
+            routers_bytes_per_s=limits.pulls_routers_bytes_per_s,
+            unknown_bytes_per_s=limits.pulls_unknown_bytes_per_s,
+            asked_per_s=limits.pulls_asked_per_s,
+        ),
     )
 
 

@@ -36,6 +36,9 @@ from router.why.steps import Find, Remind
 
 TICK_S = 1.0
 SETTLINGS_WAIT_S = 0.005
+"""How long settlings alone wait for messages that are being verified: they are not worth a commit of their own."""
+STRANGERS_WAIT_S = 0.02
+"""How long messages of strangers alone wait for others: what strangers send may cost few commits."""
 
 
 class Dials(Protocol):
@@ -162,8 +165,9 @@ class MessageRouter(TrioActor):
     async def _run_cycles(self) -> None:
         while True:
             await self._work.wait()
-            if self._verifiers.is_busy:  # settlings alone are not worth a commit when messages will follow soon
-                with trio.move_on_after(SETTLINGS_WAIT_S):
+            wait_s = STRANGERS_WAIT_S if self.cycle.waits_for_more else SETTLINGS_WAIT_S
+            if self.cycle.waits_for_more or self._verifiers.is_busy:
+                with trio.move_on_after(wait_s):
                     await self._urgent.wait()
             self._urgent = trio.Event()
             if self._failure is not None:

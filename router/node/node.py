@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
-from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
@@ -205,7 +205,7 @@ class RunningNode:
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
-            dialler = self._dialler_in(connections, DialBudget(DialLimits(), router.rejections.dials))
+            dialler = self._dialler_in(connections, DialBudgets(router.rejections.dials))
             cycle = self._cycle_on(router, store, dialler)
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._asked = AskedListeners(connections, self._listen, self._listens_for)
@@ -241,7 +241,7 @@ class RunningNode:
             await drained.wait()
             connections.cancel_scope.cancel()
 
-    def _dialler_in(self, connections: trio.Nursery, budget: DialBudget) -> Dialler:
+    def _dialler_in(self, connections: trio.Nursery, budgets: DialBudgets) -> Dialler:
         return Dialler(
             self._key,
             neighbours(self._config),
@@ -251,7 +251,7 @@ class RunningNode:
             self._waiting,
             random.random,
             lambda: self._directory.is_on_loopback,
-            budget,
+            budgets,
             self._not_connected,
         )
 

@@ -15,6 +15,8 @@ from contextlib import suppress
 from nacl import bindings
 from nacl.exceptions import BadSignatureError
 
+from router.actors.process import STOP_SIGNALS
+
 WORD = "I"
 HEAD_WORDS = 3
 ROW_WORDS = 3
@@ -56,7 +58,7 @@ def serve(sock: socket.socket) -> None:
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # the node handles both, and then closes the socket
+    for number in STOP_SIGNALS:  # the node handles them, and then closes the socket
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=0) as sock, suppress(ConnectionError):  # a killed node resets instead of closing
         serve(sock)

@@ -1,8 +1,8 @@
 """One service in a process of its own: `python -m router.service.apart HOME NAME`.
 
 For `run = "apart"` the node starts it, and holds the other end of its standard input: when that closes, this process
-ends. For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input. SIGTERM and Ctrl-C end a
-running service with exit code 0; before it runs they end the process as usual.
+ends. For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input. SIGTERM, SIGHUP and
+Ctrl-C end a running service with exit code 0; before it runs they end the process as usual.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 
 import trio
 
+from router.actors.process import stop_signals
 from router.core.wire.errors import RouterError
 from router.service.plugins import load
 from router.service.reports import ENDED, Reports
@@ -43,7 +44,7 @@ def _wait_for_parent() -> None:
 
 
 async def serve(home: Home, name: str) -> None:
-    """Run the service of that name as the configuration of the home describes it, until SIGTERM or Ctrl-C."""
+    """Run the service of that name as the configuration of the home describes it, until a stop signal."""
     try:
         await _serve(home, name)
     except Exception as error:
@@ -64,7 +65,7 @@ async def _serve(home: Home, name: str) -> None:
 
 
 async def _until_signalled(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals:
         async for _ in signals:
             scope.cancel()
 

@@ -105,12 +105,14 @@ class Message(Heard, frozen=True):
 
 class Opened(Heard, frozen=True):
     """A stream was opened at a door; this comes before its first bytes. `address`: HOST:PORT of its other end, `""` at
-    a Unix socket; `tag`: that of the `Connect` that opened it."""
+    a Unix socket; `tag`: that of the `Connect` that opened it; `user`: the number of the user at the other end of a
+    Unix socket, as the kernel says."""
 
     door: str
     peer: str
     address: str = ""
     tag: str = ""
+    user: int | None = None
 
 
 class Came(Heard, frozen=True):

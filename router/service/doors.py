@@ -14,7 +14,6 @@ import grp
 import os
 import re
 import socket
-import stat
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -30,9 +29,11 @@ from router.service.roles.discovery import Interfaces
 from router.service.stream_reading import READ_BYTES_MAX
 from router.service.streams import FORM, STREAMS_MAX, Streams, host_port, own_socket
 from router.transport.contract import Stream
+from router.transport.socket_file import PATH_BYTES_MAX, SocketFile
 from router.transport.sockets import words
 
-UNIX_PATH_BYTES_MAX = 107
+BACKLOG = 128
+"""Connections that the kernel holds at a Unix door before they are accepted."""
 _REMEDIES = {
     errno.EADDRINUSE: "another program listens there: stop it",
     errno.EEXIST: "that file is no socket: move it away",
@@ -92,7 +93,8 @@ class Doors:
                     for listener in await trio.open_tcp_listeners(port, host=host or None):
                         self._streams.listen(door, own_socket(listener.socket))
                 elif scheme == "unix":
-                    self._streams.listen(door, _unix_listener(self._home, rest), _path(self._home, rest))
+                    file = socket_file(self._home, rest)
+                    self._streams.listen(door, await file.open(), file)
                 else:
                     raise DoorError(f"no door is opened by {url}; {FORM}")
             except (OSError, ValueError) as error:
@@ -163,35 +165,17 @@ class Doors:
         self._streams.hand(door, peer)
 
 
-def _path(home: Path, rest: str) -> Path:
-    return home / rest.removeprefix("//").partition("?")[0]
-
-
-def _unix_listener(home: Path, rest: str) -> socket.socket:
-    """Return a listening socket file with the mode and group in the URL; 0600 without."""
-    path, options = _path(home, rest), dict(parse_qsl(rest.partition("?")[2]))
-    if (size := len(os.fsencode(path))) > UNIX_PATH_BYTES_MAX:
-        raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {UNIX_PATH_BYTES_MAX}")
+def socket_file(home: Path, rest: str) -> SocketFile:
+    """Return the file of a Unix door: its path, which may begin in the home, with the mode and group in the URL; 0600
+    without. Raise `ValueError`."""
+    path = home / rest.removeprefix("//").partition("?")[0]
+    options = dict(parse_qsl(rest.partition("?")[2]))
+    if (size := len(os.fsencode(path))) > PATH_BYTES_MAX:
+        raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {PATH_BYTES_MAX}")
     if unknown := set(options) - {"mode", "group"}:
         raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
     mode = _mode(options.get("mode", "660" if "group" in options else "600"))
-    with suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        if not _is_alive(path):
-            path.unlink()
-    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        os.fchmod(raw.fileno(), 0o600)
-        raw.bind(os.fsencode(path))
-        if "group" in options:
-            os.chown(path, -1, _group(options["group"]))
-        path.chmod(mode)
-        raw.listen(128)
-    except BaseException:
-        raw.close()
-        raise
-    return raw
+    return SocketFile(path, mode, _group(options["group"]) if "group" in options else None, BACKLOG, is_private=False)
 
 
 def _mode(text: str) -> int:
@@ -205,12 +189,3 @@ def _group(name: str) -> int:
         return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
     except KeyError:
         raise ValueError(f'there is no group "{name}" on this machine') from None
-
-
-def _is_alive(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(os.fsencode(path))
-        except ConnectionRefusedError:
-            return False
-    return True

@@ -208,8 +208,7 @@ class RulesHost(Service):
             if isinstance(inquiry, o.Wanted | o.Hinted):
                 self.hear(inquiry)
             elif (heard := news_of(inquiry)) is not None:
-                if isinstance(heard, o.Linked):
-                    self._linked.note(heard)
+                self._linked.note(heard)
                 self.hear(heard)
 
     def _lost(self) -> None:

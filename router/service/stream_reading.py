@@ -69,6 +69,11 @@ class Reading:
     def __repr__(self) -> str:
         return f"<reading of {self._fd}: {self._ahead} chunks ahead>"
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether `ended` was called."""
+        return self._has_ended
+
     def begin(self) -> None:
         """Read until `pause`, or until the peer ends the stream, and what it said is carried out; or until the stream
         breaks."""

@@ -7,13 +7,13 @@ A stream has a task only while something waits that it could not write at once, 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 import trio
 
@@ -21,6 +21,8 @@ from router.service.contract import Came, Connect, ConnectionFailed, HandOver, O
 from router.service.stream_reading import READ_BYTES_MAX, Reading, StreamReaders
 from router.transport import tcp
 from router.transport.contract import Stream, StreamBroken
+from router.transport.socket_file import SocketFile, waiting_at
+from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, RAISE_LIMIT, user_of, words
 
 STREAMS_MAX = 256
 """Most streams open at the doors of a service; further ones are closed at once."""
@@ -42,6 +44,8 @@ _GONE = frozenset((
 Hear = Callable[..., None]
 """Lets the rules hear an event; calls what stands behind it when what follows from it was carried out."""
 _Key = tuple[str, str]
+
+log = logging.getLogger(__name__)
 
 
 class _Peer:
@@ -90,8 +94,9 @@ class Streams:
         self._numbers = count(1)
         self._peers: dict[_Key, _Peer] = {}
         self._handed: set[_Key] = set()
-        self._doors: list[tuple[socket.socket, Path | None]] = []
+        self._doors: dict[int, tuple[socket.socket, SocketFile | None]] = {}
         self._readers = StreamReaders()
+        self._is_exhausted = self._is_full = False
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -109,21 +114,50 @@ class Streams:
         try:
             await self._readers.run()
         finally:
-            for own, path in self._doors:
+            for own, file in self._doors.values():
                 own.close()
-                if path is not None:
-                    path.unlink(missing_ok=True)
+                if file is not None:
+                    file.remove()
             for peer in self._peers.values():
                 peer.close()
             self._peers.clear()
 
-    def listen(self, door: str, own: socket.socket, path: Path | None = None) -> None:
-        """Accept connections at a listening socket; `path`: its file, which goes with it."""
-        own.setblocking(False)
-        self._doors.append((own, path))
-        self._readers.watch(own.fileno(), lambda _: self._accept(door, own))
+    def listen(self, door: str, own: socket.socket, file: SocketFile | None = None) -> None:
+        """Accept connections at a listening socket; `file`: its file, which is made again if it is lost, and goes with
+        it."""
+        number = next(self._numbers)
+        self._watch(number, door, own, file)
+        if file is not None:
+            self._nursery.start_soon(file.keep, lambda fresh: self._replace(number, door, fresh, file))
 
-    def _accept(self, door: str, own: socket.socket) -> None:
+    def _watch(self, number: int, door: str, own: socket.socket, file: SocketFile | None) -> None:
+        own.setblocking(False)
+        self._doors[number] = own, file
+        self._readers.watch(own.fileno(), lambda _: self._accept(number, door))
+
+    def _replace(self, number: int, door: str, fresh: socket.socket, file: SocketFile) -> None:
+        """Accept at another socket, after those that have connected to the one before."""
+        before, _ = self._doors[number]
+        self._readers.unwatch(before.fileno())
+        for stream in waiting_at(before):
+            self._admit(door, stream)
+        before.close()
+        self._watch(number, door, fresh, file)
+
+    async def _pause(self, number: int, door: str, error: OSError) -> None:
+        """Accept no more at a door for a moment, while the process or the system is out of sockets."""
+        own, _ = self._doors[number]
+        self._readers.unwatch(own.fileno())
+        if not self._is_exhausted:  # said once, not ten times a second
+            self._is_exhausted = True
+            log.warning("nobody can connect at the door %s: %s; %s", door, words(error), RAISE_LIMIT)
+        await trio.sleep(ACCEPT_PAUSE_S)
+        own, file = self._doors[number]
+        self._readers.unwatch(own.fileno())
+        self._watch(number, door, own, file)
+
+    def _accept(self, number: int, door: str) -> None:
+        own, _ = self._doors[number]
         for _ in range(ACCEPTS_MAX):
             try:
                 stream, _ = own.accept()
@@ -132,11 +166,30 @@ class Streams:
             except OSError as error:
                 if error.errno in _GONE:
                     continue
+                if error.errno in EXHAUSTED:
+                    self._nursery.start_soon(self._pause, number, door, error)
+                    return
                 raise
-            if len(self._peers) >= STREAMS_MAX:
-                stream.close()
-            else:
-                self._begin(door, stream)
+            self._is_exhausted = False
+            self._admit(door, stream)
+
+    def _admit(self, door: str, stream: socket.socket) -> None:
+        """Begin a stream, in the place of one that lingers if there are too many; else close it, and say so."""
+        if len(self._peers) < STREAMS_MAX or self._cut_lingering():
+            self._is_full = self._is_full and len(self._peers) > STREAMS_MAX // 2
+            return self._begin(door, stream)
+        stream.close()
+        if not self._is_full:
+            self._is_full = True
+            log.warning("%d streams are open at the doors of a service, and further ones are closed", STREAMS_MAX)
+
+    def _cut_lingering(self) -> bool:
+        """Cut a stream that the rules have closed and that still sends; return whether there was one."""
+        for peer in self._peers.values():
+            if peer.is_closing and not peer.source.has_ended:
+                peer.source.cut()
+                return True
+        return False
 
     def _begin(self, door: str, own: socket.socket, tag: str = "") -> None:
         own.setblocking(False)
@@ -149,7 +202,7 @@ class Streams:
         peer.source = Reading(
             self._readers, peer.fd, lambda data, done: hear(Came(door, name, data), done), lambda: self._ended(key)
         )
-        hear(Opened(door, name, _address_of(own), tag))
+        hear(Opened(door, name, _address_of(own), tag, user_of(own)))
         peer.source.begin()
 
     def _ended(self, key: _Key) -> None:

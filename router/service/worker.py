@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import signal
 
-if __name__ == "__main__":  # before the imports below: Ctrl-C reaches us, too, but the node ends us when it has drained
-    signal.signal(signal.SIGINT, lambda *_: None)  # a handler, since a stake command would inherit that it is ignored
+from router.actors.process import stop_signals
+
+if __name__ == "__main__":  # before the imports below: what stops the node reaches us, too, but it ends us when drained
+    for number in stop_signals():  # a handler, since a stake command would inherit that it is ignored
+        signal.signal(number, lambda *_: None)
 
 import os
 import sys

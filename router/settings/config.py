@@ -211,7 +211,9 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     idle_close_s: Annotated[float, span(1, 7 * DAY_S,
         "How long a link to a peer stays open without messages. Links to apps, clients and uplinks are not closed for "
         "that.")] = 300.0
-    dials_max: Annotated[int, span(1, 100_000, "The most connections being dialled at once; more wait.")] = 64
+    dials_max: Annotated[int, span(1, 100_000,
+        "The most connections being dialled at once; more wait. Half of them may be to addresses that only "
+        "advertisements, hints or datagrams name.")] = 64
     dial_timeout_s: Annotated[float, span(0.1, 600,
         "How long dialling may take; then it fails with reason connect-timeout.")] = 10.0
     dial_backoff_s_min: Annotated[float, span(0.01, DAY_S,

@@ -146,6 +146,27 @@ class Home:
         finally:
             os.close(descriptor)
 
+    def why_no_socket(self) -> str:
+        """Return what is to be said of a socket that is not there while a process holds the home; "" otherwise."""
+        if os.path.lexists(self.socket_path) or not (pid := self._holder()):
+            return ""
+        said = f"there is no socket {self.socket_path}, though pid {pid} holds this home"
+        return f"{said}; a node that starts, or whose socket file somebody removed, makes it within seconds: try again"
+
+    def _holder(self) -> str:
+        """Return the pid of the process that holds the home, "" if none does."""
+        try:
+            descriptor = os.open(self.lock_path, os.O_RDONLY)
+        except OSError:
+            return ""
+        try:
+            pid = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            return _try_lock(descriptor) if pid and not _has_ended(pid) else ""
+        except OSError:
+            return ""
+        finally:
+            os.close(descriptor)
+
     def prepare_socket(self) -> Path:
         """Return `socket_path` for the node that will listen there. Outside the home its directory is made private and
         the path is recorded."""

@@ -55,6 +55,13 @@ def why_failed(connection: SSL.Connection, error: SSL.Error) -> str:
     return judge.refusal or f"the TLS handshake failed: {explain(error)}"
 
 
+def claimed_peer(connection: SSL.Connection) -> PublicKey | None:
+    """Return the key in the peer's certificate, which nothing has proved if the handshake failed; None if there was
+    none."""
+    judge: _Judge = connection.get_app_data()
+    return judge.peer
+
+
 _EXPLAINED = {
     "http request": "an HTTP request arrived where TLS was expected",
     "https proxy request": "an HTTP proxy request arrived where TLS was expected",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 from trio.socket import SocketType
 
+from router.core.wire.crypto import PublicKey
 from router.transport.contract import Buffer, ConnectFailed, Handler, ListenFailed, OnRefused, Stream, StreamBroken
 
 PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
@@ -19,7 +21,8 @@ ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of 
 DISCARD_READS_MAX = 64  # reads of DISCARD_BYTES that are discarded before a close
 DISCARD_BYTES = 1 << 16
 
-_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+RAISE_LIMIT = "raise the limit of open files (LimitNOFILE of the service, ulimit -Hn)"
 _GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
@@ -27,6 +30,14 @@ def words(error: BaseException) -> str:
     """Return the text of an operating system's error, beginning in lower case, as part of a sentence."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
+
+
+def user_of(sock: Any) -> int | None:
+    """Return the number of the user at the other end of a Unix socket, None if the system does not give it."""
+    if sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
 
 
 async def send_whole(sock: SocketType, parts: Sequence[Buffer]) -> None:
@@ -80,7 +91,18 @@ def close_after_last_byte(sock: SocketType) -> None:
 
 
 class NotLetIn(Exception):
-    """A connection is not let in; the text is for the log."""
+    """A connection is not let in; the text is for the log. `claimed`: the key that the other end says it has, if it has
+    got that far."""
+
+    def __init__(self, text: str, claimed: PublicKey | None = None) -> None:
+        super().__init__(text)
+        self.claimed = claimed
+
+
+class Listener(Protocol):
+    """A socket that listens."""
+
+    async def accept(self) -> tuple[SocketType, Any]: ...
 
 
 Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raises NotLetIn or StreamBroken
@@ -109,7 +131,7 @@ class Acceptor:
         return f"<Acceptor with {self._open} of at most {self._connections_max} connections open>"
 
     async def run(
-        self, listener: SocketType, name: Callable[[Any], str], neighbourhood: Callable[[Any], str] = lambda _: ""
+        self, listener: Listener, name: Callable[[Any], str], neighbourhood: Callable[[Any], str] = lambda _: ""
     ) -> None:
         """Serve one listening socket. `name` gives an accepted address in words, `neighbourhood` the group of addresses
         that it counts with."""
@@ -145,13 +167,13 @@ class Acceptor:
         if not unproven:
             self._unproven.pop(neighbourhood, None)
 
-    async def _accept(self, listener: SocketType) -> tuple[SocketType, Any] | None:
+    async def _accept(self, listener: Listener) -> tuple[SocketType, Any] | None:
         try:
             accepted = await listener.accept()
         except OSError as error:
             if error.errno in _GONE:
                 raise ListenFailed(f"the listening socket is gone: {words(error)}") from None
-            if error.errno in _EXHAUSTED:
+            if error.errno in EXHAUSTED:
                 await self._pause(error)
             return None  # the others (aborted, unreachable, …) concern one connection only
         self._exhausted = False
@@ -160,7 +182,7 @@ class Acceptor:
     async def _pause(self, error: OSError) -> None:
         if not self._exhausted:  # say it once, not ten times a second
             self._exhausted = True
-            text = f"cannot accept: {words(error)}; raise the limit of open files (ulimit -n)"
+            text = f"cannot accept: {words(error)}; {RAISE_LIMIT}"
             self._on_refused("a new connection", text)
         await trio.sleep(ACCEPT_PAUSE_S)
 

@@ -41,7 +41,8 @@ def list_(as_json: bool) -> None:
     """List the local networks that this machine is in.
 
     ALLOWED: whether this node says there that it is here. NODES HEARD: how many others say so now. NETWORK ID: what
-    `networks` in router.toml calls the network; it is the same for all who share its gateway.
+    `networks` in router.toml calls the network; it is the same for all who share its gateway. Where all places for
+    nodes heard are taken, it says by how many hosts.
     """
     _show(_ask("list"), as_json)
 
@@ -59,6 +60,8 @@ def _ask(word: str) -> Any:
 
 
 def _show(found: Any, as_json: bool) -> None:
+    if found.get("full"):
+        note(found["full"])
     if as_json:
         say_json(found["networks"])
         return

@@ -64,7 +64,7 @@ class HomeNode:
         except Failure as failure:
             self.away = str(failure)
         except ClientError:
-            pass  # no node runs there
+            self.away = self._home.why_no_socket()  # else no node runs there
         return None
 
     @property

@@ -65,6 +65,8 @@ class Metrics:
         yield CounterMetricFamily(f"{name}clients_broken_off", "Connections that the node closed.", closed)
         away = status["clients"]["without_place"]
         yield CounterMetricFamily(f"{name}clients_without_place", "Those of them that found no place.", away)
+        gave = status["clients"]["gave_way"]
+        yield CounterMetricFamily(f"{name}clients_gave_way", "Idle ones of them that gave way to new ones.", gave)
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
         yield from self._of_pools(facts)

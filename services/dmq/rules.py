@@ -115,7 +115,7 @@ class DmqNode:
             case c.Came(_, peer, data):
                 yield from self._pages.came(peer, data, now)
             case c.Opened(door, peer):
-                yield from self._clients.opened(door, peer, now.mono_s)
+                yield from self._clients.opened(door, peer, heard.user, now.mono_s)
             case c.Computed(tag) if tag.startswith(TAG):
                 for verdict in self._admission.verified(heard, moment_of(now)):
                     yield from self._decided(verdict, now)
@@ -156,7 +156,7 @@ class DmqNode:
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
         yield from self._consumers.warnings.due(now.mono_s)
-        for text in self._clients.warnings(self._name, now.mono_s):
+        for text in self._clients.warnings.due(self._name, now.mono_s):
             yield c.Warn(text)
         yield from self._holdings.counted()
         self._is_full = self._is_full and not self._holdings.has_room
@@ -188,8 +188,9 @@ class DmqNode:
         match heard.message:
             case handshake.MsgProposeVersions():
                 answer = handshake.answer(heard.message, self._magic)
-                if isinstance(answer, handshake.MsgAcceptVersion) and (cause := self._clients.fullness(client)):
-                    answer = handshake.no_place(cause)
+                if isinstance(answer, handshake.MsgAcceptVersion):
+                    cause = yield from self._clients.make_place(client, now.mono_s)
+                    answer = handshake.no_place(cause) if cause else answer
                 client.say(handshake.NUMBER, answer)
                 if client.is_open:
                     self._clients.greeted(client)

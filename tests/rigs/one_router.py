@@ -71,8 +71,8 @@ class OneRouter:
 
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
-        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
-        runs: bool = False, frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
+        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", ip: str = "",
+        offset_s: float | None = 0.0, runs: bool = False, frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
     ) -> int:  # fmt: skip
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
@@ -83,7 +83,7 @@ class OneRouter:
             (1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16), pubsub=pubsub
         )
         link = self.router.link_up(
-            number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place
+            number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place, ip=ip
         )
         if link is not None and offset_s is not None:
             link.offset_ns = int(offset_s * 1e9)

@@ -110,10 +110,10 @@ class Host:
         [answer] = [one for one in self.hear(c.Asked(1, word, argument)) if isinstance(one, c.Answer)]
         return answer.value
 
-    def connect(self, door: str = "local", *, greets: bool = True) -> Client:
+    def connect(self, door: str = "local", *, greets: bool = True, user: int | None = 1000) -> Client:
         client = Client(self, door, str(len(self.notes) + len(self.clients) + Random().randrange(1 << 40)))
         self.clients[door, client.peer] = client
-        self.hear(c.Opened(door, client.peer))
+        self.hear(c.Opened(door, client.peer, user=user))
         if greets:
             client.say(h.NUMBER, h.propose(network_of(self.settings.network).magic))
         return client

@@ -103,6 +103,7 @@ async def test_a_wrong_key_is_named_and_learns_nothing_of_us() -> None:
             await dial(this.url, CLIENT, wrong, timeout_s=HANG_S)
         assert caught.value.reason is Reason.CONNECT_FAILED
         assert all(short(key_text("addr", one)) in caught.value.text for one in (wrong, SERVER.public))
+        assert caught.value.answered_by == SERVER.public
         assert "alert" in await this.refusal()
 
 

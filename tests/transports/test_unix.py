@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import socket
 import stat
 import tempfile
@@ -17,8 +18,10 @@ from rigs.patience import HANG_S
 from two_ends import CLIENT, SERVER, echo, listening, receive_exactly, two_ends
 
 from router.core.wire.reasons import Reason
+from router.transport import socket_file
 from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, dial
-from transports.unix import PATH_BYTES_MAX, listen, unix_path
+from router.transport.socket_file import PATH_BYTES_MAX
+from transports.unix import listen, unix_path
 
 
 @pytest.fixture
@@ -116,6 +119,52 @@ async def test_another_s_socket_is_not_removed_at_the_end(directory: Path) -> No
         path.unlink()
         path.write_text("somebody else's")
     assert path.read_text() == "somebody else's"
+
+
+@pytest.mark.parametrize("takes_directory", [False, True])
+async def test_a_socket_that_was_removed_is_made_again_with_its_rights_and_said_once(
+    directory: Path, takes_directory: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(socket_file, "LOOK_S", 0.001)
+    path = directory / "run" / "s"
+    path.parent.mkdir()
+    path.parent.chmod(0o750)
+    async with listening(f"unix://{path}?mode=660", handler=echo) as this:
+        kept = await this.connect()
+        for _ in range(2):
+            shutil.rmtree(path.parent) if takes_directory else path.unlink()
+            while not path.exists() or mode_of(path) != 0o660:
+                await trio.sleep(0.001)
+            assert mode_of(path.parent) == 0o750
+            new = await this.connect()
+            for stream in (new, kept):
+                await stream.send_all(b"x")
+                assert await stream.receive_some(1) == b"x"
+    assert not path.exists()
+    said = f"the socket file {path} was gone, and is made again; keep cleaners of temporary files away from it"
+    assert caplog.messages == [said] * 2
+
+
+async def test_a_socket_that_cannot_be_made_again_is_said_once_and_made_when_it_can(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(socket_file, "LOOK_S", 0.001)
+    monkeypatch.setattr(socket_file, "AGAIN_S", 0.001)
+    path = directory / "s"
+    async with listening(f"unix://{path}", handler=echo) as this:
+        path.unlink()
+        path.write_text("in the way")
+        while not caplog.messages:
+            await trio.sleep(0.001)
+        for _ in range(20):  # as many attempts
+            await trio.sleep(0.001)
+        path.unlink()
+        while not path.is_socket():
+            await trio.sleep(0.001)
+        await this.connect()
+    assert len(caplog.messages) == 2 and caplog.messages[0].startswith(
+        f"the socket file {path} is gone, so nobody can connect there, and it cannot be made again: file exists; "
+    )
 
 
 async def test_a_path_too_long_is_told_the_limit(directory: Path) -> None:

@@ -28,7 +28,10 @@ from router.service.verbs.pull_from import PullsFrom
 from .as_history import AsHistory
 from .membership import Membership
 from .part import Hears, Part
+from .pull_meter import PullMeters
 
+READ_COST = 32
+"""Number of bytes of its parcel that cost as much as one byte of the message that is carried."""
 MISS_COST = 50
 """Number of PULLs that one for a missing message counts as, because it is looked for in every minute."""
 ASKERS_MAX = 1024
@@ -61,10 +64,11 @@ class Pulls(Part):
         self._pending = kernel.pending
         self._rejections = kernel.rejections
         self._limits = kernel.limits.pulls
-        self._say = kernel.speaker.say
+        self._speaker = kernel.speaker
         self._membership = membership
         self._as_history = as_history
         self._askers: dict[bytes, _Asker] = {}
+        self._meters = PullMeters(kernel.limits.pulls)
 
     def __repr__(self) -> str:
         return f"<{sum(len(one.open) for one in self._askers.values())} PULLs that are not answered>"
@@ -119,7 +123,7 @@ class Pulls(Part):
             return "away"
         if not self._has_room(asker, link, id, now) or not asker.rate.take(1, now.mono_s):
             return "later"
-        if not self._say(to, Pull(PublicKey(group), MessageId(id)), now):
+        if not self._speaker.say(to, Pull(PublicKey(group), MessageId(id)), now):
             return "later"
         asker.open[id] = now.mono_s + self._limits.open_s
         return "asked"
@@ -143,51 +147,67 @@ class Pulls(Part):
         return asker
 
     def _answer(self, link: Link, found: dict[str, object], now: Now) -> None:
-        self._say(link, Answer(json.dumps(found).encode()), now)
+        self._speaker.say(link, Answer(json.dumps(found).encode()), now)
 
     # -- answered to neighbours ------------------------------------------------------------------------------
 
     def pulled(self, link: Link, said: Pull, now: Now) -> None:
-        """Handle a PULL: have the message looked up if it may be answered, at the asker's rate."""
+        """Handle a PULL: have the message looked up if it may be answered, at the asker's rate, and an answer has
+        room."""
         group = said.group
         agreed = link.up and self._directory.agreements.has(link.key, group)
         is_ours = agreed or self._membership.may_join(link, group) or (link.uplink and self._groups.is_wanted(group))
-        if is_ours and self._meter(link, group).take(1, now.mono_s):
+        if not is_ours or not self._meters.takes(link, said.message, now, as_router=self._is_router(link, group)):
+            return
+        if self._speaker.has_room(link):
             self._pending.effects.append(LookUpPulled(link.id, group, said.message))
 
-    def _meter(self, link: Link, group: bytes) -> Allowance:
-        """Return the meter for PULLs of a link: routers, apps that read history and services that send it have a high
-        rate."""
+    def _is_router(self, link: Link, group: bytes) -> bool:
+        """Whether a neighbour's PULLs are answered at the high rate: a router's, and a service's or an app's of this
+        node, which read history."""
         agreed = self._directory.agreements.has(link.key, group)
         is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
-        return link.pulls_as_router if is_router or link.standing is Standing.LOCAL else link.pulls
+        return is_router or link.standing is Standing.LOCAL
 
     def looked_up(self, asked: LookUpPulled, found: tuple[Parcel, int] | None, now: Now) -> None:
-        """Answer a PULL with the message that the store has found; a missing one costs the asker more."""
+        """Answer a PULL with the message that the store has found; its bytes are charged to the asker, and a missing
+        one costs more than its PULL."""
         link = self._links.get(asked.link)
         if link is None:
             return
-        if found is not None:
-            self._carry(link, asked.group, *found, now)
-        else:
-            self._meter(link, asked.group).charge(MISS_COST - 1, now.mono_s)
+        as_router = self._is_router(link, asked.group)
+        number, size = (MISS_COST - 1, 0) if found is None else (0, _read_size(*found))
+        self._meters.charge(link, number, size, now, as_router=as_router)
+        if found is not None and self._carry(link, asked.group, *found, now):
+            self._meters.carried(link, asked.message, now, as_router=as_router)
 
-    def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
+    def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> bool:
         """Carry the message if it is of that group and still valid, and fits the free window; for a stranger only if
-        the rejection log can afford a line."""
+        the rejection log can afford a line. Return whether it was carried."""
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
-            return
+            return False
         if link.standing is Standing.STRANGER and not self._rejections.spares(link.standing, now):
-            return
-        if not self._say(link, Carried(parcel.wire(index)), now):
-            return
+            return False
+        if not self._speaker.has_room(link, parcel.item_size(index)):
+            return False
+        if not self._speaker.say(link, Carried(parcel.wire(index)), now):
+            return False
         whole = ((parcel.first + index, 1),)
         self._pending.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
         )
+        return True
+
+    def link_down(self, link: Link, now: Now) -> None:
+        """Forget the meters of a link that is gone."""
+        self._meters.forget(link)
 
     HEARS: ClassVar[Hears] = {Pull: pulled, PullsFrom: ask}
+
+
+def _read_size(parcel: Parcel, index: int) -> int:
+    return parcel.item_size(index) + len(parcel.blob) // READ_COST
 
 
 def _is_owed(queues: Queued, recipient: bytes, id: bytes) -> bool:

@@ -14,6 +14,8 @@ from router.core.wire.reasons import Reason
 
 from .part import Hears, Part, Refused
 
+NO_ROOM = Reason.RATE_LIMITED, "the answer has no room in your window: settle what this router has sent, and ask again"
+
 
 class AwaitedAnswers(Part):
     """Owns the number of answers that each neighbour's router owes us on its present link."""
@@ -32,8 +34,8 @@ class AwaitedAnswers(Part):
 
     def ask(self, link: Link, inquiry: Inquiry, now: Now) -> None:
         """Ask a neighbour's router, which may answer each question once, on this link."""
-        self._awaited[link.key] = self._awaited.get(link.key, 0) + 1
-        self._speaker.say(link, inquiry, now)
+        if self._speaker.say(link, inquiry, now):
+            self._awaited[link.key] = self._awaited.get(link.key, 0) + 1
 
     def awaits(self, key: bytes) -> bool:
         """Whether an answer of this neighbour is awaited."""
@@ -43,19 +45,16 @@ class AwaitedAnswers(Part):
         """Pass a question on to the node; return why it is refused, or None.
 
         On the owner's socket any question is allowed. Elsewhere only `why` is allowed, from local services about their
-        own messages and from known neighbours' routers."""
-        if link.owner and link.standing is Standing.LOCAL:
-            self._pending.effects.append(Inquire(link.id, inquiry))
-        elif link.standing in UNKNOWN:
-            return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
-        elif inquiry.ask != WHY:
-            return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
-        elif link.standing is Standing.LOCAL:
-            self._pending.effects.append(Inquire(link.id, inquiry, service=link.key))
-        elif link.app:
-            return Reason.NOT_AUTHORISED, "only routers and local apps ask why"
-        else:
-            self._pending.effects.append(Inquire(link.id, inquiry, link.key))
+        own messages and from known neighbours' routers. Nothing is looked up for an answer that has no room."""
+        is_local = link.standing is Standing.LOCAL
+        is_owners = link.owner and is_local
+        if not is_owners and (refused := _not_allowed(link, inquiry)) is not None:
+            return refused
+        if not self._speaker.has_room(link):
+            return NO_ROOM
+        neighbour = None if is_local else link.key
+        service = link.key if is_local and not is_owners else None
+        self._pending.effects.append(Inquire(link.id, inquiry, neighbour, service))
         return None
 
     def answered(self, link: Link, answer: Answer, now: Now) -> Refused:
@@ -74,3 +73,14 @@ class AwaitedAnswers(Part):
         return left >= 0
 
     HEARS: ClassVar[Hears] = {Inquiry: asked, Answer: answered}
+
+
+def _not_allowed(link: Link, inquiry: Inquiry) -> Refused:
+    """Return why a neighbour or a service that is not on the owner's socket may not ask this."""
+    if link.standing in UNKNOWN:
+        return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+    if inquiry.ask != WHY:
+        return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
+    if link.app and link.standing is not Standing.LOCAL:
+        return Reason.NOT_AUTHORISED, "only routers and local apps ask why"
+    return None

@@ -17,6 +17,8 @@ from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, encode_redemption
 
 CONTROL_LIFE_S = 3600
+SEALED_BYTES = 192
+"""Bytes that a unicast has beyond its body, at most: its heads, two keys, a signature."""
 
 
 class Speaker:
@@ -29,17 +31,22 @@ class Speaker:
     def say(self, link: Link, said: Said, now: Now, to: PublicKey | None = None) -> bool:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
-        If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped and this
+        If it does not fit the window and its slack, because the neighbour settles nothing, it is not signed, and this
         returns False; a JOIN is repeated by its sender if the answer is missing.
         """
-        expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
-        wire = seal_unicast(self._key, to or PublicKey(link.key), _body(link, said), ttl_s=0, expiry_min=expiry)
-        if not link.outgoing.takes_control(len(wire)):
+        body = _body(link, said)
+        if not self.has_room(link, len(body)):
             return False
+        expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
+        wire = seal_unicast(self._key, to or PublicKey(link.key), body, ttl_s=0, expiry_min=expiry)
         n = link.outgoing.send(1, len(wire))
         link.fly(Flight(n, None, 0, 1))
         self._pending.effects.append(SendOwn(link.id, wire))
         return True
+
+    def has_room(self, link: Link, size: int = 0) -> bool:
+        """Whether a body of that many bytes may be sent on the link now; asked before one is made at any cost."""
+        return link.outgoing.takes_control(size + SEALED_BYTES)
 
 
 def _body(link: Link, said: Said) -> bytes:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from .advertisements import SAMPLED, Advertisements, Entry
 from .agreements import AGREED
-from .directory import CONFIG, HINT, INVITED, Neighbour
+from .directory import CONFIG, HINT, INVITED, LAN, Neighbour
 from .invitations import INVITED as INVITATION
 from .invitations import Invitations
 
@@ -225,7 +225,7 @@ class Book:
                     urls=one.urls,
                     learned=one.how or self._names[one.by],
                     until_s=one.until_s,
-                    doubted=one.how == HINT,
+                    doubted=one.how in (HINT, LAN),
                     by=one.by,
                 ),
             )

@@ -1,21 +1,24 @@
-"""Limit how often an address is dialled that only an advertisement names, since it may be a victim's (R-D22).
+"""Limit how often an address is dialled that only an advertisement or a datagram names, since it may be a victim's
+(R-D22).
 
 Within ten minutes it gets at most a few connections, for at most a few expected keys, over all keys together; a few
-more are allowed for each public network. If another key is found there, or whoever answers is no router, the address
-rests for ten minutes, and each time for twice as long. If nobody answers, it rests briefly, because a router that is
-started again is absent for some seconds. Dials of an address cost nothing once they found the expected key, because the
-address belongs to that router.
+more are allowed for each public network, or on a LAN for each host. If another key is found there, or whoever answers
+is no router, the address rests for ten minutes, and each time for twice as long. If nobody answers, it rests briefly,
+because a router that is started again is absent for some seconds. Dials of an address cost nothing once they found the
+expected key, because the address belongs to that router; and from then on no dial that expects others there stands in
+that key's way, nor does one that finds this key first.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct, field
 
 from router.core.service.refusals import Refusals
-from router.core.wire.address import IpAddress, network_text, public_prefix
+from router.core.wire.address import AddressSource, IpAddress, network_text, public_prefix
 from router.core.wire.lifetime import apart_words
 from router.core.wire.reasons import DIAL_BUDGET, Reason
 
@@ -33,7 +36,8 @@ class WhoAnswered(Enum):
 
 class DialLimits(Struct, frozen=True):
     """The numbers of D22. `absent_s_min`, `absent_s_max`: how long an address rests where nobody answers. `places_max`:
-    addresses that are remembered; while all of them count, no further one is dialled."""
+    addresses that are remembered; while all of them count, no further one is dialled. `of_prefix`: connections to a
+    public network, or on a LAN to a host."""
 
     keys: int = 3
     connections: int = 3
@@ -46,21 +50,45 @@ class DialLimits(Struct, frozen=True):
     places_max: int = 10_000
 
 
+LAN_LIMITS = DialLimits(of_prefix=10)
+"""The limits on local networks, where there may be few prefixes and all of them private: ten connections to a host,
+which may have three nodes."""
+
+
 class _Place(Struct):
-    """The dials of one address within the window, and until when it rests."""
+    """The dials of one address within the window, until when it rests, and the router that was found there last.
+
+    `kept_until_s`: how long the length of its rest and the router found are remembered."""
 
     dials: deque[tuple[float, bytes]] = field(default_factory=deque)
     rests_until_s: float = 0.0
     rest_s: float = 0.0
+    found: bytes = b""
+    kept_until_s: float = 0.0
+
+    def counts(self, now_s: float, since_s: float) -> bool:
+        """Whether the place bears on a dial now."""
+        _drop_before(self.dials, since_s)
+        return bool(self.dials) or self.rests_until_s > now_s
 
 
 class DialBudget:
     """Decides whether an address may be dialled now. `end` follows a `begin` that returned None, unless dialling was
-    given up. `refusals` counts refused dials by network, because keys cost an attacker nothing."""
+    given up. `refusals` counts refused dials by network, because keys cost an attacker nothing.
 
-    def __init__(self, limits: DialLimits, refusals: Refusals) -> None:
+    `prefix_of`: the network of an address, None if it has none that counts; `named_by`: what names the addresses."""
+
+    def __init__(
+        self,
+        limits: DialLimits,
+        refusals: Refusals,
+        prefix_of: Callable[[IpAddress], bytes | None] = public_prefix,
+        named_by: str = "an advertisement",
+    ) -> None:
         self._limits = limits
         self._refusals = refusals
+        self._prefix_of = prefix_of
+        self._named_by = named_by
         self._places: dict[IpAddress, _Place] = {}
         self._prefixes: dict[bytes, deque[float]] = {}
         self._swept_s = 0.0
@@ -72,34 +100,41 @@ class DialBudget:
         """Count a connection to this address, where `key` is expected; return why it may not be dialled, or None."""
         self._sweep(now_s)
         place = self._places.get(at)
+        if place is not None and place.found == key:
+            return None
         refused = self._refusal(place, key, at, now_s)
         if refused:
             self._refusals.count(DIAL_BUDGET, prefix=network_text(at.ip))
-            return DIAL_BUDGET, f"{at} is named by an advertisement and not dialled now: {refused}"
+            return DIAL_BUDGET, f"{at} is named by {self._named_by} and not dialled now: {refused}"
+        self._make_room(at, now_s)
         self._places.setdefault(at, _Place()).dials.append((now_s, key))
-        if (prefix := public_prefix(at)) is not None:
+        if (prefix := self._prefix_of(at)) is not None:
             self._prefixes.setdefault(prefix, deque()).append(now_s)
         return None
 
-    def end(self, key: bytes, at: IpAddress, now_s: float, found: WhoAnswered) -> None:
-        """Record how a connection began, where `key` was expected; unless it is there, the address rests."""
+    def end(self, key: bytes, at: IpAddress, now_s: float, found: WhoAnswered, answered_by: bytes = b"") -> None:
+        """Record how a connection began, where `key` was expected; unless it is there, the address rests for all but
+        `answered_by`, the router that is."""
         place, limits = self._places.get(at), self._limits
         if place is None:
             return
         if found is WhoAnswered.EXPECTED:
-            place.rest_s = 0.0
+            place.rest_s, place.found, place.kept_until_s = 0.0, key, now_s + DAY_S
             self._forget(place, key, at)
             return
+        if found is WhoAnswered.OTHER and (answered_by or key == place.found):
+            place.found = answered_by
         is_absent = found is WhoAnswered.NOBODY
         least, most = (
             (limits.absent_s_min, limits.absent_s_max) if is_absent else (limits.rest_s_min, limits.rest_s_max)
         )
         place.rest_s = max(place.rest_s, min(max(least, 2 * place.rest_s), most))
         place.rests_until_s = now_s + place.rest_s
+        place.kept_until_s = place.rests_until_s + DAY_S
 
     def _forget(self, place: _Place, key: bytes, at: IpAddress) -> None:
         """Do not count the dials that expected this key at this address."""
-        times = self._prefixes.get(public_prefix(at) or b"", deque[float]())
+        times = self._prefixes.get(self._prefix_of(at) or b"", deque[float]())
         for mine in [one for one in place.dials if one[1] == key]:
             place.dials.remove(mine)
             if mine[0] in times:
@@ -107,7 +142,7 @@ class DialBudget:
 
     def _refusal(self, place: _Place | None, key: bytes, at: IpAddress, now_s: float) -> str:
         limits, since_s = self._limits, now_s - self._limits.window_s
-        if place is None and len(self._places) >= limits.places_max:
+        if place is None and len(self._places) >= limits.places_max and self._least(now_s) is None:
             return "too many other addresses were"
         if place is not None:
             _drop_before(place.dials, since_s)
@@ -117,25 +152,61 @@ class DialBudget:
             keys = {one for _, one in place.dials} | {key}
             if len(place.dials) >= limits.connections or len(keys) > limits.keys:
                 return f"it was dialled {len(place.dials)} times lately, for {len(keys - {key})} other keys"
-        times = self._prefixes.get(public_prefix(at) or b"")
+        times = self._prefixes.get(self._prefix_of(at) or b"")
         while times and times[0] <= since_s:
             times.popleft()
         if times and len(times) >= limits.of_prefix:
             return f"addresses of its network were dialled {len(times)} times lately"
         return ""
 
+    def _make_room(self, at: IpAddress, now_s: float) -> None:
+        """Forget an address that no longer counts, if there is no room for another one."""
+        if at not in self._places and len(self._places) >= self._limits.places_max:
+            least = self._least(now_s)
+            assert least is not None
+            del self._places[least]
+
+    def _least(self, now_s: float) -> IpAddress | None:
+        """Return the address that was remembered first of those that do not count now; None if all do. Those where a
+        router was found come last."""
+        since_s = now_s - self._limits.window_s
+        over = ((at, one.found) for at, one in self._places.items() if not one.counts(now_s, since_s))
+        known = None
+        for at, found in over:
+            if not found:
+                return at
+            known = known or at
+        return known
+
     def _sweep(self, now_s: float) -> None:
-        """Forget old entries now and then; the length of an address's rest is remembered for a day."""
+        """Forget old entries now and then; the length of an address's rest, and who was found there, are remembered
+        for a day."""
         if now_s - self._swept_s < MINUTE_S:
             return
         self._swept_s, since_s = now_s, now_s - self._limits.window_s
         for at, one in list(self._places.items()):
-            _drop_before(one.dials, since_s)
-            if not one.dials and one.rests_until_s + (DAY_S if one.rest_s else 0) <= now_s:
+            if not one.counts(now_s, since_s) and one.kept_until_s <= now_s:
                 del self._places[at]
         for prefix, times in list(self._prefixes.items()):
             if times and times[-1] <= since_s:
                 del self._prefixes[prefix]
+
+
+class DialBudgets:
+    """The budgets of a node. Local networks have their own, so that whoever is there uses up no other."""
+
+    def __init__(self, refusals: Refusals) -> None:
+        self._advertised = DialBudget(DialLimits(), refusals)
+        self._lan = DialBudget(LAN_LIMITS, refusals, _host, "a datagram on the local network")
+
+    def of(self, source: AddressSource) -> DialBudget:
+        """Return the budget for addresses that this source names."""
+        return self._lan if source is AddressSource.SENDER else self._advertised
+
+
+def _host(at: IpAddress) -> bytes:
+    """Return what counts as one network on a LAN: the host."""
+    return at.ip.packed
 
 
 def _drop_before(dials: deque[tuple[float, bytes]], since_s: float) -> None:

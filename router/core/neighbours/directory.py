@@ -19,6 +19,7 @@ OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 CONFIG: Literal["config"] = "config"
 INVITED: Literal["invited"] = "invited"
 HINT = "hint"
+LAN = "lan"
 TAG_BYTES = 8  # of a key, where queues and the duplicate index count by it
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
@@ -51,8 +52,8 @@ class Neighbour(Struct, frozen=True):
     until_s: int = 0
     """The Unix second at which the entry ends; 0: it has no end."""
     doubted: bool = False
-    """Whether only an advertisement or hint names its addresses, which may be a victim's: dialling has a budget
-    (R-D22)."""
+    """Whether only an advertisement, a hint or a datagram on the LAN names its addresses, which may be a victim's:
+    dialling has a budget (R-D22)."""
     by: bytes = b""
     """The key of the service that made it a neighbour, which is told if connecting fails; empty: none did."""
 

@@ -67,7 +67,7 @@ class Admission:
         return f"<{len(self._strangers())} of at most {most} strangers, {barred} keys and prefixes shut out>"
 
     def admit(
-        self, number: int, key: bytes, owner: bool, hello: Hello, now: Now, *, dialled: bool, place: str
+        self, number: int, key: bytes, owner: bool, hello: Hello, now: Now, *, dialled: bool, place: str, ip: str
     ) -> Link | None:
         """Add the link of a neighbour that has proven `key`, replacing an earlier one; return None if a `Close` rejects
         it.
@@ -104,11 +104,10 @@ class Admission:
             takes_outcome_runs="outcome-runs" in hello.features,
             dialled=dialled,
             place=place,
+            ip=ip,
             since_s=now.mono_s,
             active_s=now.mono_s,
             frame_bytes_max=hello.frame_bytes_max,
-            pulls=_a_second(self._limits.pulls_per_s),
-            pulls_as_router=_a_second(self._limits.pulls_routers_per_s),
             pubsub=None if app else hello.pubsub,
         )
         link.admit(standing, self._directory)

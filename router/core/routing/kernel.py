@@ -35,6 +35,7 @@ class Says(Protocol):
     """Sends messages in this router's own name (`control/speaker.py`)."""
 
     def say(self, link: Link, said: Said, now: Now, to: PublicKey | None = None) -> bool: ...
+    def has_room(self, link: Link, size: int = 0) -> bool: ...
 
 
 class Kernel(Struct, frozen=True):

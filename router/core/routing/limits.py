@@ -30,9 +30,7 @@ class AdmissionLimits(Struct, frozen=True):
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
     link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`; the link of a
     router known by meetings that shares no group is closed after `met_idle_s`. At most `met_per_prefix_max` such
-    routers of one public address prefix have a link. `locals_max`: keys recorded as local; `pulls_per_s`: PULLs
-    answered for one neighbour; `pulls_routers_per_s`: those for a client, a peer, or a router with which the group is
-    agreed."""
+    routers of one public address prefix have a link. `locals_max`: keys recorded as local."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -47,8 +45,6 @@ class AdmissionLimits(Struct, frozen=True):
     met_idle_s: float = 30.0
     met_per_prefix_max: int = 8
     locals_max: int = 1000
-    pulls_per_s: float = 10.0
-    pulls_routers_per_s: float = 2000.0
 
 
 class DeliveryLimits(Struct, frozen=True):
@@ -119,11 +115,21 @@ class OutcomeLimits(Struct, frozen=True):
 
 
 class PullLimits(Struct, frozen=True):
-    """Limits of the PULLs of this router, for each service or app that names missing messages: in a second, and open at
-    a time.
+    """Limits of PULLs, asked and answered.
 
-    A PULL is open until its message has come, for `open_s` at most (R-C18, R-C30)."""
+    Asked, for each service or app that names missing messages: in a second, and open at a time; a PULL is open until
+    its message has come, for `open_s` at most (R-C18, R-C30).
 
+    Answered in a second, and the bytes read for it: for one app of another node; `routers_…` for a client, a peer, or a
+    router with which the group is agreed; `unknown_bytes_per_s` for all keys together that the operator does not know.
+    The same message is not carried to the same neighbour within `again_s`."""
+
+    per_s: float = 10.0
+    routers_per_s: float = 2000.0
+    bytes_per_s: float = 1.0 * MIB
+    routers_bytes_per_s: float = 8.0 * MIB
+    unknown_bytes_per_s: float = 16.0 * MIB
+    again_s: float = 5.0
     asked_per_s: float = 2000.0
     open_max: int = 256
     open_of_app_max: int = 16

@@ -42,13 +42,13 @@ class Link:
 
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
     `asks_outcomes` are the peer's own claims, and give it no right; `takes_outcome_runs`: it understands an outcome of
-    several messages. `place`: the prefix of its address, if any. `active_s`: when a message was last accepted from it
-    or settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub`: the public pub/sub service of that
-    router, as it says. `allowance` meters its messages, `forgeries` those with a false signature, `pulls` and
-    `pulls_as_router` its PULLs. `lane`: the lane in which its messages wait for verification; it changes with `charged`
-    only when none of them waits, to keep their order. `charged`: the neighbour whose share of queues its messages use,
-    a common one for all unknown keys without agreements; `holder`: the holder of its messages' ids in the duplicate
-    index. `shut`: it has not answered our invitation yet, and until it does only this router's own messages go there.
+    several messages. `ip`: its address, `place`: the prefix of that; empty if it has none. `active_s`: when a message
+    was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub`: the public
+    pub/sub service of that router, as it says. `allowance` meters its messages, `forgeries` those with a false
+    signature. `lane`: the lane in which its messages wait for verification; it changes with `charged` only when none of
+    them waits, to keep their order. `charged`: the neighbour whose share of queues its messages use, a common one for
+    all unknown keys without agreements; `holder`: the holder of its messages' ids in the duplicate index. `shut`: it
+    has not answered our invitation yet, and until it does only this router's own messages go there.
     """
 
     id: int
@@ -67,6 +67,7 @@ class Link:
     charged: bytes = field(init=False)
     holder: bytes = field(init=False)
     place: str = ""
+    ip: str = ""
     since_s: float = 0.0
     active_s: float = 0.0
     offset_ns: int | None = None  # the other end's clock minus what ours shows; None: not compared
@@ -82,8 +83,6 @@ class Link:
     forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))
     frame_bytes_max: int = FRAME_BYTES_MAX
     pubsub: bytes | None = None
-    pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
-    pulls_as_router: Allowance = field(default_factory=lambda: Allowance(0, 0))
 
     def __post_init__(self) -> None:
         self._charge(self.standing not in UNKNOWN)

@@ -17,7 +17,7 @@ from typing import Any
 from . import shape
 from .address import ADDRESS_ITEMS_MAX, TransportAddress, encoded_addresses, read_addresses
 from .codec import Malformed, TooLarge, decode, encode
-from .crypto import InvalidKey, PublicKey, Signature, SigningKey, verify
+from .crypto import KEY_BYTES, InvalidKey, PublicKey, Signature, SigningKey, verify
 from .lifetime import UINT32_MAX, deadline_s, expiry_s
 from .link_text import ADVERTISEMENT, write_link
 from .reasons import ADVERT_STALE, Reason
@@ -35,6 +35,7 @@ ADVERTISEMENT_ITEMS_MAX = 1 + 2 * 8 + ADDRESS_ITEMS_MAX + 2 * len(SERVICES) + GR
 _KEYS = ("id", "addr", "svcs", "grps", "rev", "ttl", "exp", "sig")
 _SERVICE_NAMES = {number: name for name, number in SERVICES.items()}
 _HEAD = b"\x82\x01"
+_ID = _HEAD + b"\xa8\x62id\x58\x20"  # how each one begins, since a map's shortest name comes first (R-A5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,13 @@ def decode_datagram(data: bytes) -> Advertisement:
     if len(found.groups) > DATAGRAM_GROUPS_MAX:
         raise TooLarge(f"a datagram names {len(found.groups)} groups; the limit is {DATAGRAM_GROUPS_MAX}")
     return found
+
+
+def claimed_router(message: bytes) -> PublicKey | None:
+    """Return the router that an advertisement names as its own, read without decoding the rest; None if it can be
+    none."""
+    claimed = message[len(_ID) : len(_ID) + KEY_BYTES]
+    return PublicKey(claimed) if message.startswith(_ID) and len(claimed) == KEY_BYTES else None
 
 
 def read_advertisement(value: Any) -> Advertisement:

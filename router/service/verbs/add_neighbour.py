@@ -1,4 +1,4 @@
-"""Neighbours that a service makes known to its router, and the failure to connect to them."""
+"""Neighbours that a service makes known to its router, their links, and the failure to connect to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URLS_MAX, URL_CHARS_MAX = 8, 512
 class AddNeighbour(Request, frozen=True):
     """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again.
 
-    `how`: `"lan"` if it was met there; `"hint"` if only a hint names its addresses: these may be a victim's, so
+    `how`: `"lan"` if it was heard there; `"hint"` if only a hint names its addresses. Either may name a victim's, so
     dialling them has a budget. Otherwise lists of neighbours show this service's name."""
 
     WORD: ClassVar[str] = "learn"
@@ -38,3 +38,17 @@ class NeighbourUnreachable(News, frozen=True):
     key: PublicKey
     text: str
     let_in: bool = True
+
+
+class NeighbourLinked(News, frozen=True):
+    """A neighbour that the service which finds routers has made known is connected, and so has proven its key, or is
+    not any more.
+
+    `ip`: the IP address of its end, "" if it has none. This comes for each such neighbour when the service starts or
+    makes it known, and whenever it changes, also because the connection to the own router is lost."""
+
+    WORD: ClassVar[str] = "neighbour-linked"
+
+    key: PublicKey
+    ip: str = ""
+    is_up: bool = True

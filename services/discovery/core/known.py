@@ -11,10 +11,12 @@ SERVICE = "discovery"
 
 class Known(Adverts):
     """The router of this node (`router`, once the service has started), its advertisement (`own`), those of routers on
-    allowed local networks (`nearby`), and the newest one of each other router. `on_lan`: some network is allowed."""
+    allowed local networks (`nearby`), and the newest one of each other router. `on_lan`: some network is allowed;
+    `agreed`: the routers there that share groups with this node, in their order."""
 
     def __init__(self, most: int = KNOWN_MAX) -> None:
         super().__init__(SERVICE, most)
         self.router: PublicKey | None = None
         self.nearby: dict[PublicKey, Advertisement] = {}
         self.on_lan = False
+        self.agreed: dict[PublicKey, None] = {}

@@ -42,7 +42,8 @@ class InCommon:
         self._known = known
         self._chance = setup.chance
         kept = setup.kept.get(KEPT, b"")
-        self._agreed = [PublicKey(kept[at : at + KEY_BYTES]) for at in range(0, len(kept), KEY_BYTES)]
+        self._agreed = known.agreed
+        self._agreed.update({PublicKey(kept[at : at + KEY_BYTES]): None for at in range(0, len(kept), KEY_BYTES)})
         self._meetings: Meetings | None = None
         self._near: frozenset[PublicKey] = frozenset()
         self._refusals = RouterRefusals()
@@ -94,9 +95,11 @@ class InCommon:
         if (router in self._agreed) == is_agreed:
             return
         if is_agreed:
-            self._agreed = [*self._agreed, router][-AGREED_MAX:]
+            self._agreed[router] = None
+            for first in list(self._agreed)[:-AGREED_MAX]:
+                del self._agreed[first]
         else:
-            self._agreed.remove(router)
+            del self._agreed[router]
         yield c.Put(KEPT, b"".join(self._agreed) or None)
 
     def _end_all(self) -> Iterator[c.Deed]:
@@ -104,7 +107,7 @@ class InCommon:
         for router in self._agreed:
             yield from (c.AddNeighbour(router), d.ShareGroups(router, (), 0, lan=True))
         if self._agreed:
-            self._agreed = []
+            self._agreed.clear()
             yield c.Put(KEPT, None)
 
     def _carry_out(self, decided: Iterable[Decided], now: c.Now) -> Iterator[c.Deed]:

@@ -211,6 +211,8 @@ async def _connected(path: Path, revision: Revision, limits: ClientLimits) -> As
         if error.errno == errno.ECONNREFUSED and not path.is_socket():
             cause = "it is no socket"
         remedy = "start the node, or name its socket with --socket"
+        if error.errno == errno.ENOENT:
+            remedy += "; one that runs makes a socket again within seconds that somebody removed"
         raise Unreachable(f"no node listens on {path}: {cause}; {remedy}") from None
     async with stream:
         yield Connection(stream, path, revision, limits)

@@ -18,6 +18,7 @@ import trio
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed
+from router.service.doors import socket_file
 from services.dmq.core import handshake, notification, submission
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import ChainTime
@@ -51,18 +52,19 @@ class ListensAlready(Exception):
 
 @asynccontextmanager
 async def listening(path: Path) -> AsyncIterator[trio.socket.SocketType]:
-    """Listen on a path that is free, while the block runs; raise `ListensAlready`."""
-    with trio.socket.socket(trio.socket.AF_UNIX) as listener:
-        try:
-            await listener.bind(str(path))
-        except OSError as error:
-            cause = error.strerror or "the path is too long for a socket"
-            raise ListensAlready(f"cannot listen on {path}: {cause}; name a path that is free") from None
-        try:
-            listener.listen()
+    """Listen on a path that is free, or where one that was killed has left its socket, while the block runs; raise
+    `ListensAlready`."""
+    try:
+        file = socket_file(Path(), str(path))
+        raw = await file.open()
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else error
+        raise ListensAlready(f"cannot listen on {path}: {cause}; name a path that is free") from None
+    try:
+        with trio.socket.from_stdlib_socket(raw) as listener:
             yield listener
-        finally:
-            path.unlink(missing_ok=True)
+    finally:
+        file.remove()
 
 
 class AsNode:

@@ -1,21 +1,22 @@
 """The connections at a node's doors: their places, those without a handshake, and why some were closed.
 
 A client takes a place when it agrees on a version, so one for which there is none is told so. The places of each
-consumer's door are its own: whoever fills another door keeps no consumer away.
+consumer's door are its own: whoever fills another door keeps no consumer away. If all are taken, one gives way as
+`who_gives_way` says.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from math import inf
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from router.core.wire.text import counted
 from router.service import contract as c
 
 from .client_session import ClientSession
 from .handshake import NO_PLACE
+from .place_warnings import Bound, PlaceWarnings
+from .places import who_gives_way
 from .revision import Revision
 
 LOCAL = "local"
@@ -25,8 +26,8 @@ CAUSES_MAX = 50
 OTHER_CAUSES = "other causes"
 HELLOS_SHARE = 2
 """For this many places one connection more may be without a handshake."""
-FULL_S = 60.0
-"""Least seconds between two warnings that a door has no place left."""
+GAVE_WAY = "gave way to a new client"
+_ABOUT_PLACES = (NO_PLACE, GAVE_WAY)
 
 
 class Places(NamedTuple):
@@ -44,23 +45,24 @@ def door_of(consumer: str) -> str:
 
 class ClientSessions:
     """The open connections, by door and peer. `broken_off`: how many the node has closed, and
-    `broken_off_for`: by cause; `without_place`: how many of them found no place."""
+    `broken_off_for`: by cause; `without_place`: how many of them found no place, `gave_way`: how many had one, and
+    were closed for a new client."""
 
     def __init__(self, revision: Revision, places: Places) -> None:
         self._revision = revision
         self._places = places
         self._clients: dict[tuple[str, str], ClientSession] = {}
-        self._strangers: Counter[str] = Counter()  # connections without a handshake, by door
-        self._taken: Counter[str] = Counter()  # places, by door
+        self._strangers: defaultdict[str, dict[ClientSession, None]] = defaultdict(dict)  # without a handshake, by door
+        self._seated: defaultdict[str, dict[ClientSession, None]] = defaultdict(dict)  # with a place, by door
         self._causes: list[str] = []
-        self._full: Counter[str] = Counter()  # those without a place since the door's last warning
-        self._warned_s: dict[str, float] = {}
+        self.warnings = PlaceWarnings()
         self.broken_off = 0
         self.broken_off_for: Counter[str] = Counter()
         self.without_place = 0
+        self.gave_way = 0
 
     def __repr__(self) -> str:
-        return f"<ClientSessions: {len(self)}, {self._strangers.total()} without a handshake>"
+        return f"<ClientSessions: {len(self)}, {sum(map(len, self._strangers.values()))} without a handshake>"
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -68,7 +70,7 @@ class ClientSessions:
     @property
     def taken(self) -> int:
         """How many places of the common door are taken."""
-        return self._taken[LOCAL]
+        return len(_remaining(self._seated[LOCAL]))
 
     @property
     def places(self) -> int:
@@ -78,34 +80,45 @@ class ClientSessions:
     def get(self, door: str, peer: str) -> ClientSession | None:
         return self._clients.get((door, peer))
 
-    def opened(self, door: str, peer: str, now_s: float) -> Iterator[c.Deed]:
-        """Take a new connection, or close it if too many wait for their handshake."""
-        setting, most = self._setting(door)
-        if self._strangers[door] >= (most_waiting := most // HELLOS_SHARE):
-            self._lacks_place(door, f"{setting} ({most}) allows {most_waiting} without a handshake")
-            yield c.Write(door, peer, b"")
-            return
+    def opened(self, door: str, peer: str, user: int | None, now_s: float) -> Iterator[c.Deed]:
+        """Take a new connection; if too many wait for their handshake, close the one that gives way."""
+        bound, strangers = self._bound(door), self._strangers[door]
+        most = bound.most // HELLOS_SHARE
+        if len(strangers) >= most and len(remaining := _remaining(strangers)) >= most:
+            why = f"{bound.setting} ({bound.most}) allows {most} without a handshake"
+            if (gives_way := who_gives_way(remaining, user, now_s)) is None:
+                self._lacks_place(bound, why)
+                yield c.Write(door, peer, b"")
+                return
+            yield from self._closed_for_another(gives_way, bound, why, now_s)
         consumer = door.removeprefix(_NAMED) if door.startswith(_NAMED) else ""
-        self._clients[door, peer] = ClientSession(door, peer, consumer, self._revision, now_s)
-        self._strangers[door] += 1
+        client = ClientSession(door, peer, consumer, self._revision, now_s, user)
+        self._clients[door, peer] = client
+        strangers[client] = None
 
-    def fullness(self, client: ClientSession) -> str:
-        """Return why there is no place for a client that would be accepted, and count it; "" if there is one."""
-        setting, most = self._setting(client.door)
-        if self._taken[client.door] < most:
+    def make_place(self, client: ClientSession, now_s: float) -> Generator[c.Deed, None, str]:
+        """Close the client that gives way to one that would be accepted, if all places are taken; return why there is
+        no place, "" if there is one."""
+        bound, seated = self._bound(client.door), self._seated[client.door]
+        if len(seated) < bound.most or len(remaining := _remaining(seated)) < bound.most:
             return ""
         where = f" at the socket of {client.consumer}" if client.consumer else ""
-        return self._lacks_place(client.door, f"{setting} ({most}) are connected{where}")
+        why = f"{bound.setting} ({bound.most}) are connected{where}"
+        if (gives_way := who_gives_way(remaining, client.user, now_s)) is None:
+            return self._lacks_place(bound, why)
+        yield from self._closed_for_another(gives_way, bound, why, now_s)
+        return ""
 
     def greeted(self, client: ClientSession) -> None:
-        """Hear that both ends have agreed on a version."""
-        self._strangers[client.door] -= 1
-        self._taken[client.door] += 1
+        """Record that both ends have agreed on a version."""
+        self._strangers[client.door].pop(client, None)
+        self._seated[client.door][client] = None
 
     def closed(self, client: ClientSession) -> None:
         """Record the end of a connection, and count it if the node caused it."""
         del self._clients[client.door, client.peer]
-        (self._taken if client.is_open else self._strangers)[client.door] -= 1
+        self._strangers[client.door].pop(client, None)
+        self._seated[client.door].pop(client, None)
         if client.fault:
             self._count(client.fault)
 
@@ -126,36 +139,36 @@ class ClientSessions:
     def frequent_causes(self, most: int) -> tuple[dict[str, int], int]:
         """Return the causes for which most connections were closed, a lack of places first, and how many were closed
         for others."""
-        ranked = sorted(self.broken_off_for.items(), key=lambda one: (not one[0].startswith(NO_PLACE), -one[1]))
+        ranked = sorted(self.broken_off_for.items(), key=lambda one: (not one[0].startswith(_ABOUT_PLACES), -one[1]))
         shown = dict([one for one in ranked if one[0] != OTHER_CAUSES][:most])
         return shown, self.broken_off - sum(shown.values())
 
-    def warnings(self, service: str, now_s: float) -> Iterator[str]:
-        """Yield a warning for each door that had no place for a client, each at most once in `FULL_S`."""
-        for door, count in list(self._full.items()):
-            if now_s - self._warned_s.get(door, -inf) < FULL_S:
-                continue
-            self._warned_s[door] = now_s
-            del self._full[door]
-            setting, most = self._setting(door)
-            where = "local_socket" if door == LOCAL else f"the socket of {door}"
-            said = f"{counted(count, 'client')} found no place at {where}, which has {most}"
-            yield f"{said}: raise services.{service}.{setting}, or look who holds them, as with `ss -xp`"
-
-    def _setting(self, door: str) -> tuple[str, int]:
-        """Return the name and value of the setting that bounds a door's places."""
+    def _bound(self, door: str) -> Bound:
+        """Return what bounds a door's places."""
         name = "consumer_clients_max" if door.startswith(_NAMED) else "clients_max"
-        return name, getattr(self._places, name)
+        return Bound(name, getattr(self._places, name), "local_socket" if door == LOCAL else f"the socket of {door}")
 
-    def _lacks_place(self, door: str, why: str) -> str:
+    def _closed_for_another(self, client: ClientSession, bound: Bound, why: str, now_s: float) -> list[c.Deed]:
+        """Return what closes a client that gives way; its place is free at once."""
+        client.fault = f"{GAVE_WAY}: {why}"
+        self.gave_way += 1
+        self.warnings.gave_way(bound, client.user)
+        return client.written(now_s)
+
+    def _lacks_place(self, bound: Bound, why: str) -> str:
         cause = f"{NO_PLACE}: {why}"
         self.without_place += 1
-        self._full[door] += 1
+        self.warnings.refused(bound)
         self._count(cause)
         return cause
 
     def _count(self, cause: str) -> None:
         self.broken_off += 1
         is_known = cause in self.broken_off_for or len(self.broken_off_for) < CAUSES_MAX
-        self.broken_off_for[cause if is_known or cause.startswith(NO_PLACE) else OTHER_CAUSES] += 1
+        self.broken_off_for[cause if is_known or cause.startswith(_ABOUT_PLACES) else OTHER_CAUSES] += 1
         self._causes.append(cause)
+
+
+def _remaining(clients: dict[ClientSession, None]) -> list[ClientSession]:
+    """Return the clients that the node is not closing."""
+    return [one for one in clients if not one.fault]

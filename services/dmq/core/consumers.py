@@ -15,8 +15,8 @@ from router.service import contract as c
 
 from . import notes
 from . import notification as n
-from .aside_warnings import AsideWarnings
 from .client_session import ANSWERS_MAX, ClientSession
+from .consumer_warnings import ConsumerWarnings
 from .cursor import Cursor
 from .holdings import Holdings
 from .mempool import Row
@@ -35,7 +35,7 @@ class Consumers:
         self._holdings = holdings
         self._holders: dict[str, ClientSession] = {}
         self._blocked: dict[ClientSession, None] = {}
-        self.warnings = AsideWarnings()
+        self.warnings = ConsumerWarnings()
         self.due_s = inf
         """When a reply is due that gathers messages, or waits for its turn."""
         self._shared: dict[tuple[int, ...], tuple[n.Message, bytes]] = {}  # blocking replies by their numbers
@@ -104,9 +104,11 @@ class Consumers:
         if holder is client:
             return
         self._holders[client.consumer] = client
+        client.is_named = True
         if holder is not None:
             self._forget(holder)
             holder.fault = TAKEN_OVER
+            self.warnings.taken_over(client.consumer)
             yield from holder.written(0)
             yield from self._broke_off(client.consumer)
 
@@ -125,7 +127,7 @@ class Consumers:
         number = cursor.broke_off()
         yield from self._holdings.cursor(name, with_aside=number is not None)
         if number is not None and (row := self._holdings.mempool.get(number)) is not None:
-            self.warnings.add(name, row.id)
+            self.warnings.set_aside(name, row.id)
             yield notes.set_aside(row, name)
 
     # -- replies -------------------------------------------------------------------------------------------

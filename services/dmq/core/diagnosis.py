@@ -126,9 +126,10 @@ def _start(facts: Facts) -> str:
 
 def _socket(facts: Facts) -> Finding:
     if facts.mode is None:
-        return Finding(
-            "socket", False, f"there is no {facts.socket}", facts.away or f"{_start(facts)}, or name its socket"
-        )
+        remedy = facts.away or f"{_start(facts)}, or name its socket"
+        if facts.status is not None:
+            remedy = "name the node's socket; if somebody removed it, the node makes it again within seconds"
+        return Finding("socket", False, f"there is no {facts.socket}", remedy)
     if not _is_socket(facts.mode):
         return Finding("socket", False, f"{facts.socket} is no socket", "name the node's socket, as in its settings")
     if facts.fullness or (facts.silence and _is_full(facts.status)):

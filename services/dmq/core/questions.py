@@ -102,6 +102,7 @@ class Questions:
                 "places": self._clients.places,
                 "broken_off": self._clients.broken_off,
                 "without_place": self._clients.without_place,
+                "gave_way": self._clients.gave_way,
                 "causes": causes,
                 "other_causes": others,
             },

@@ -93,6 +93,12 @@ class Session:
         """Whether the handshake is done, and both ends have agreed."""
         return len(self._demultiplexer.channels) > 1
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the other side may speak in all that was agreed on, and has begun nothing."""
+        agreed = self._talks[submission.NUMBER], self._talks[notification.NUMBER]
+        return self.deadline_s() == inf and all(talk.machine.agency is self._peer and not talk.inbox for talk in agreed)
+
     def deadline_s(self) -> float:
         """Return when, by the clock given to `hear`, an SDU is overdue; infinity if none is under way."""
         return self._demultiplexer.deadline_s(SDU_S if self.is_open else SDU_HANDSHAKE_S)

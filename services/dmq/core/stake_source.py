@@ -33,6 +33,8 @@ SOURCE = (
     "cardano-cli query stake-snapshot --all-stake-pools"
 )
 GENESIS, STAKE = "genesis", "stake"
+BAD_GENESIS = "BadGenesis: "
+"""How the error of a read begins that is the genesis's own fault."""
 _STAKE = msgspec.msgpack.Decoder(tuple[float, int, dict[bytes, int]])
 _CHAIN = msgspec.msgpack.Decoder(tuple[int, float, float, int, int, int])
 
@@ -57,6 +59,7 @@ class StakeSource:
         self._sources = sources
         self._holdings = holdings
         self._awaits_genesis = bool(sources.genesis)
+        self._has_asked_again = False
         self._is_asking = False
         self._known_ns = 0
         self._next_s = 0.0
@@ -75,9 +78,11 @@ class StakeSource:
         return has_stake and not self._awaits_genesis
 
     def started(self, now: c.Now) -> list[c.Deed]:
-        genesis = self._sources.genesis.encode()
-        first: list[c.Deed] = [c.Compute("services.dmq.sources:genesis", genesis, GENESIS)] if genesis else []
+        first = self._ask_genesis() if self._awaits_genesis else []
         return [*first, *self._without_source(now), *self.due(now)]
+
+    def _ask_genesis(self) -> list[c.Deed]:
+        return [c.Compute("services.dmq.sources:genesis", self._sources.genesis.encode(), GENESIS)]
 
     def _without_source(self, now: c.Now) -> list[c.Deed]:
         """Return a warning if stake comes from nowhere."""
@@ -103,8 +108,11 @@ class StakeSource:
     def computed(self, heard: c.Computed, now: c.Now) -> list[c.Deed]:
         """Take a read's result; raise `BadSource` for a genesis that could not be read."""
         if heard.tag == GENESIS:
+            if heard.error and not heard.error.startswith(BAD_GENESIS) and not self._has_asked_again:
+                self._has_asked_again = True  # what read it has died: nothing is known about the file
+                return self._ask_genesis()
             if heard.error:
-                raise BadSource(f"the genesis {self._sources.genesis}: {heard.error.removeprefix('BadGenesis: ')}")
+                raise BadSource(f"the genesis {self._sources.genesis}: {heard.error.removeprefix(BAD_GENESIS)}")
             self._awaits_genesis = False
             authentication = self._holdings.authentication
             authentication.topic = replace(authentication.topic, chain=ChainTime(*_CHAIN.decode(heard.result)))

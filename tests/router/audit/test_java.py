@@ -54,18 +54,23 @@ def test_the_users_java_comes_first_and_its_complaints_go_to_a_file(
     assert (home / java.ERRORS).read_text() == "complaint\n"
 
 
-def test_a_java_whose_start_was_interrupted_is_ended_and_no_other_starts(
+def test_nothing_that_an_interrupted_start_has_begun_runs_on_or_starts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Spark's scripts start the Java; none of them may be left to complain that its directory has gone."""
     fake(tmp_path / "given", "21").write_text(
         "#!/bin/sh\ncase $1 in -version) echo 'version \"21\"' >&2;; *) echo on; exec sleep 600;; esac\n"
     )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "given"))
     home = java.java_home(tmp_path / "home")
     java.end_java(java.java_home(tmp_path / "never started"))
-    with subprocess.Popen([home / "bin" / "java", "x"], stdout=subprocess.PIPE) as process:
+    script = f'"{home}/bin/java" x; echo complaint; "{home}/bin/java" x'
+    environment = os.environ | {"JAVA_HOME": str(home)}
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None and process.stdout.readline() == b"on\n"
+        (home / java.PID).write_text("")  # the wrapper is about to write it
         java.end_java(home)
+        assert process.stdout.read() == b""
         assert process.wait(HANG_S) == -signal.SIGKILL
     assert not (home / "bin" / "java").exists()
 

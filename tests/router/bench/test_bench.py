@@ -19,7 +19,7 @@ from router.bench.pair import Pair
 from router.bench.report import write_attacks, write_goals
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
-from router.bench.strangers import ATTACKS
+from router.bench.strangers import ATTACKS, OF_MEMBERS
 from router.bench.yardstick import Yardstick
 from router.cli import main
 from router.core.log.events import Accepted, decode_events
@@ -133,11 +133,12 @@ QUICK = ("forgeries",)
 )
 async def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: Bench, attack: str) -> None:
     """Whether the pair is slowed down is measured by the bench, on a quiet machine."""
-    rig = await bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
+    members = scenarios.keys(4 if attack in OF_MEMBERS else 0)
+    rig = await replace(bench, members=members).rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
     async with rig.running() as running:
         publisher, subscriber = scenarios.keys(2)
         pair = Pair(bench, running, publisher, subscriber)
-        async with besieged(running, attack, links=4, bytes_per_s=250_000) as end:
+        async with besieged(running, attack, members, links=4, bytes_per_s=250_000) as end:
             row = await pair.run(200, 400.0)
             harm = await end()
     assert (row["lost"], row["refused"]) == (0, 0)

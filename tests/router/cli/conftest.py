@@ -39,9 +39,11 @@ def run_in(home: Path) -> Run:
     return run
 
 
-def start_node(home: Path, *args: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+def start_node(
+    home: Path, *args: str, process_group: int | None = None
+) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     command = [*ROUTER, "serve", "--json", "--home", str(home), *args]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=process_group)
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import ROUTER, Run, RunningNode, start_node, stop_node
 from rigs.patience import HANG_S
+
+from router.cli import ask
 
 
 def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path: Path) -> None:
@@ -29,6 +32,24 @@ def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path
     assert [line.split()[0] for line in said.splitlines()] == ["address", "listening", "durability", "queue"]
     assert "synced" in said
     assert "0 messages" in said
+
+
+def test_a_socket_that_somebody_removed_is_made_again_and_commands_wait_for_it(
+    home: Path, router: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "SOCKET_S", HANG_S)
+    process, ready = start_node(home, "--verifiers", "0")
+    (home / "router.sock").unlink()
+    status = json.loads(router("status", "--json").stdout)
+    assert status["pid"] == ready["pid"] and (home / "router.sock").is_socket()
+    assert stop_node(process) == 0 and not (home / "router.sock").exists()
+
+
+def test_the_end_of_a_terminal_drains(home: Path) -> None:
+    """A verifier and the worker of a service get the signal, too."""
+    process, _ = start_node(home, "--verifiers", "1", process_group=0)
+    os.killpg(process.pid, signal.SIGHUP)
+    assert process.communicate(timeout=HANG_S) and process.returncode == 0
 
 
 def test_settings_from_the_command_line(home: Path) -> None:

@@ -14,7 +14,7 @@ from router.client.custody.causes import Causes, RecentIds
 from router.client.errors import CannotPublish, Refused
 from router.client.sequence import Sequences
 from router.core.wire.application import content_key_id, unseal
-from router.core.wire.codec import unframe
+from router.core.wire.codec import decode, unframe
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.grouplink import new_group
 from router.core.wire.lifetime import expiry_min
@@ -52,6 +52,20 @@ def test_a_sealed_message() -> None:
     assert (message.ttl_s, message.expiry_min, message.seen) == (60, expiry_min(NOW_S + 600), (first.id,))
     said = unseal(message.body, LINK.group, {content_key_id(LINK.content_key): LINK.content_key})
     assert (said.sender, said.seq, said.deps, said.content) == (ALICE.public, 1, (first.id,), b"two")
+
+
+def test_each_sealed_body_has_a_nonce_of_its_own_from_the_source_of_random_bytes() -> None:
+    """With a nonce that comes twice under one content key, an observer can compute the xor of two bodies."""
+    drawn: list[bytes] = []
+
+    def entropy(size: int) -> bytes:
+        drawn.append(os.urandom(size))
+        return drawn[-1]
+
+    made, sender = composer(entropy), GroupSender.of_link(LINK, Causes())
+    composed = [made.multicast(sender, b"the same", Lifetime(), raw=False) for _ in range(8)]
+    nonces = [decode(multicast(one).body, 8)[2] for one in composed]
+    assert nonces == drawn and len(set(nonces)) == 8
 
 
 def test_what_is_taken_back_leaves_no_trace() -> None:

@@ -11,6 +11,7 @@ from rigs.router_end import RouterEnd
 
 import router
 from router import ClientError, SigningKey
+from router.client.errors import NodeUnavailable
 from router.client.options import Settings, SignOn
 from router.core.wire.grouplink import new_group
 from router.core.wire.message import Unicast, open_message
@@ -30,6 +31,15 @@ def test_a_throwaway_key(tmp_path: Path) -> None:
     assert repr(one).startswith("<sign-on of the throwaway key ") and repr(one).endswith(
         f"unix://{tmp_path}/router.sock>"
     )
+
+
+async def test_an_app_is_told_that_its_node_has_no_socket_now(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    with home.lock(), pytest.raises(NodeUnavailable, match=r"there is no socket .*, though pid \d+ holds this home"):
+        async with router.connect(home=home.path):
+            pass
+    assert SignOn(Settings(home=home.path, url="unix:///x")).dialling.known_cause() == ""
 
 
 def test_a_name_keeps_its_key(tmp_path: Path) -> None:

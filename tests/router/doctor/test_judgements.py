@@ -252,6 +252,11 @@ BACK, LOST = InterfaceCheck("eth0", True), InterfaceCheck("eth1", False, "a fire
         (LanFacts((LOST,), "", (NETWORK,)), False, "nobody was heard; multicast does not come back on eth1"),
         (LanFacts((BACK,), "", ({**NETWORK, "heard": 3},)), True, "3 nodes heard on eth0"),
         (LanFacts((BACK,), "", (NETWORK,), "", "the port is taken; stop that program"), False, "is taken; stop that"),
+        (
+            LanFacts((BACK,), "", ({**NETWORK, "heard": 256},), "", "", "all 256 places are taken, by 1 host; look"),
+            False,
+            "all 256 places are taken, by 1 host; look",
+        ),
     ],
 )
 def test_lan(lan: LanFacts, ok: bool | None, said: str) -> None:

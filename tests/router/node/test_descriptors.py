@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
-from router.node.descriptors import make_room
+from router.actors.process import program
+from router.node.descriptors import LEAST, make_room
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +33,14 @@ def test_more_connections_than_descriptors_are_a_warning_that_names_both(caplog:
     assert make_room(hard - 99, 1) == hard * 3 // 4
     [said] = [one.getMessage() for one in caplog.records]
     assert f"limits.connections_max is {hard - 99}" in said and f"only {hard} file descriptors" in said
+
+
+def test_a_limit_below_the_least_is_said_with_the_number_needed(tmp_path: Path) -> None:
+    command = f'ulimit -n {LEAST - 1} && exec "$@"'
+    words = ["sh", "-c", command, "sh", *program("router"), "serve", "--home", str(tmp_path / "home")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=HANG_S)
+    said = f"this process may have only {LEAST - 1} file descriptors open, and a node needs {LEAST} at least; raise"
+    assert (done.returncode, done.stderr.startswith(said), list(tmp_path.iterdir())) == (1, True, [])
 
 
 def test_listeners_share_what_is_left_beside_the_store_and_the_log() -> None:

@@ -9,7 +9,7 @@ import trio
 from rigs.patience import HANG_S
 from samples.core import ALICE, BOB
 
-from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey
@@ -35,7 +35,7 @@ async def test_a_dial_is_given_up_after_its_time(timeout_s: float) -> None:
         neighbours = [Neighbour(BOB.public, uplink=True, urls=(url,))]
         limits = Link(dial_timeout_s=timeout_s, dial_backoff_s_min=600, dial_backoff_s_max=600)
         async with trio.open_nursery() as nursery:
-            budget = DialBudget(DialLimits(), Refusals())
+            budget = DialBudgets(Refusals())
             dialler = Dialler(ALICE, neighbours, limits, nursery, never, nothing, lambda: 0.0, lambda: True, budget)
             dialler.reconcile(neighbours)
             with trio.fail_after(HANG_S):

@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -64,7 +64,7 @@ class House:
             self._waiting,
             lambda: jitter,
             lambda: True,
-            DialBudget(DialLimits(), Refusals()),
+            DialBudgets(Refusals()),
             lambda neighbour, text, let_in: self.failed.append((neighbour.key, text, let_in)),
         )
 
@@ -374,6 +374,23 @@ async def test_a_dial_that_was_wanted_goes_on_where_the_neighbour_is_now(
         dialler.reconcile([there("memory://there", uplink=False)])
         await trio.sleep(0.1)
     assert house.times == [1.0] and not house.failed
+
+
+async def test_addresses_that_only_others_name_do_not_hold_up_a_configured_one_by_not_answering(
+    house: House, autojump_clock: MockClock
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        ports = [replace(there(f"tls://127.0.0.1:{silent.getsockname()[1]}", uplink=False), key=bytes((n,)) * 32,
+                         learned="lan", doubted=True) for n in range(1, 4)]  # fmt: skip
+        dialler = house.dialler(there(), *ports, dials_max=2)
+        for one in ports:
+            dialler.want(one.key)
+        await trio.sleep(1.0)
+        dialler.reconcile([there(), *ports])
+        await trio.sleep(0.1)
+    assert house.times == [1.0]
 
 
 @pytest.mark.parametrize("let_in", [True, False])

@@ -9,7 +9,7 @@ import trio
 from trio.abc import HostnameResolver
 from trio.testing import MockClock
 
-from router.core.neighbours.dial_budget import DialBudget, DialLimits
+from router.core.neighbours.dial_budget import DialBudgets, DialLimits
 from router.core.neighbours.directory import Neighbour
 from router.core.service.refusals import Refusals
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -44,7 +44,7 @@ def dialler(
 ) -> Dialler:
     keys = [number.to_bytes(32, "big") for number in range(advertisements)]
     named = [Neighbour(key, urls=(url,), learned=learned, doubted=True) for key in keys]
-    budget = DialBudget(DialLimits(), Refusals())
+    budget = DialBudgets(Refusals())
     found = Dialler(
         SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: on_loopback, budget
     )
@@ -53,7 +53,9 @@ def dialler(
     return found
 
 
-async def connections(url_of: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[str]]:
+async def connections(
+    url_of: str, advertisements: int, *, on_loopback: bool, learned: str = "sampled"
+) -> tuple[int, set[str]]:
     """Return how often a victim was connected to in ten minutes, and the dialler's reports."""
     count = 0
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -65,18 +67,18 @@ async def connections(url_of: str, advertisements: int, *, on_loopback: bool) ->
             count += 1
 
         nursery.start_soon(trio.serve_listeners, hang_up, [listener])
-        one = dialler(nursery, url_of.format(port=port), advertisements, on_loopback=on_loopback)
+        one = dialler(nursery, url_of.format(port=port), advertisements, on_loopback=on_loopback, learned=learned)
         await trio.sleep(TEN_MINUTES_S - 1)
         nursery.cancel_scope.cancel()
     return count, {text.partition(" not dialled now")[0] for text in one.problems.values()}
 
 
-def run(url: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[str]]:
+def run(url: str, advertisements: int, *, on_loopback: bool, learned: str = "sampled") -> tuple[int, set[str]]:
     """Run on virtual time, which jumps when nothing has happened for a moment; the victim and its port are real."""
 
     async def main() -> tuple[int, set[str]]:
         trio.socket.set_custom_hostname_resolver(AtOnce())
-        return await connections(url, advertisements, on_loopback=on_loopback)
+        return await connections(url, advertisements, on_loopback=on_loopback, learned=learned)
 
     return trio.run(main, clock=MockClock(autojump_threshold=0.02))
 
@@ -85,6 +87,12 @@ def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in
     count, said = run("tls://127.0.0.1:{port}", 1000, on_loopback=True)
     assert 1 <= count <= 3
     assert any("is named by an advertisement and" in text for text in said)
+
+
+def test_a_hundred_datagrams_on_a_lan_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
+    count, said = run("tls://127.0.0.1:{port}", 100, on_loopback=True, learned="lan")
+    assert 1 <= count <= 3
+    assert any("is named by a datagram on the local network and" in text for text in said)
 
 
 def test_a_name_that_leads_to_an_address_which_they_may_not_name_is_not_dialled() -> None:
@@ -132,9 +140,9 @@ def test_victims_beside_each_other_in_one_advertisement_are_dialled_within_the_b
         async with trio.open_nursery() as nursery:
             urls = tuple([await _accept("127.0.0.1", nursery, came) for _ in range(6)])
             named = [Neighbour(bytes((n,)) * 32, urls=urls, learned="sampled", doubted=True) for n in range(1, 20)]
-            budget = DialBudget(DialLimits(), Refusals())
+            budgets = DialBudgets(Refusals())
             one = Dialler(
-                SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: True, budget
+                SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: True, budgets
             )
             for neighbour in named:
                 one.want(neighbour.key)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from rigs.patience import HANG_S
 
 from router.service.contract import Came, Opened
 from router.service.streams import STREAMS_MAX, UNSENT_BYTES_MAX, UNSENT_MAX, Streams
+from router.transport import socket_file
+from router.transport.socket_file import SocketFile
 
 BLOCK = bytes(range(256)) * 1024
 
@@ -38,13 +43,11 @@ async def _no_router() -> Any:
 @asynccontextmanager
 async def open_streams(path: Path) -> AsyncIterator[tuple[Streams, Heard, Path]]:
     heard, place = Heard(), path / "desk.sock"
-    own = socket.socket(socket.AF_UNIX)
-    own.bind(str(place))
-    own.listen(STREAMS_MAX)
+    file = SocketFile(place, 0o600, None, STREAMS_MAX, is_private=False)
     streams = Streams(heard.hear, _no_router)
     async with trio.open_nursery() as nursery:
         streams.start(nursery)
-        streams.listen("desk", own, place)
+        streams.listen("desk", await file.open(), file)
         with trio.fail_after(HANG_S):
             yield streams, heard, place
         nursery.cancel_scope.cancel()
@@ -65,6 +68,52 @@ async def test_what_waits_is_sent_in_order_and_before_the_stream_closes(tmp_path
         assert await heard.next() == Came("desk", opened.peer, b"")
 
 
+async def test_the_user_at_the_other_end_of_a_unix_socket_is_named(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (_, heard, place), await trio.open_unix_socket(place):
+        opened = await heard.next()
+        assert opened == Opened("desk", opened.peer, user=os.geteuid())
+
+
+async def test_a_door_waits_while_the_process_is_out_of_descriptors(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_streams(tmp_path) as (_, heard, place):
+        guests = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            guests[0].connect(str(place))
+            while not caplog.messages:
+                await trio.sleep(0.001)
+            guests[1].connect(str(place))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert [(await heard.next()).door for _ in guests] == ["desk"] * 2
+        for guest in guests:
+            guest.close()
+    [said] = caplog.messages
+    assert said.startswith("nobody can connect at the door desk: too many open files; raise the limit of open files")
+
+
+async def test_a_door_whose_file_was_removed_is_made_again_and_loses_no_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_file, "LOOK_S", 0.001)
+    async with open_streams(tmp_path) as (streams, heard, place):
+        with socket.socket(socket.AF_UNIX) as before, socket.socket(socket.AF_UNIX) as after:
+            before.connect(str(place))
+            place.unlink()
+            while not place.exists():
+                await trio.sleep(0.001)
+            after.connect(str(place))
+            for guest in (before, after):
+                opened = await heard.next()
+                streams.write("desk", opened.peer, b"welcome")
+                assert await trio.to_thread.run_sync(guest.recv, 100) == b"welcome"
+
+
 async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
     async with open_streams(tmp_path) as (streams, heard, place):
         for write, times in ((b"x" * UNSENT_BYTES_MAX, 2), (BLOCK, 1 + UNSENT_MAX)):
@@ -76,7 +125,9 @@ async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
                 streams.write("desk", opened.peer, b"nobody is there")
 
 
-async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tmp_path: Path) -> None:
+async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_streams(tmp_path) as (streams, heard, place):
         guests = [socket.socket(socket.AF_UNIX) for _ in range(STREAMS_MAX + 1)]
         for one in guests:
@@ -85,6 +136,16 @@ async def test_one_more_than_there_may_be_is_closed_and_a_place_is_free_again(tm
         assert all(isinstance(one, Opened) for one in opened) and len(streams) == STREAMS_MAX
         last = trio.socket.from_stdlib_socket(guests[-1])
         assert await last.recv(1) == b""
+        assert caplog.messages == [
+            f"{STREAMS_MAX} streams are open at the doors of a service, and further ones are closed"
+        ]
+        streams.write("desk", opened[1].peer, b"x" * UNSENT_BYTES_MAX)
+        streams.write("desk", opened[1].peer, b"")
+        async with await trio.open_unix_socket(place):
+            assert await heard.next() == Came("desk", opened[1].peer, b""), "that which lingered gives way"
+            entered = await heard.next()
+            assert isinstance(entered, Opened)
+        assert await heard.next() == Came("desk", entered.peer, b"") and len(caplog.messages) == 1
         guests[0].close()
         assert await heard.next() == Came("desk", opened[0].peer, b"")
         async with await trio.open_unix_socket(place) as guest:

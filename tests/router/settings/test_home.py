@@ -225,6 +225,21 @@ def test_the_socket_lies_in_the_home(tmp_path: Path) -> None:
     listens(home.socket_path)
 
 
+def test_a_socket_that_is_not_there_while_the_home_is_held(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h")
+    assert home.why_no_socket() == ""
+    home.create()
+    with home.lock():
+        said = f"there is no socket {home.socket_path}, though pid {os.getpid()} holds this home; a node that"
+        assert home.why_no_socket().startswith(said)
+        home.socket_path.touch()
+        assert home.why_no_socket() == ""
+        home.socket_path.unlink()
+    assert home.why_no_socket() == "", "nobody holds it"
+    home.lock_path.write_text(f"{os.getpid()}\n")
+    assert home.why_no_socket() == "", "that is what one left behind that was killed"
+
+
 def test_the_longest_path_that_works_stays_in_the_home(tmp_path: Path) -> None:
     room = SOCKET_PATH_BYTES_MAX - len(os.fsencode(tmp_path / "x" / "router.sock")) + 1
     for length, inside in ((room, True), (room + 1, False)):

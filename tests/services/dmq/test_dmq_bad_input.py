@@ -117,6 +117,22 @@ async def connected(path: Path) -> AsyncIterator[Connection]:
         yield node
 
 
+@asynccontextmanager
+async def waits(path: Path) -> AsyncIterator[None]:
+    """Wait for messages, as soon as there is a place: the second request blocks."""
+    async with AsyncExitStack() as stack:
+        while True:
+            session = Session(Agency.INITIATOR, DEPLOYED)
+            session.say(h.NUMBER, h.propose(MAGIC))
+            stream = await stack.enter_async_context(raw(path))
+            session.hear(await stream.receive_some(1 << 16), 0)
+            if session.is_open:
+                break
+            await trio.sleep(POLL_S)
+        await stream.send_all(said(n.NUMBER, request(DEPLOYED, blocking=True)) * 2)
+        yield
+
+
 async def runs_ahead(path: Path) -> None:
     """Send more than the node accepts ahead of its turn: it closes."""
     blocking = request(DEPLOYED, blocking=True)
@@ -169,7 +185,7 @@ async def one_too_many(path: Path, others: int, home: Home) -> dict[str, str]:
     place. Return what the doctor finds meanwhile."""
     async with AsyncExitStack() as stack:
         for _ in range(CLIENTS_MAX - others):
-            await stack.enter_async_context(connected(path))
+            await stack.enter_async_context(waits(path))
         with pytest.raises(NoPlace, match=rf"no place: clients_max \({CLIENTS_MAX}\) are connected; try again when"):
             await stack.enter_async_context(connect(path, MAGIC))
         async with connect(path.with_name("named"), MAGIC) as consumer:

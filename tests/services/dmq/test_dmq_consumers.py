@@ -11,6 +11,7 @@ from router.core.wire.text import span_text
 from services.dmq import reasons
 from services.dmq.core import notification as n
 from services.dmq.core.client_session import ANSWERS_MAX
+from services.dmq.core.consumer_warnings import TAKEN_OVER_PAUSE_S
 from services.dmq.core.cursor import BREAKS_MAX
 from services.dmq.core.mux import HEAD
 from services.dmq.core.signed_message import Dmq05
@@ -97,6 +98,27 @@ def test_the_log_warns_of_what_is_set_aside_once_in_ten_seconds() -> None:
     for _ in range(11):
         node.pass_time(1)
     assert len(node.warnings) == 2, "each is told once"
+
+
+def test_the_log_warns_of_two_that_read_as_one_consumer() -> None:
+    node = host()
+    for _ in range(3):
+        node.connect("consumer a").request()
+    node.pass_time(1)
+    said = "has taken the place of the consumer a 2 times, which was still connected; if two programs"
+    assert len(node.warnings) == 1 and said in node.warnings[0] and "give each a --consumer" in node.warnings[0]
+    node.connect("consumer a").request()
+    node.pass_time(TAKEN_OVER_PAUSE_S - 1)
+    assert len(node.warnings) == 1
+    node.pass_time(1)
+    assert len(node.warnings) == 2 and "of the consumer a, which was" in node.warnings[1]
+    alone = host()
+    for _ in range(3):
+        consumer = alone.connect("consumer a")
+        consumer.request()
+        consumer.hang_up()
+    alone.pass_time(1)
+    assert alone.warnings == [], "one that connects again is no second one"
 
 
 def test_a_consumer_that_is_not_named_for_a_time_goes_on_where_it_stopped() -> None:

@@ -50,14 +50,17 @@ def test_what_is_held_and_was_rejected_is_told() -> None:
     assert found["own_certificate_periods_left", POOLS[1].id.text] == 0
 
 
-def test_clients_without_a_place_are_counted() -> None:
+def test_clients_without_a_place_and_those_that_gave_way_are_counted() -> None:
     node = Host(msgspec.structs.replace(SETTINGS, clients_max=2), POOLS[0].id)
     for _ in range(5):
-        node.connect()
+        client = node.connect()
+    node.connect().request()
+    client.request()
+    node.connect()
     node.pass_time(2)
     found = scraped(node)
-    assert (found["own_clients", ""], found["own_clients_broken_off_total", ""]) == (2, 3)
-    assert found["own_clients_without_place_total", ""] == 3
+    assert (found["own_clients", ""], found["own_clients_broken_off_total", ""]) == (2, 5)
+    assert (found["own_clients_gave_way_total", ""], found["own_clients_without_place_total", ""]) == (4, 1)
 
 
 def test_names_without_suffix_and_a_door_that_is_closed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from samples.dmq import BODY, EXPIRES_AT, NOW, POOLS, Pool, altered
 from samples.dmq_node import SETTINGS, Host, host, wire
 
 from router.core.link.machine import Agency
-from router.core.wire.crypto import Signature
+from router.core.wire.crypto import Signature, SigningKey
 from router.service import contract as c
 from router.service.plugins import load_shown
 from services.dmq import reasons
@@ -26,9 +27,10 @@ from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.holdings import OtherNode
 from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
 from services.dmq.core.signed_message import Dmq05, Draft
+from services.dmq.core.stake_source import BadSource
 from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
 from services.dmq.node_commands import mempool_table
-from services.dmq.rules import DISK_FULL
+from services.dmq.rules import DISK_FULL, DmqNode
 from services.dmq.settings import Settings
 
 ACCEPTED = MsgAcceptMessage()
@@ -281,6 +283,21 @@ def test_any_bytes_harm_nobody_else(pieces: list[tuple[bool, bytes]]) -> None:
         if not client.is_closed and data:
             client.send(HEAD.pack(0, 14 + len(data) % 2, len(data)) + data if is_framed else data)
     assert node.connect().submit(wire()) == ACCEPTED and node.connect("consumer b").request() == (wire(),)
+
+
+def test_the_genesis_is_read_again_if_only_what_read_it_has_died() -> None:
+    """A service manager's signal may hit the worker before it can hold it off."""
+    key, settings = SigningKey(bytes(32)).public, msgspec.structs.replace(SETTINGS, genesis="/genesis.json")
+    rules = DmqNode(c.Setup("dmq", key, settings, {}, Random(1)))
+    now = c.Now(NOW.wall_s, NOW.mono_s)
+    died = c.Computed("genesis", error="its process died with -15; it is started again for the next job")
+    reads = [one for one in rules.hear(c.Started(key), now) if isinstance(one, c.Compute) and one.tag == "genesis"]
+    assert len(reads) == 1 and reads == rules.hear(died, now)
+    with pytest.raises(BadSource, match=r"^the genesis /genesis.json: its process died with -15"):
+        rules.hear(died, now)
+    other = DmqNode(c.Setup("dmq", key, settings, {}, Random(1)))
+    with pytest.raises(BadSource, match=r"^the genesis /genesis.json: it cannot be read"):
+        other.hear(c.Computed("genesis", error="BadGenesis: it cannot be read"), now)
 
 
 def problems(**given: object) -> list[str]:

@@ -15,13 +15,13 @@ from services.dmq.serve_command import serve
 UNIT = Path(__file__).parents[3] / "services" / "dmq" / "systemd" / "router-dmq.service"
 NEEDED = {
     "Unit": {
-        "Conflicts": "dmq-node.service", "After": "network-online.target cardano-node.service",
+        "Conflicts": "dmq-bp.service dmq-relay.service", "After": "network-online.target cardano-node.service",
         "StartLimitIntervalSec": "0",
     },
     "Service": {
         "Type": "notify", "User": "cardano", "StateDirectory": "router-dmq", "StateDirectoryMode": "0700",
         "Environment": "ROUTER_HOME=/var/lib/router-dmq", "UMask": "0077", "Restart": "on-failure",
-        "NoNewPrivileges": "true", "ProtectSystem": "strict",
+        "NoNewPrivileges": "true", "ProtectSystem": "strict", "KillMode": "mixed",
     },
     "Install": {"WantedBy": "multi-user.target"},
 }  # fmt: skip
@@ -44,7 +44,7 @@ def test_its_command_line_is_taken_and_its_sockets_lie_where_it_may_write() -> N
     assert words[1:3] == ["dmq", "serve"]
     given = serve.make_context("serve", words[3:]).params
     assert str(Path(given["local_socket"]).parent) == unit().get("Service", "ReadWritePaths")
-    assert given["configuration_file"] == "/opt/cardano/dmq/dmq.config.json" and given["stake"].endswith("/stake.sh")
+    assert given["configuration_file"] == "/opt/dmq/config-bp.json" and given["stake"].endswith("/stake.sh")
     assert sorted(given_again(serve.params, given)[1::2]) == sorted(words[4::2]), "its paths are absolute"
 
 

@@ -38,22 +38,26 @@ class Dialling:
         one.dial_s, one.failures, one.let_in = None, 0, True
 
     def unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
-        """Dial again after a pause, even if this node was refused, as it may only not have been heard there yet.
+        """Dial again after a pause, even if this node was refused, as it may only not have been heard there yet; a
+        router that refuses has proven its key.
 
         A dial by the router itself in the meantime counts as the same failure."""
         one = self._neighbours.get(key)
         if one is None or not one.is_here:
             return
         one.let_in = let_in
+        if not let_in:
+            self._neighbours.prove(one, "", now.mono_s)
         if one.dial_s is None:
             one.failures += 1
             one.dial_s = now.mono_s + AGAIN.pause_s(one.failures, self._chance.random())
 
     def due(self, now: Now) -> Iterator[Dial]:
-        """Dial the routers whose time has come, but only a few a second."""
-        for one in self._neighbours:
-            if one.dial_s is None or one.dial_s > now.mono_s:
-                continue
+        """Dial the routers whose time has come, but only a few a second: first those that a link has proven, then those
+        that were not dialled in vain yet."""
+        waiting = [(one.dial_s, one) for one in self._neighbours if one.dial_s is not None and one.dial_s <= now.mono_s]
+        proven = self._neighbours.is_proven
+        for _, one in sorted(waiting, key=lambda each: (not proven(each[1].key), each[1].failures, each[0])):
             if self._dialled.take(one.key, now.mono_s):
                 one.dial_s, one.let_in = None, True
                 yield Dial(one.key)

@@ -3,16 +3,16 @@
 `Lan.hear` takes one event after the other and returns deeds. `admits` judges each datagram before that, in a
 microsecond or two and without checking its signature: refused ones are counted by reason and cost nothing else.
 
-A router that was heard stays known for a day after it fell silent, without an address: messages queued for it wait, and
-its old address is not dialled.
+A router that a link has proven stays known for a day after it fell silent, without an address: messages queued for it
+wait, and its old address is not dialled. While it is connected it is here, whatever becomes of its datagrams. A key
+that no link has proven is forgotten when it falls silent, and gives way to newcomers (`neighbours.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
-from math import inf
 from typing import Any
 
 from router.core.service.refusals import Refusals
@@ -21,12 +21,14 @@ from router.core.wire.advert import (
     DATAGRAM_BYTES_MAX,
     DATAGRAM_GROUPS_MAX,
     Advertisement,
+    claimed_router,
     decode_datagram,
     refusal_of,
 )
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
+from router.core.wire.text import counted
 from router.service.contract import AddNeighbour, Came, Chance, Deed, Now, Tick, Wake, Write
 from router.service.roles.discovery import (
     EVERYBODY,
@@ -35,17 +37,19 @@ from router.service.roles.discovery import (
     Interfaces,
     Listen,
     Listening,
+    NeighbourLinked,
     NeighbourUnreachable,
     Signed,
     UseInterfaces,
     WriteOnClose,
 )
+from services.discovery.core.lan.answers import Answers
 from services.discovery.core.lan.dialling import AGAIN, Dialling
-from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
+from services.discovery.core.lan.gate import Gate
+from services.discovery.core.lan.neighbours import KEYS_MAX, TTL_S_MAX, Neighbour, Neighbours, Source, source_of
 from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
-from services.discovery.core.lan.paces import Pace
 from services.discovery.core.lan.schedule import Schedule
-from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_OFF_LINK
+from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_FULL, LAN_OFF_LINK
 
 TTL_S, EXPIRY_S, RENEW_S = 30, 600, 300.0
 LIFETIME_S_MAX = 86_400
@@ -54,31 +58,35 @@ YIELD_S = 3.0
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 LISTEN_AGAIN_S = 10.0
-KEPT_S = 86_400
-ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S = 200, 10, 10.0
-SOURCE_BURST = 4
-"""Number of datagrams from one source that are accepted at once, before the rate is one a second: two nodes on one
-machine may each send news and a farewell within a second."""
+KEPT_S, CLAIMED_S = 86_400, 600
+"""How long the router knows a neighbour that a link has proven, and one that none has, after its last report."""
 SPOKEN, FAREWELL = "lan", "lan-farewell"
 LISTENED_AT, SAID_AT = "tls://:{port}", "tls://0.0.0.0:{port}"
 
 
 class Lan:
-    """A node's part on the local networks that it is in. `me` is its router's key, `door` its multicast door."""
+    """A node's part on the local networks that it is in. `me` is its router's key, `door` its multicast door, `agreed`
+    the routers that share groups with it."""
 
-    def __init__(self, me: PublicKey, door: str, chance: Chance, permit: Permit | None = None) -> None:
+    def __init__(
+        self,
+        me: PublicKey,
+        door: str,
+        chance: Chance,
+        permit: Permit | None = None,
+        agreed: Collection[PublicKey] = (),
+    ) -> None:
         self.me = me
         self.door = door
         self.permit = permit or Permit()
         self.interfaces: dict[int, Interface] = {}
-        self.neighbours = Neighbours()
+        self.neighbours = Neighbours(agreed)
         self.turned_away = Refusals()
         self.problem = ""
         self._chance = chance
         self._schedules: dict[int, Schedule] = {}
-        self._admitted = Pace(ADMITTED_PER_S, burst=SOURCE_BURST)
-        self._renewals = Pace(ADMITTED_PER_S)
-        self._answered = Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S)
+        self._gate = Gate(self.neighbours)
+        self._answers = Answers(door)
         self._dialling = Dialling(self.neighbours, chance)
         self._said = b""
         self._port = 0
@@ -96,23 +104,28 @@ class Lan:
         """Whether a datagram is worth checking its signature; if not, the reason is counted."""
         if came.data == self._said:
             return False
-        if self.neighbours.who_said(came.data) is not None:
-            return self._renewals.take((came.data, came.peer), mono_s)
+        known = self.neighbours.who_said(came.data)
+        if known is not None:
+            return self._gate.renews(known.key, mono_s)
         reason = self._refusal(came, mono_s)
         if reason is not None:
             self._turn_away(came, reason)
         return reason is None
 
     def _refusal(self, came: Came, mono_s: float) -> Reason | None:
-        if len(came.data) > DATAGRAM_BYTES_MAX or came.data[:2] != b"\x82\x01":
+        key = claimed_router(came.data)
+        if len(came.data) > DATAGRAM_BYTES_MAX or key is None:
             return Reason.MALFORMED
-        if not self._admitted.has_room(mono_s):
+        if not self._gate.has_room(key, mono_s):
             return LAN_FLOOD
         source = source_of(came.peer)
-        at = self.interfaces.get(source.at)
-        if source.at not in self._schedules or at is None or not on_link(at, source.ip):
+        if not self._is_on_link(source):
             return LAN_OFF_LINK
-        return None if self._admitted.take(source, mono_s) else LAN_FLOOD
+        return None if self._gate.examines(key, source, mono_s) else LAN_FLOOD
+
+    def _is_on_link(self, source: Source) -> bool:
+        at = self.interfaces.get(source.at)
+        return at is not None and source.at in self._schedules and on_link(at, source.ip)
 
     def _turn_away(self, came: Came, reason: Reason) -> list[Deed]:
         """Count a refused datagram by its sender's network."""
@@ -138,6 +151,8 @@ class Lan:
                 deeds += self._came(heard, now)
             case NeighbourUnreachable(key, _, let_in):
                 self._dialling.unreached(key, let_in, now)
+            case NeighbourLinked():
+                deeds += self._has_linked(heard, now)
             case Tick():
                 pass
         deeds += self._by_the_clock(now)
@@ -218,8 +233,7 @@ class Lan:
     def _came(self, came: Came, now: Now) -> list[Deed]:
         known = self.neighbours.who_said(came.data)
         source = source_of(came.peer)
-        at = self.interfaces.get(source.at)
-        if at is None or source.at not in self._schedules or not on_link(at, source.ip):
+        if not self._is_on_link(source):
             return self._turn_away(came, LAN_OFF_LINK)
         if known is not None:
             return self._renew(known, came, source, now)
@@ -231,64 +245,67 @@ class Lan:
             return self._turn_away(came, ADVERT_STALE)
         last = self.neighbours.get(advert.router)
         refused = refusal_of(advert, last.advert if last is not None else None, now.wall_s, LIFETIME_S_MAX)
-        if refused is None and not advert.verify():
-            refused = Reason.BAD_SIGNATURE, ""
-        if refused is not None:
-            return self._turn_away(came, refused[0])
+        if refused is not None or not advert.verify():
+            return self._turn_away(came, Reason.BAD_SIGNATURE if refused is None else refused[0])
         return self._take_in(advert, came, source, now)
 
     def _take_in(self, advert: Advertisement, came: Came, source: Source, now: Now) -> list[Deed]:
-        forgotten: list[Deed] = []
-        if self.neighbours.is_full and self.neighbours.get(advert.router) is None:
-            least = self.neighbours.least()
-            if least is None:
+        """Give a verified advertisement its place; a farewell of who is not known needs none."""
+        room: list[Deed] = []
+        if self.neighbours.get(advert.router) is None:
+            if advert.is_farewell:
+                return []
+            if not self._gate.enters(advert.router, source, now.mono_s):
                 return self._turn_away(came, LAN_FLOOD)
-            self.neighbours.remove(least)
-            forgotten += [AddNeighbour(least.key)] if least.until_s else []
-        return [*forgotten, *self._renew(self.neighbours.enter(advert), came, source, now)]
+            room = self._make_room()
+        return [*room, *self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)]
 
-    def _answer(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
-        """Send a router our advertisement, so that it need not wait for our next datagram.
-
-        It is sent to each address that the router sends from, as not all may be reachable; and again if the router
-        refuses us, since it may receive no other datagram. A router that sends to us alone has not heard us for a
-        while."""
-        knows_us = one.is_here and source in one.sources and one.let_in
-        asks = not knows_us if came.to_group else one.is_here
-        return self._tell(one, source, came.peer, now) if asks else []
-
-    def _tell(self, one: Neighbour, source: Source, peer: str, now: Now) -> list[Deed]:
-        may = self._said and self._answered.take((one.key, source), now.mono_s)
-        return [Write(self.door, peer, self._said)] if may else []
-
-    def _ask(self, one: Neighbour, now: Now) -> list[Deed]:
-        """Send our advertisement to a router that was silent for half its time: it answers to us alone (R-D19)."""
-        one.ask_s = inf
-        return self._tell(one, source_of(one.peer), one.peer, now)
+    def _make_room(self) -> list[Deed]:
+        """Let a key that no link has proven give way to a newcomer, if all places are taken."""
+        if not self.neighbours.is_full:
+            return []
+        least = self.neighbours.least()
+        self.neighbours.remove(least)
+        if least.is_here:
+            self.turned_away.count(LAN_FULL, prefix=_network_of_host(least.peer.rpartition("%")[0]))
+        return [AddNeighbour(least.key)] if least.until_s else []
 
     def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
         """Refresh the data of a known router; a farewell or an expired advertisement marks it as away."""
         left_s = one.advert.deadline_s(int(now.wall_s), TTL_S_MAX) - now.wall_s
         if left_s <= 0:
             return self._leave(one, now)
-        answer = self._answer(one, came, source, now)
+        answer = self._answers.answer(self._said, one, came, source, now)
+        if not one.came_from(source, now.mono_s, TTL_S):
+            return self._turn_away(came, LAN_FLOOD)
         if not one.is_here:
             self._dialling.soon(one, 0.0 if self.me < one.key else YIELD_S, now)
         one.heard_s, one.ask_s, one.ends_s = now.mono_s, now.mono_s + left_s / 2, now.mono_s + left_s
         one.peer = came.peer
-        if not one.came_from(source, now.mono_s, TTL_S):
-            self._turn_away(came, LAN_FLOOD)
         urls = one.reached_at()
         if one.failures and urls != one.urls:
             self._dialling.soon(one, AGAIN.pause_s_min, now)
-        return [*answer, *self._learn(one, urls, now)]
+        return [*answer, *_report(one, urls, now)]
+
+    def _has_linked(self, news: NeighbourLinked, now: Now) -> list[Deed]:
+        """Record that a router is connected, or is not any more: a link proves its key, and where it is."""
+        one = self.neighbours.get(news.key)
+        if one is None:
+            return []
+        one.is_linked = news.is_up
+        if news.is_up:
+            self.neighbours.prove(one, news.ip, now.mono_s)
+        return _report(one, one.reached_at(), now) if one.is_here else []
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
-        """Mark a router as away: it stays known for a day, without an address."""
+        """Mark a router as away: one that a link has proven stays known for a day, without an address."""
         one.ends_s = 0.0
         one.sources.clear()
         self._dialling.stop(one)
-        return self._learn(one, (), now)
+        if one.is_proven:
+            return _report(one, (), now)
+        was_known, one.urls, one.until_s = one.until_s, (), 0
+        return [AddNeighbour(one.key)] if was_known else []
 
     def _forget_all(self) -> list[Deed]:
         """Forget every router that was heard, since this node is on no local network any more."""
@@ -296,13 +313,6 @@ class Lan:
         for one in forgotten:
             self.neighbours.remove(one)
         return [AddNeighbour(one.key) for one in forgotten if one.until_s]
-
-    def _learn(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
-        """Report a neighbour to the router if its addresses changed or half of the reported time is over."""
-        if urls == one.urls and (not urls or now.wall_s < one.until_s - KEPT_S / 2):
-            return []
-        one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S
-        return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
 
     # -- by the clock --------------------------------------------------------------------------------------
 
@@ -313,10 +323,12 @@ class Lan:
             deeds += self._listen(bool(self._schedules))
         deeds += [*self._sign(now), *self._speak(now)]
         for one in self.neighbours:
-            if one.is_here and one.ends_s <= now.mono_s:
+            if one.is_linked and one.is_here and one.ends_s <= now.mono_s:
+                one.ends_s = now.mono_s + TTL_S
+            elif one.is_here and one.ends_s <= now.mono_s:
                 deeds += self._leave(one, now)
             elif one.is_here and one.ask_s <= now.mono_s:
-                deeds += self._ask(one, now)
+                deeds += self._answers.ask(self._said, one, now)
         return [*deeds, *self._dialling.due(now)]
 
     def _wake(self, now: Now) -> list[Deed]:
@@ -336,18 +348,44 @@ class Lan:
 
     def listed(self) -> list[dict[str, Any]]:
         """Return a row for each interface of a network, as `router lan list` prints it."""
-        return [self._row(one) for _, one in sorted(self.interfaces.items()) if is_local(one)]
+        here = [one for one in self.neighbours if one.is_here]
+        local = [one for _, one in sorted(self.interfaces.items()) if is_local(one)]
+        return [_row(one, one.index in self._schedules, here) for one in local]
 
-    def _row(self, one: Interface) -> dict[str, Any]:
-        network, here = network_of(one), [other for other in self.neighbours if other.is_here]
-        return {
-            "interface": one.name,
-            "network": "" if network is None else network.id,
-            "name": "" if network is None else network.name,
-            "addresses": [str(at) for at in one.addresses],
-            "allowed": one.index in self._schedules,
-            "heard": sum(any(source.at == one.index for source in other.sources) for other in here),
-        }
+    def why_full(self) -> str:
+        """Return who has taken all places for nodes nearby, as `router lan list` and `router doctor` print it; "" if
+        there is room."""
+        crowd = self.neighbours.crowd()
+        if crowd.taken < KEYS_MAX:
+            return ""
+        said = f"all {KEYS_MAX} places for nodes nearby are taken, by {counted(crowd.hosts, 'host')}"
+        said = f"{said}, {crowd.taken - crowd.proven} of them by keys that have never connected, which give way"
+        said = f"{said} to newcomers"
+        return (
+            f"{said}; if so many nodes are not here, look for the machine at {crowd.first}, which has {crowd.of_first}"
+        )
+
+
+def _report(one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
+    """Report a neighbour to the router if its addresses changed or half of the reported time is over."""
+    kept_s = KEPT_S if one.is_proven else CLAIMED_S
+    if urls == one.urls and (not urls or now.wall_s < one.until_s - kept_s / 2):
+        return []
+    one.urls, one.until_s = urls, int(now.wall_s) + kept_s
+    return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
+
+
+def _row(one: Interface, is_allowed: bool, here: list[Neighbour]) -> dict[str, Any]:
+    network = network_of(one)
+    return {
+        "interface": one.name,
+        "network": "" if network is None else network.id,
+        "name": "" if network is None else network.name,
+        "addresses": [str(at) for at in one.addresses],
+        "allowed": is_allowed,
+        "heard": sum(any(source.at == one.index for source in other.sources) for other in here),
+        "hosts": len({source.host for other in here for source in other.sources if source.at == one.index}),
+    }
 
 
 @lru_cache(maxsize=256)

@@ -1,9 +1,15 @@
-"""The neighbours that were heard: each one's last advertisement, its sources, and its end (D17, D19)."""
+"""The neighbours that were heard: each one's last advertisement, its sources, its end, and who gives way (D17, D19).
+
+Anybody can make keys, and send their datagrams from any address. So a place is kept only by a key that has proven
+itself by a link; the others give way to newcomers: first those of the host that has most, of these the one that came
+first. Thus each newcomer has a place for some seconds, which is time enough for a link.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from ipaddress import ip_address
+from collections import Counter
+from collections.abc import Collection, Iterator
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -14,9 +20,16 @@ from router.core.wire.crypto import PublicKey
 from services.discovery.core.lan.networks import Ip
 
 KEYS_MAX = 256
+PROVEN_MAX = 192
+"""Most keys that keep their places because a link has proven them; the other places are for newcomers."""
 SOURCES_MAX = 4
 TTL_S_MAX = 60
 """Most seconds that a neighbour counts as present after its last datagram, whatever the datagram says."""
+MEETING_S = 60.0
+"""How long a neighbour that shares no group keeps its place from others that links have proven, so that it can meet
+this node."""
+_HOSTS_BYTES = 8
+"""Length of the part of an IPv6 address that its host cannot choose: on one link all hosts have it in common."""
 
 
 class Source(NamedTuple):
@@ -24,6 +37,12 @@ class Source(NamedTuple):
 
     ip: Ip
     at: int
+
+    @property
+    def host(self) -> tuple[bytes, int]:
+        """Return what counts as one host: an IPv4 address, or an IPv6 network, in which one host has any number of
+        addresses."""
+        return self.ip.packed[:_HOSTS_BYTES], self.at
 
     def address(self, port: int) -> IpAddress:
         """Return the address of a router that listens at this source's host and the given port."""
@@ -41,17 +60,26 @@ def source_of(peer: str) -> Source:
 class Neighbour(Struct, eq=False):
     """A router nearby. `ends_s`: the monotonic second at which it counts as away; 0: it is away.
 
-    `ask_s`: when to ask whether it is still there; `peer`: the source of its last datagram.
+    `outdated`: the sources that have not sent its last advertisement yet. `ask_s`: when to ask whether it is still
+    there; `peer`: the source of its last datagram.
+
+    `proven_s`: when a link proved its key, None if none did, or another key needed its place; `ip`: where that link
+    led; `is_linked`: it is connected.
 
     `dial_s`: when to dial it, None if no dial is due; `failures`: how many dials in a row failed; `let_in`: False if it
     has refused this node. `until_s`: the Unix second until which it was reported to the router, with `urls`."""
 
     advert: Advertisement
     sources: dict[Source, float] = field(default_factory=dict)
+    outdated: set[Source] = field(default_factory=set)
+    entered_s: float = 0.0
     ends_s: float = 0.0
     heard_s: float = 0.0
     ask_s: float = 0.0
     peer: str = ""
+    proven_s: float | None = None
+    ip: Ip | None = None
+    is_linked: bool = False
     dial_s: float | None = None
     failures: int = 0
     let_in: bool = True
@@ -66,31 +94,50 @@ class Neighbour(Struct, eq=False):
     def is_here(self) -> bool:
         return self.ends_s > 0
 
+    @property
+    def is_proven(self) -> bool:
+        return self.proven_s is not None
+
+    @property
+    def host(self) -> tuple[bytes, int] | None:
+        """Return what counts as its host; None while it is away."""
+        return self._in_order()[0].host if self.sources else None
+
     def came_from(self, source: Source, now_s: float, stale_s: float) -> bool:
-        """Record a source; beyond a few, one that was silent for `stale_s` is replaced, or else the new one is
-        dropped."""
+        """Record a source; beyond a few, it takes the place of one that was silent for `stale_s`, or has not sent the
+        last advertisement, or else is dropped.
+
+        Who copies a datagram can send it from any address, but not before it was sent. The address where a link has
+        proven the key stays, and is taken in any case."""
         if source not in self.sources and len(self.sources) >= SOURCES_MAX:
-            oldest = min(self.sources, key=self.sources.__getitem__)
-            if self.sources[oldest] > now_s - stale_s:
+            others = [one for one in self.sources if one.ip != self.ip]
+            oldest = min(others, key=lambda one: (one not in self.outdated, self.sources[one]))
+            is_over = oldest in self.outdated or self.sources[oldest] <= now_s - stale_s
+            if not is_over and source.ip != self.ip:
                 return False
             del self.sources[oldest]
         self.sources[source] = now_s
+        self.outdated.discard(source)
         return True
 
     def reached_at(self) -> tuple[str, ...]:
-        """Return the URLs of the places where it was heard, IPv4 first: each source's host, with the port that it
-        names."""
+        """Return the URLs of the places where it was heard: each source's host, with the port that it names; where a
+        link has proven it first, then IPv4."""
         ports = [one.port for one in self.advert.addresses if isinstance(one, IpAddress) and one.ip.is_unspecified]
-        places = sorted(self.sources, key=lambda one: (one.ip.version, one.at, one.ip.packed))
-        return tuple(one.address(port).url for port in ports[:1] for one in places)
+        return tuple(one.address(port).url for port in ports[:1] for one in self._in_order())
+
+    def _in_order(self) -> list[Source]:
+        return sorted(self.sources, key=lambda one: (one.ip != self.ip, one.ip.version, one.at, one.ip.packed))
 
 
 class Neighbours:
-    """The routers that were heard, at most 256, and to which of them each datagram belongs."""
+    """The routers that were heard, at most 256, and to which of them each datagram belongs. `agreed`: the routers that
+    share groups with this node."""
 
-    def __init__(self) -> None:
+    def __init__(self, agreed: Collection[PublicKey] = ()) -> None:
         self._all: dict[PublicKey, Neighbour] = {}
         self._said: dict[bytes, Neighbour] = {}
+        self._agreed = agreed
 
     def __repr__(self) -> str:
         return f"<neighbours: {sum(one.is_here for one in self)} here of {len(self)}>"
@@ -104,6 +151,11 @@ class Neighbours:
     def get(self, key: PublicKey) -> Neighbour | None:
         return self._all.get(key)
 
+    def is_proven(self, key: PublicKey) -> bool:
+        """Whether a link has proven this key, lately or before it shared groups with this node."""
+        one = self._all.get(key)
+        return (one is not None and one.is_proven) or key in self._agreed
+
     def who_said(self, data: bytes) -> Neighbour | None:
         """Return the router whose last datagram had exactly these bytes, which were verified when they first came."""
         return self._said.get(data)
@@ -112,21 +164,79 @@ class Neighbours:
     def is_full(self) -> bool:
         return len(self._all) >= KEYS_MAX
 
-    def enter(self, advert: Advertisement) -> Neighbour:
+    def enter(self, advert: Advertisement, now_s: float) -> Neighbour:
         """Record a router's latest advertisement."""
         one = self._all.get(advert.router)
         if one is None:
-            one = self._all[advert.router] = Neighbour(advert)
+            one = self._all[advert.router] = Neighbour(advert, entered_s=now_s)
         else:
             del self._said[one.advert.message]
             one.advert = advert
+            one.outdated = set(one.sources)
         self._said[advert.message] = one
         return one
-
-    def least(self) -> Neighbour | None:
-        """Return the router that is away and was silent longest; None if all are present."""
-        return min((one for one in self if not one.is_here), key=lambda one: one.heard_s, default=None)
 
     def remove(self, one: Neighbour) -> None:
         del self._all[one.key]
         del self._said[one.advert.message]
+
+    # -- who keeps a place -----------------------------------------------------------------------------------
+
+    def least(self) -> Neighbour:
+        """Return the router that gives way to a newcomer: of those that no link has proven one that is away, else one
+        of the host that has most of them; there is one while the places are full."""
+        claimed = [one for one in self if not one.is_proven]
+        crowds = Counter(one.host for one in claimed)
+
+        def rank(one: Neighbour) -> tuple[bool, bool, int, float]:
+            return one.key in self._agreed, one.is_here, -crowds[one.host] * one.is_here, one.entered_s
+
+        return min(claimed, key=rank)
+
+    def prove(self, one: Neighbour, ip: str, now_s: float) -> None:
+        """Record that a link has proven a key, so that it keeps its place. If too many do, another one no longer does,
+        unless each of them is present and shares groups, or may still meet this node."""
+        if ip:
+            found = ip_address(ip.partition("%")[0])
+            one.ip = (isinstance(found, IPv6Address) and found.ipv4_mapped) or found
+        if one.proven_s is not None:
+            return
+        proven = [other for other in self if other.is_proven]
+        if len(proven) >= PROVEN_MAX:
+            least = self._least_proven(proven, now_s)
+            if least is None:
+                return
+            least.proven_s = None
+        one.proven_s = now_s
+
+    def _least_proven(self, proven: list[Neighbour], now_s: float) -> Neighbour | None:
+        def shares(one: Neighbour) -> bool:
+            return one.key in self._agreed
+
+        free = [
+            one
+            for one in proven
+            if not (one.is_here and shares(one)) and (one.proven_s or 0.0) <= now_s - MEETING_S * one.is_here
+        ]
+        crowds = Counter(one.host for one in proven)
+        return min(free, key=lambda one: (shares(one), one.is_here, -crowds[one.host], one.heard_s), default=None)
+
+    def crowd(self) -> Crowd:
+        """Return how many places are taken by routers that are here, and by whom."""
+        here = [one for one in self if one.is_here]
+        hosts = Counter(one.host for one in here)
+        [(_, most)] = hosts.most_common(1) or [(None, 0)]
+        first = next((str(source.ip) for one in here if hosts[one.host] == most for source in one.sources), "")
+        return Crowd(len(here), sum(one.is_proven for one in here), len(hosts), first, most)
+
+
+class Crowd(Struct, frozen=True):
+    """The places that routers here have taken. `proven`: those that a link has proven; `hosts`: how many hosts they are
+    at, all addresses of an IPv6 network counting as one; `first`: an address of the host that has most, `of_first`: its
+    places."""
+
+    taken: int
+    proven: int
+    hosts: int
+    first: str
+    of_first: int

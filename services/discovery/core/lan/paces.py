@@ -32,11 +32,18 @@ class Pace:
             return True
         return self._taken[-self._most][0] <= now_s - self._window_s
 
+    def allows(self, key: Hashable, now_s: float) -> bool:
+        """Whether one of this key may be taken now."""
+        return self.has_room(now_s) and self._after(key, now_s) <= now_s + self._burst_s
+
     def take(self, key: Hashable, now_s: float) -> bool:
         """Take one of this key, if the pace allows it."""
-        used_until_s = max(now_s, self._used_until.get(key, now_s)) + self._each_s
-        if not self.has_room(now_s) or used_until_s > now_s + self._burst_s:
+        if not self.allows(key, now_s):
             return False
-        self._used_until[key] = used_until_s
+        self._used_until[key] = self._after(key, now_s)
         self._taken.append((now_s, key))
         return True
+
+    def _after(self, key: Hashable, now_s: float) -> float:
+        """Return until when the key's share is used once one more is taken."""
+        return max(now_s, self._used_until.get(key, now_s)) + self._each_s

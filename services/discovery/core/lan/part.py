@@ -60,7 +60,7 @@ class OnLan:
         deeds: list[c.Deed] = []
         match heard:
             case c.Started(router):
-                self._lan = Lan(router, DOOR, self._chance, self._permit())
+                self._lan = Lan(router, DOOR, self._chance, self._permit(), self._known.agreed)
                 heard = Interfaces(DOOR, self._interfaces)
             case Interfaces(interfaces=interfaces):
                 deeds += self._are(interfaces, now)
@@ -129,7 +129,8 @@ class OnLan:
             deeds += self._keep({"mode": asked.argument}, [], now)
         elif asked.argument != "list":
             return [c.Answer(asked.number, {"error": f"`router lan` is asked on, off or list, not {asked.argument}"})]
-        answer = {"mode": self._lan.permit.mode, "problem": self._lan.problem, "networks": self._lan.listed()}
+        lan = self._lan
+        answer = {"mode": lan.permit.mode, "problem": lan.problem, "full": lan.why_full(), "networks": lan.listed()}
         return [*deeds, c.Answer(asked.number, answer)]
 
     # -- what did not count --------------------------------------------------------------------------------

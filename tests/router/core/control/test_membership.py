@@ -11,7 +11,7 @@ from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import Inquire, LookUpPulled, NeighbourAnswered
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import AdmissionLimits, CoreLimits, MembershipLimits
+from router.core.routing.limits import CoreLimits, MembershipLimits, PullLimits
 from router.core.routing.purges import Purge
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.control import (
@@ -264,7 +264,7 @@ def test_answers_to_one_who_settles_nothing_end_at_the_slack() -> None:
 
 
 def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
-    one = house(limits=CoreLimits(admission=AdmissionLimits(pulls_routers_per_s=2.0)))
+    one = house(limits=CoreLimits(pulls=PullLimits(routers_per_s=2.0)))
     alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
     pull = Pull(GROUP.public, MessageId(b"i" * 32))
     for _ in range(3):

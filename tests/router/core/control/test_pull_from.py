@@ -12,7 +12,7 @@ from samples.core import ALICE, BOB, GROUP
 from router.core.control.pulls import MISS_COST
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import LookUpPulled, SendOwn
-from router.core.routing.limits import AdmissionLimits, CoreLimits, PullLimits
+from router.core.routing.limits import CoreLimits, PullLimits
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import encode
 from router.core.wire.control import Carried, Join, Pull, decode_control, encode_control
@@ -185,14 +185,14 @@ def asked(one: OneRouter, link: int, source: SigningKey, count: int) -> int:
 
 
 def test_an_app_of_another_node_is_answered_slowly() -> None:
-    one, *_ = house(limits=CoreLimits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
+    one, *_ = house(limits=CoreLimits(pulls=PullLimits(per_s=10, routers_per_s=100)))
     client = one.link(CLIENT.public, role="app", owner=False, messages=512, size=1 << 20)
     join(one, client, CLIENT)
     assert asked(one, client, CLIENT, 300) == 10
 
 
 def test_routers_are_answered_as_fast_as_apps_of_this_node_and_peers_only_what_is_agreed() -> None:
-    one, _, alice, peer = house(limits=CoreLimits(admission=AdmissionLimits(pulls_per_s=10, pulls_routers_per_s=100)))
+    one, _, alice, peer = house(limits=CoreLimits(pulls=PullLimits(per_s=10, routers_per_s=100)))
     client = one.link(CLIENT.public, role="router", messages=512, size=1 << 20)
     join(one, client, CLIENT)
     assert asked(one, alice, ALICE, 300) == 100 and asked(one, client, CLIENT, 300) == 100
@@ -227,7 +227,7 @@ def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> N
 
 
 def test_a_pull_for_what_is_not_here_costs_its_asker_more() -> None:
-    one, _, alice, _ = house(limits=CoreLimits(admission=AdmissionLimits(pulls_routers_per_s=2.0 * MISS_COST)))
+    one, _, alice, _ = house(limits=CoreLimits(pulls=PullLimits(routers_per_s=2.0 * MISS_COST)))
     pulled = LookUpPulled(alice, GROUP.public, IDS[0])
     assert asked(one, alice, ALICE, 1) == 1
     for _ in range(4):
@@ -246,3 +246,101 @@ def test_an_id_is_looked_up_in_the_minutes_that_are_named() -> None:
     for first, count, state in ((EXPIRY - 3, 4, "known"), (EXPIRY - 3, 3, "asked"), (EXPIRY, 1, "known")):
         assert pull(again, service, PEER, IDS[0], expiries=[first], minutes=[count]) == [state]
     assert "pull: " in pull(again, service, PEER, IDS[0], expiries=[EXPIRY], minutes=[MINUTES_MAX + 1])
+
+
+LARGE = seal_multicast(GROUP, bytes(500_000), ttl_s=60, expiry_min=EXPIRY, seen=())
+
+
+def storm(one: OneRouter, link: int, *wires: bytes, source: SigningKey = CLIENT) -> tuple[int, int]:
+    """Send one PULL for each message; return how many were read and how many carried."""
+    read = 0
+    for wire in wires:
+        body = encode_control(Pull(GROUP.public, message_id(wire)))
+        one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+        one.cycle()
+        for effect in [each for each in one.done if isinstance(each, LookUpPulled)]:
+            one.done.remove(effect)
+            places = ((each, i) for each in one.disk.parcels.values() for i in range(each.count))
+            found = next(place for place in places if place[0].id(place[1]) == effect.message)
+            one.router.pulls.looked_up(effect, found, one.now())
+            one.cycle()
+            read += 1
+    return read, len(one.told(link))
+
+
+def pulled_house(
+    limits: PullLimits | None = None, *, role: str = "router", size: int = 1 << 20
+) -> tuple[OneRouter, int]:
+    """Return a router that keeps `LARGE` and the first of `WIRES` for an app, and the link of a client in the group."""
+    one, service, *_ = house(limits=CoreLimits(pulls=limits or PullLimits()))
+    for wire in (LARGE, *WIRES[:4]):
+        one.bring(service, wire)
+        one.cycle()
+    client = one.link(CLIENT.public, role=role, owner=False, messages=8, size=size)
+    join(one, client, CLIENT)
+    one.told(client)
+    return one, client
+
+
+def test_pulls_of_one_who_settles_nothing_read_and_sign_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, client = pulled_house(PullLimits(again_s=0))
+    signed = []
+
+    def sealed(*args: Any, **more: Any) -> bytes:
+        signed.append(args)
+        return seal_unicast(*args, **more)
+
+    monkeypatch.setattr("router.core.control.speaker.seal_unicast", sealed)
+    for n in range(200):
+        storm(one, client, WIRES[n % 4])
+    held = 8 + 64 - 1  # the window and its slack; the answer to the JOIN is in flight already
+    assert storm(one, client, WIRES[0]) == (0, 0), "nothing is read for a full window"
+    assert len(signed) == held, "nothing is signed for a full window"
+    link = one.router.links.get(client)
+    assert link is not None and not one.router._kernel.speaker.say(link, Pull(GROUP.public, IDS[0]), one.now())
+    assert len(signed) == held, "nor is any other word"
+
+
+def test_a_large_message_is_carried_only_if_it_fits_and_is_not_copied_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, client = pulled_house(PullLimits(again_s=0), size=400_000)
+    assert storm(one, client, WIRES[0]) == (1, 1)
+    monkeypatch.setattr("router.core.routing.parcel.Parcel.wire", lambda *_: pytest.fail("copied"))
+    assert storm(one, client, LARGE) == (1, 0)
+
+
+def test_what_is_read_for_pulls_is_charged_in_bytes_whether_it_fits_or_not() -> None:
+    one, client = pulled_house(PullLimits(again_s=0, routers_bytes_per_s=100_000), size=400_000)
+    assert storm(one, client, *[LARGE] * 9) == (1, 0)
+    one.seconds += 4.0
+    assert storm(one, client, WIRES[0]) == (0, 0), "515 kB of debt, less 400 kB"
+    one.seconds += 1.2
+    assert storm(one, client, WIRES[0]) == (1, 1)
+
+
+def test_an_app_of_another_node_is_charged_at_its_own_rate() -> None:
+    one, client = pulled_house(PullLimits(again_s=0, bytes_per_s=1000), role="app")
+    assert storm(one, client, LARGE, WIRES[0]) == (1, 1)
+
+
+def test_the_same_message_is_carried_again_only_after_some_seconds_and_on_a_new_link() -> None:
+    one, client = pulled_house()
+    assert storm(one, client, WIRES[0], WIRES[1], WIRES[0]) == (2, 2)
+    one.seconds += 4.9
+    assert storm(one, client, WIRES[0]) == (0, 0)
+    one.seconds += 0.2
+    assert storm(one, client, WIRES[0]) == (1, 1)
+    one.router.link_down(client, one.now())
+    again = one.link(CLIENT.public, role="router", owner=False, messages=8, size=1 << 20)
+    assert storm(one, again, WIRES[0]) == (1, 1)
+
+
+def test_all_routers_that_the_operator_does_not_know_share_a_rate_of_bytes() -> None:
+    one, service, *_ = house(limits=CoreLimits(pulls=PullLimits(unknown_bytes_per_s=1000)))
+    one.bring(service, LARGE)
+    one.cycle()
+    met = [SigningKey(bytes((n,)) * 32) for n in (71, 72)]
+    for key in met:
+        one.router.directory.agreements.agree(PUBSUB.public, key.public, [GROUP.public], WALL_S + 60, WALL_S)
+    links = [one.link(key.public, role="router", size=1 << 20) for key in met]
+    one.done.clear()
+    assert [storm(one, link, LARGE, source=key) for link, key in zip(links, met, strict=True)] == [(1, 1), (0, 0)]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from router.core.neighbours.dial_budget import DAY_S, DialBudget, DialLimits, WhoAnswered
+from ipaddress import IPv4Address
+
+import pytest
+
+from router.core.neighbours.dial_budget import DAY_S, DialBudget, DialBudgets, DialLimits, WhoAnswered
 from router.core.service.refusals import Refusals
-from router.core.wire.address import IpAddress, parse_address
+from router.core.wire.address import AddressSource, IpAddress, parse_address
 from router.core.wire.reasons import DIAL_BUDGET
 
 LIMITS = DialLimits()
@@ -84,10 +88,58 @@ def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> No
         budget.end(key(1), place(), second, WhoAnswered.EXPECTED)
     assert budget.begin(key(2), place(), 100) is None
     budget.end(key(2), place(), 100, WhoAnswered.OTHER)
-    refused = budget.begin(key(1), place(), 101)
+    refused = budget.begin(key(3), place(), 101)
     assert refused is not None and refused[0] is DIAL_BUDGET
     said = "45.0.0.1:4100 is named by an advertisement and not dialled now"
     assert refused[1] == f"{said}: it was last dialled in vain, and rests for 10.0 minutes"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_names_the_address_of_another_router_does_not_shut_that_one_out(is_known: bool) -> None:
+    """Whether it was found there before, or only when others were expected there."""
+    budget = DialBudget(LIMITS, Refusals())
+    if is_known:
+        assert budget.begin(key(1), place(), 0) is None
+        budget.end(key(1), place(), 0, WhoAnswered.EXPECTED)
+    for number in range(2, 5):
+        if budget.begin(key(number), place(), number) is None:
+            budget.end(key(number), place(), number, WhoAnswered.OTHER, answered_by=key(1))
+    assert budget.begin(key(5), place(), 6) is not None
+    for second in range(10, TEN_MINUTES_S, 10):  # also while it is started again
+        assert budget.begin(key(1), place(), second) is None
+        budget.end(key(1), place(), second, WhoAnswered.NOBODY)
+    assert budget.begin(key(1), place(), TEN_MINUTES_S) is None
+    budget.end(key(1), place(), TEN_MINUTES_S, WhoAnswered.OTHER)
+    assert budget.begin(key(1), place(), TEN_MINUTES_S + 1) is not None, "it is there no more"
+
+
+def lan(refusals: Refusals | None = None) -> DialBudget:
+    return DialBudgets(refusals or Refusals()).of(AddressSource.SENDER)
+
+
+def test_a_host_on_a_lan_gets_three_connections_at_an_address_and_ten_at_all_its_ports() -> None:
+    budget = lan()
+    victim = [parse_address(f"tls://192.168.0.9:{4100 + port}") for port in range(100)]
+    at_one = [budget.begin(key(number), victim[0], number / 10) for number in range(500)]  # type: ignore[arg-type]
+    assert at_one.count(None) == 3
+    refused = at_one[-1]
+    assert refused is not None and refused[0] is DIAL_BUDGET
+    said = "192.168.0.9:4100 is named by a datagram on the local network and not dialled now"
+    assert refused[1].startswith(said)
+    at_all = [budget.begin(key(number), victim[number % 100], 60) for number in range(500)]  # type: ignore[arg-type]
+    assert at_all.count(None) == 10 - 3
+    assert budget.begin(key(1), parse_address("tls://192.168.0.10:4100"), 60) is None  # type: ignore[arg-type]
+
+
+def test_addresses_on_a_lan_use_up_no_other_budget_and_never_all_room() -> None:
+    """As many as can be dialled there in twenty minutes, none of which is answered."""
+    budgets = DialBudgets(Refusals())
+    budget = budgets.of(AddressSource.SENDER)
+    for number in range(12_000):
+        at = IpAddress(IPv4Address(0x0A000000 + number), 4100)
+        assert budget.begin(key(number), at, number / 10) is None
+        budget.end(key(number), at, number / 10, WhoAnswered.NOBODY)
+    assert budgets.of(AddressSource.ANYBODY).begin(key(1), place(), 1200) is None
 
 
 def test_the_ports_of_a_victim_and_the_addresses_of_its_network_count_together() -> None:

@@ -70,6 +70,19 @@ def test_what_a_client_writes_leaves_room_to_other_clients_and_to_the_apps() -> 
     assert bring(one, alice, bob, letters(ALICE, 90, life_s=7 * DAY_S)) == []
 
 
+@pytest.mark.parametrize("ttl_s", [0, 60])
+def test_a_read_takes_no_more_of_the_index_than_is_left(ttl_s: int) -> None:
+    """All messages of one read are decided together, and are cut to the room that the first of them finds."""
+    one, _, _ = house(CoreLimits(index=IndexLimits(entries_max=100)))
+    client = one.link(CLIENT.public, role="router", messages=1 << 20, size=1 << 30)
+    room = one.router.index.room(bytes(CLIENT.public)[:8])
+    one.bring(client, *letters(CLIENT, room + 20, life_s=60, ttl_s=ttl_s))
+    one.cycle()
+    refused = [reason for _, reason, _ in one.settled()[client][1]]
+    assert refused == [Reason.INDEX_FULL] * 20
+    assert one.router.index.shares == {bytes(CLIENT.public)[:8]: room}
+
+
 def test_a_horizon_that_shrank_refuses_for_now_and_a_lifetime_for_good() -> None:
     one, _, bob = house()
     client = one.link(CLIENT.public, role="router")

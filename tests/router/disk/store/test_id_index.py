@@ -121,6 +121,17 @@ def test_ids_go_to_their_place_and_leave_the_waiting_list(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("reopened", [False, True])
+def test_an_id_is_known_for_ten_minutes_after_its_expiry(shelf: Shelf, reopened: bool) -> None:
+    """A copy may come late, from a router whose clock is behind (R-C5)."""
+    shelf.put([1000])
+    if reopened:
+        shelf.reopen()
+    [id] = shelf.expected
+    assert shelf.sweep(expiry_s(1000) + 9 * 60, 1_000) == {} and shelf.known({id: 1000}) == {id}
+    assert shelf.sweep(expiry_s(1000) + 11 * 60, 1_000) == {APPS: 1} and shelf.known({id: 1000}) == set()
+
+
+@pytest.mark.parametrize("reopened", [False, True])
 def test_the_dead_are_forgotten_wherever_they_are(shelf: Shelf, reopened: bool) -> None:
     for at, minute in enumerate((1000, 1005) * 50):
         shelf.put([minute], neighbour=NEIGHBOURS[at // 2 % 2])

@@ -34,6 +34,10 @@ NEWS: list[tuple[str, dict[str, Any], News]] = [
     ("said-caught-up", {"group": GROUP.hex(), "at_s": 5, "app": ONE.hex()}, o.SaidCaughtUp(GROUP, 5, ONE)),
     ("caught-up", {"group": GROUP.hex(), "at_s": 5, "missing": 1, "of": 2}, GroupCaughtUp(GROUP, 5, 1, 2)),
     ("unreached", {"key": ONE.hex(), "text": "no", "let_in": True}, o.NeighbourUnreachable(ONE, "no", True)),
+    (
+        "neighbour-linked", {"key": ONE.hex(), "ip": "10.0.0.9", "is_up": True},
+        d.NeighbourLinked(ONE, "10.0.0.9", True),
+    ),
     ("listening", {"url": "tls://h:1", "problem": ""}, d.Listening("tls://h:1", "")),
 ]  # fmt: skip
 REQUESTS: list[tuple[str, dict[str, Any], Request]] = [

@@ -167,7 +167,8 @@ def test_the_reasons_of_discovery() -> None:
     words = {number: reason.word for number, reason in found.items()}
     assert words == {
         200: "advert:stale", 201: "advert:address", 202: "lan:off-link", 203: "lan:flood", 204: "dial:budget",
+        205: "lan:full",
     }  # fmt: skip
     assert all(reason_from(number) is reason and reason.sentence.endswith(".") for number, reason in found.items())
-    assert {number for number, reason in found.items() if reason.later} == {203, 204}
+    assert {number for number, reason in found.items() if reason.later} == {203, 204, 205}
     load_reasons("services.discovery")  # it checks their range

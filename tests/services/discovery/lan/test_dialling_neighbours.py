@@ -57,8 +57,13 @@ def test_who_starts_again_is_dialled_at_once_and_who_moves_soon_whatever_failed_
 def test_of_a_crowd_only_some_are_dialled_a_second() -> None:
     lan = speaking()
     crowd = [one for one in map(key_of, range(100, 180)) if one.public > LOW.public]
-    dialled = [len(of(Dial, lan.hear(came(signed(one)), at(0.5)))) for one in crowd]
+    heard = [came(signed(one), f"10.0.0.{10 + number}%2:4") for number, one in enumerate(crowd)]
+    for number, one in enumerate(heard):
+        lan.hear(one, at(number / 10))
+        lan.hear(came(signed(crowd[number], 2, ttl_s=0), one.peer), at(number / 10))
+    back = [came(signed(one, 3), heard[number].peer) for number, one in enumerate(crowd)]
+    dialled = [len(of(Dial, lan.hear(one, at(20)))) for one in back]
     assert sum(dialled) == DIALLED_PER_S < len(crowd)
-    dialled = [len(of(Dial, lan.hear(Tick(), at(tenth / 10)))) for tenth in range(6, 200)]
+    dialled = [len(of(Dial, lan.hear(Tick(), at(20 + tenth / 10)))) for tenth in range(1, 200)]
     assert sum(dialled) == len(crowd) - DIALLED_PER_S
     assert all(sum(dialled[at : at + 10]) <= DIALLED_PER_S for at in range(len(dialled)))

@@ -47,3 +47,11 @@ def test_each_state_has_its_sentence(
     lan_commands._show({"mode": mode, "networks": networks, "problem": problem}, as_json=False)
     shown = capsys.readouterr()
     assert [line.rstrip() for line in (shown.out + shown.err).splitlines()] == said
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_who_has_taken_all_places_is_said_beside_the_list(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    found = {"mode": "allowed", "networks": [NAMED], "problem": "", "full": "all places are taken; look for it"}
+    lan_commands._show(found, as_json=as_json)
+    shown = capsys.readouterr()
+    assert shown.err.strip() == "all places are taken; look for it" and "0123456789abcdef" in shown.out

@@ -125,7 +125,7 @@ def test_a_network_whose_gateway_is_not_resolved_yet_is_allowed_when_it_is() -> 
 def test_without_an_interface_the_list_is_empty() -> None:
     part = Part()
     part.begin()
-    assert part.ask("list")[0] == {"mode": "allowed", "problem": "", "networks": []}
+    assert part.ask("list")[0] == {"mode": "allowed", "problem": "", "full": "", "networks": []}
 
 
 def test_forty_interfaces_are_attended_each_and_one_that_goes_takes_none_with_it() -> None:

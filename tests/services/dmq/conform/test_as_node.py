@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -121,8 +122,23 @@ async def test_what_a_client_says_wrongly(data: Callable[[], bytes], check: str,
     assert last.ok is (check == "end")
 
 
-async def test_a_path_that_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "node").touch()
-    with pytest.raises(ListensAlready, match=r"cannot listen on .*: Address already in use; name a path that is free"):
-        async with listening(tmp_path / "node"):
-            pass
+async def cause_at(path: Path) -> str:
+    """Return why no node can be played there, "" if one can."""
+    try:
+        async with listening(path):
+            return ""
+    except ListensAlready as error:
+        return str(error)
+
+
+async def test_a_path_that_is_taken_and_a_socket_that_was_left(tmp_path: Path) -> None:
+    file, node = tmp_path / "file", tmp_path / "node"
+    file.touch()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(node))
+        other.listen()
+        assert await cause_at(node) == f"cannot listen on {node}: Address already in use; name a path that is free"
+    assert node.is_socket(), "as one leaves it that is killed"
+    assert await cause_at(node) == "" and not node.exists()
+    assert await cause_at(file) == f"cannot listen on {file}: File exists; name a path that is free"
+    assert "a socket's may have 107" in await cause_at(tmp_path / ("x" * 120))

@@ -1,0 +1,81 @@
+"""Meters of the PULLs that this router answers: their number, the bytes read and carried for them, and repetitions."""
+
+from __future__ import annotations
+
+from router.core.link.allowance import Allowance
+from router.core.neighbours.directory import UNKNOWN
+from router.core.routing.limits import PullLimits
+from router.core.routing.links import Link
+from router.core.wire.now import Now
+
+CARRIED_MAX = 1024
+"""Most ids remembered of the messages that were carried to one neighbour lately; beyond it all are forgotten."""
+
+
+class _Meter:
+    """The PULLs and bytes that one neighbour may still have answered, and the messages that it was carried lately."""
+
+    __slots__ = ("carried", "number", "size")
+
+    def __init__(self, per_s: float, bytes_per_s: float) -> None:
+        self.number = Allowance(per_s, max(1.0, per_s))
+        self.size = Allowance(bytes_per_s, bytes_per_s)
+        self.carried: dict[bytes, float] = {}  # by id: the monotonic second
+
+    def was_carried(self, id: bytes, since_s: float) -> bool:
+        """Whether the message was carried since then."""
+        at_s = self.carried.get(id)
+        return at_s is not None and at_s > since_s
+
+
+class PullMeters:
+    """Owns the meters of all links, each made at the first PULL, and one for all keys that the operator does not know.
+
+    The bytes of a message are charged when it has been read, whether or not it fits the window, and may exceed what is
+    left; nothing further is read until that is made up for."""
+
+    def __init__(self, limits: PullLimits) -> None:
+        self._limits = limits
+        self._unknown = Allowance(limits.unknown_bytes_per_s, limits.unknown_bytes_per_s)
+        self._meters: dict[tuple[int, bool], _Meter] = {}  # by link, and whether at the rate of a router
+
+    def __repr__(self) -> str:
+        return f"<{len(self._meters)} meters of PULLs>"
+
+    def forget(self, link: Link) -> None:
+        """Forget a link that is gone."""
+        for as_router in (False, True):
+            self._meters.pop((link.id, as_router), None)
+
+    def takes(self, link: Link, id: bytes, now: Now, *, as_router: bool) -> bool:
+        """Count a PULL; return whether the message may be read for it."""
+        meter = self._of(link, as_router=as_router)
+        if not meter.number.take(1, now.mono_s) or not meter.size.take(0, now.mono_s):
+            return False
+        if link.standing in UNKNOWN and not self._unknown.take(0, now.mono_s):
+            return False
+        return not meter.was_carried(id, now.mono_s - self._limits.again_s)
+
+    def charge(self, link: Link, number: int, size: int, now: Now, *, as_router: bool) -> None:
+        """Charge that many further PULLs, and the bytes of a message that was read."""
+        meter = self._of(link, as_router=as_router)
+        meter.number.charge(number, now.mono_s)
+        meter.size.charge(size, now.mono_s)
+        if link.standing in UNKNOWN:
+            self._unknown.charge(size, now.mono_s)
+
+    def carried(self, link: Link, id: bytes, now: Now, *, as_router: bool) -> None:
+        """Note that the neighbour was carried that message."""
+        meter = self._of(link, as_router=as_router)
+        if len(meter.carried) >= CARRIED_MAX:
+            meter.carried.clear()
+        meter.carried[id] = now.mono_s
+
+    def _of(self, link: Link, *, as_router: bool) -> _Meter:
+        limits, place = self._limits, (link.id, as_router)
+        if place not in self._meters:
+            number, size = limits.per_s, limits.bytes_per_s
+            if as_router:
+                number, size = limits.routers_per_s, limits.routers_bytes_per_s
+            self._meters[place] = _Meter(number, size)
+        return self._meters[place]
