@@ -88,7 +88,7 @@ class ClientLink:
         self._is_away = True
         self._approach = Approach()
         self._liveness = Liveness()
-        self._is_pausing = trio.Event()
+        self._moved = trio.Event()
         self.is_begun = self.is_closed = False
         self.end = End("no connection has been tried")
 
@@ -175,17 +175,23 @@ class ClientLink:
             self._said_goodbye.set()
             if self.end.final:
                 return
-            failures += 1
+            failures = self._failures_here(failures) + 1
             await self._pause(RETRY.pause_s(failures, self._dialling.random()))
+
+    def _failures_here(self, failures: int) -> int:
+        """Return how many failures in a row count: none if the network has changed since the last call."""
+        if not self._moved.is_set():
+            return failures
+        self._moved = trio.Event()
+        return 0
 
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next attempt; a change of this machine's network ends the wait."""
-        self._is_pausing = trio.Event()
         with trio.move_on_after(pause_s):
-            await self._is_pausing.wait()
+            await self._moved.wait()
 
     def _network_changed(self) -> None:
-        self._is_pausing.set()
+        self._moved.set()
         self._liveness.network_changed(trio.current_time())
 
     def _give_up_perhaps(self, away_s: float) -> None:

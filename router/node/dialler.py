@@ -30,7 +30,7 @@ from router.core.wire.text import BadText, key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
-from router.transport.dialling import Approach, DialTarget
+from router.transport.dialling import DOUBTED_STAGGER_S, STAGGER_S, Approach, DialTarget
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +88,9 @@ class Dialler:
         self._pauses: dict[bytes, tuple[float, trio.CancelScope]] = {}  # when each began, and what ends it
         self._refused_by: set[bytes] = set()  # neighbours that did not let us in the last time
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
-        self._moved: set[bytes] = set()  # paused when the network changed: their failures no longer count
+        self._moved: set[bytes] = set()  # had a task when the network changed: earlier failures no longer count
         self._approaches: dict[bytes, Approach] = {}
-        self._pauses_between = BackOff(
-            pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max
-        )
+        self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
         self._room = trio.Semaphore(self._link.dials_max)
         self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
@@ -139,7 +137,7 @@ class Dialler:
     def network_changed(self) -> None:
         """Dial soon whoever is being waited for, as if for the first time: where nobody was reached, somebody may be
         now."""
-        self._moved |= self._pauses.keys()
+        self._moved |= self._attempts.keys()
         self.hurry(self._pauses)
 
     def _to_dial(self, key: bytes) -> Neighbour | None:
@@ -151,7 +149,7 @@ class Dialler:
         failures, asked = 0, True
         try:
             while (asked or await self._is_wanted(key)) and (neighbour := self._to_dial(key)) is not None:
-                failures = await self._connect(neighbour, failures)
+                failures = self._failures_here(key, await self._connect(neighbour, failures), 1)
                 asked = self._attempts[key].cancelled_caught  # it has changed, so where it is now is dialled at once
                 if asked:
                     continue
@@ -159,18 +157,26 @@ class Dialler:
                     return
                 if self._neighbours.get(key) == neighbour:
                     await self._pause(key, failures)
-                if self._neighbours.get(key) != neighbour or key in self._moved:
+                failures = self._failures_here(key, failures, 0)
+                if self._neighbours.get(key) != neighbour:
                     failures = 0
-                self._moved.discard(key)
         finally:
             del self._attempts[key]
             self._asked.discard(key)
+            self._moved.discard(key)
+
+    def _failures_here(self, key: bytes, failures: int, most: int) -> int:
+        """Return how many failures in a row count: at most `most` if the network has changed since the last call."""
+        if key in self._moved:
+            self._moved.discard(key)
+            return min(failures, most)
+        return failures
 
     async def _pause(self, key: bytes, failures: int) -> None:
         with self._attempt(key) as scope:
             self._pauses[key] = trio.current_time(), scope
             try:
-                await trio.sleep(self._pauses_between.pause_s(failures, self._draw()))
+                await trio.sleep(self._back_off.pause_s(failures, self._draw()))
             finally:
                 del self._pauses[key]
 
@@ -224,7 +230,8 @@ class Dialler:
         approach = self._approaches.setdefault(neighbour.key, Approach())
         attempt = partial(self._dial_doubted if neighbour.doubted else self._dial_at, neighbour)
         try:
-            stream, problems = await approach.dial(neighbour.urls, self._resolve, attempt)
+            stagger_s = DOUBTED_STAGGER_S if neighbour.doubted else STAGGER_S
+            stream, problems = await approach.dial(neighbour.urls, self._resolve, attempt, stagger_s=stagger_s)
         except ConnectFailed as error:
             self._note(neighbour, error.text)
             return None

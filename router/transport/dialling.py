@@ -19,6 +19,9 @@ from router.transport.contract import ConnectFailed, Stream
 
 STAGGER_S = 0.25
 """The time after which the next address is dialled as well, as RFC 8305 recommends; at once if one fails."""
+DOUBTED_STAGGER_S = 1.0
+"""The same for addresses that only advertisements, hints or datagrams name: they may be a victim's, and most answer
+sooner."""
 AT_ONCE_MAX = 4
 """Most addresses of one router that are dialled at the same time."""
 
@@ -52,10 +55,12 @@ class Approach:
     def __repr__(self) -> str:
         return f"<approach: {self._last.address if self._last is not None else 'nothing has answered'}>"
 
-    async def dial(self, urls: Sequence[str], resolve: Resolve, attempt: Attempt) -> Answer:
+    async def dial(
+        self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, *, stagger_s: float = STAGGER_S
+    ) -> Answer:
         """Return the first stream to any address of these URLs; raise `ConnectFailed` with all causes if there is
         none."""
-        race = _Race(urls, resolve, attempt, self._last)
+        race = _Race(urls, resolve, attempt, self._last, stagger_s)
         stream = await race.run()
         if race.winner is not None:
             self._last = race.winner
@@ -67,13 +72,16 @@ class Approach:
 class _Race:
     """One dial: the candidates that were not tried yet, in order, and the attempts under way."""
 
-    def __init__(self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, last: DialTarget | None) -> None:
+    def __init__(
+        self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, last: DialTarget | None, stagger_s: float
+    ) -> None:
         self.problems: list[ConnectFailed] = []
         self.winner: DialTarget | None = None
         self._stream: Stream | None = None
         self._resolve = resolve
         self._attempt = attempt
         self._last = last
+        self._stagger_s = stagger_s
         self._left = deque(map(DialTarget, sorted(urls, key=lambda url: last is None or url != last.url)))
         self._under_way = 0
         self._news = trio.Event()
@@ -97,7 +105,7 @@ class _Race:
     async def _wait(self) -> None:
         """Wait until an attempt ends, or it is time for the next one."""
         may_go_on = self._left and self._under_way < AT_ONCE_MAX
-        with trio.move_on_after(STAGGER_S if may_go_on else float("inf")):
+        with trio.move_on_after(self._stagger_s if may_go_on else float("inf")):
             await self._news.wait()
 
     async def _try(self, one: DialTarget) -> None:

@@ -35,7 +35,7 @@ _ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, inter
 _ROUTE = struct.Struct("=BBBBBBBBI")  # family, destination's length, …, table, protocol, scope, type, flags
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
 _IFA_ADDRESS, _RTA_DESTINATION = 1, 1
-_LINK_SCOPE = 253  # addresses and routes of this scope and above lead no further than the next cable
+_LINK_SCOPE = 253  # addresses and routes of this scope and above lead no further than the own cable
 _TENTATIVE = 0x40  # an address that is announced again once no other machine turned out to have it
 _LOCAL_TABLE = 255
 _UNICAST = 1
@@ -44,10 +44,10 @@ _NARROW = (b"\xfe\x80", b"\xff")  # link-local and multicast destinations of IPv
 
 
 class Announcements:
-    """Tells changes from other announcements, as of an address that is given a longer life."""
+    """Distinguish changes from other announcements, such as a longer lifetime of an address."""
 
     def __init__(self) -> None:
-        self._addresses: set[bytes] = set()  # with their interfaces; of those that were announced
+        self._addresses: set[bytes] = set()  # those announced and still there, each behind its interface
 
     def __repr__(self) -> str:
         return f"<announcements: of {len(self._addresses)} addresses>"
@@ -80,7 +80,7 @@ class Announcements:
 
 
 def _is_far_route(body: bytes) -> bool:
-    """Whether this is a route to other machines that packets of this one may take."""
+    """Whether packets of this machine may take this route beyond its own cables."""
     table, scope, form, flags = (_ROUTE.unpack_from(body)[at] for at in (4, 6, 7, 8))
     narrow = _attribute(body[_ROUTE.size :], _RTA_DESTINATION).startswith(_NARROW)
     return form == _UNICAST and table != _LOCAL_TABLE and scope < _LINK_SCOPE and not flags & _CLONED and not narrow

@@ -6,14 +6,16 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import trio
 from rigs.patience import HANG_S
+from trio.abc import HostnameResolver
 from two_ends import CLIENT, SERVER, echo, listening, says
 
 from router.core.wire.reasons import Reason
-from router.transport.contract import ConnectFailed, ListenFailed, dial, tcp_address
+from router.transport.contract import ConnectFailed, ListenFailed, dial, resolve, tcp_address
 from transports.tls import listen
 
 
@@ -99,3 +101,37 @@ async def test_without_file_descriptors_the_listener_waits_and_goes_on() -> None
                     client.connect(tcp_address(this.url))
                 assert "cannot accept: too many open files" in await this.refusal()
         assert await says(await this.connect(), b"fine") == b"fine"
+
+
+class Names(HostnameResolver):
+    """Knows one name, with addresses of both families."""
+
+    async def getaddrinfo(self, host: Any, port: Any, *_: Any) -> Any:
+        if host != b"router.example":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        tcp = socket.SOCK_STREAM, socket.IPPROTO_TCP, ""
+        sixes = [(socket.AF_INET6, *tcp, (f"2001:db8::{n}", port, 0, 0)) for n in (1, 2, 3)]
+        return [*sixes, (socket.AF_INET, *tcp, ("192.0.2.1", port)), sixes[0]]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> Any:
+        raise NotImplementedError
+
+
+async def test_name_is_resolved_to_its_addresses_of_both_families_by_turns() -> None:
+    trio.socket.set_custom_hostname_resolver(Names())
+    found = await resolve("tls://router.example:4101", timeout_s=HANG_S)
+    assert found == [
+        "tls://[2001:db8::1]:4101",
+        "tls://192.0.2.1:4101",
+        "tls://[2001:db8::2]:4101",
+        "tls://[2001:db8::3]:4101",
+    ]
+    with pytest.raises(ConnectFailed, match=r"nobody\.example:1 cannot be reached: name or service not known; is the"):
+        await resolve("tls://nobody.example:1", timeout_s=HANG_S)
+    with pytest.raises(ConnectFailed, match="lacks host or port"):
+        await resolve("tls://nobody.example", timeout_s=HANG_S)
+
+
+@pytest.mark.parametrize("url", ["tls://192.0.2.1:4101", "tls://[2001:db8::1]:4101", "memory://there", "unix:///s"])
+async def test_url_of_one_address_is_resolved_to_itself(url: str) -> None:
+    assert list(await resolve(url, timeout_s=HANG_S)) == [url]

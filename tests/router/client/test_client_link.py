@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -343,6 +344,28 @@ async def test_back_off_doubles_with_jitter(autojump_clock: MockClock, monkeypat
     pauses = [b - a for a, b in pairwise(tried)]
     assert pauses[:4] == pytest.approx([0.075, 0.15, 0.3, 0.6])
     assert max(pauses) == pytest.approx(RETRY.pause_s_max * 0.75)
+
+
+async def test_change_of_network_ends_a_pause_and_makes_them_short_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, changed = list[float](), list[Callable[[], None]]()
+
+    async def dial(*_: object, **__: object) -> None:
+        tried.append(trio.current_time())
+        raise ConnectFailed(Reason.CONNECT_FAILED, "nobody there")
+
+    async def watch(on_change: Callable[[], None]) -> None:
+        changed.append(on_change)
+
+    monkeypatch.setattr("router.client.link.transport.dial", dial)
+    monkeypatch.setattr("router.client.link.watch", watch)
+    async with router.connect(url="tls://192.0.2.1:4101", when_down="queue", random=lambda: 1.0):
+        await trio.sleep(60)
+        tried.clear()
+        changed[0]()
+        await trio.sleep(1)
+    assert [round(at - 60, 2) for at in tried] == [0.0, 0.1, 0.3, 0.7]
 
 
 async def test_outcomes_end_with_the_connection(end: RouterEnd, autojump_clock: MockClock) -> None:

@@ -256,6 +256,19 @@ async def test_change_of_network_ends_pauses_and_makes_them_short_again(
     assert [round(at - 40.0, 2) for at in house.times[-3:]] == [0.0, 0.5, 1.5]
 
 
+async def test_dial_that_fails_after_a_change_of_network_is_followed_by_a_short_pause(
+    house: House, autojump_clock: MockClock, mute: socket.socket
+) -> None:
+    one = there(f"tls://127.0.0.1:{mute.getsockname()[1]}")
+    dialler = house.dialler(one)
+    dialler.reconcile([one])
+    await trio.sleep(95.0)  # in the midst of the seventh dial of 10 s, after which a pause of 32 s would follow
+    before = len(house.failed)
+    dialler.network_changed()
+    await trio.sleep(18.0)
+    assert (before, len(house.failed)) == (6, 8)
+
+
 async def test_network_that_changes_all_the_time_is_no_reason_to_dial_all_the_time(
     house: House, autojump_clock: MockClock
 ) -> None:
