@@ -15,10 +15,15 @@ ADMITTED_PER_S = 200
 SOURCE_BURST = 4
 """Number of datagrams from one source that are accepted at once, before the rate is one a second: two nodes on one
 machine may each send news and a farewell within a second."""
-ENTERED_PER_S = 10
-"""Rate of new keys, no faster than they can be dialled."""
+SLOW_S = 10.0
+"""The time over which the slower rates are counted, so that a crowd of honest neighbours need not wait."""
+ENTERED_MAX = 50
+"""Most new keys in that time. Each costs the router up to two commits and this node a dial."""
 CLAIMED_PER_S, CLAIMED_EACH_S, CLAIMED_BURST = 50, 0.2, 10
 """Rate of new advertisements in the name of keys that a link has proven; five a second for each key."""
+REPORTED_MAX, REPORTED_EACH_S, REPORTED_BURST = 30, 5.0, 3
+"""Most reports to the router in that time that neighbours which no link has proven have other addresses; of each one
+neighbour, proven or not, one in five seconds, after those of its first datagrams. Each costs the router a commit."""
 RENEWED_EACH_S, RENEWED_BURST = 1.0, 8
 """Rate of repetitions of one neighbour's last datagram, from all its sources; these cost no signature."""
 
@@ -27,9 +32,9 @@ class _SharedPace:
     """A rate that sources share: besides what one address may have, all addresses of an IPv6 network together have at
     most half of it, since there one host has any number of them."""
 
-    def __init__(self, most: int, *, each_s: float, burst: int) -> None:
-        self._all = Pace(most, each_s=each_s, burst=burst)
-        self._six = Pace(most, each_s=2 / most, burst=most // 2)
+    def __init__(self, most: int, window_s: float = 1.0) -> None:
+        self._all = Pace(most, window_s, burst=SOURCE_BURST)
+        self._six = Pace(most, window_s, each_s=2 * window_s / most, burst=most // 2)
 
     def has_room(self, now_s: float) -> bool:
         return self._all.has_room(now_s)
@@ -51,9 +56,11 @@ class Gate:
 
     def __init__(self, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
-        self._admitted = _SharedPace(ADMITTED_PER_S, each_s=1.0, burst=SOURCE_BURST)
-        self._entered = _SharedPace(ENTERED_PER_S, each_s=1.0, burst=SOURCE_BURST)
+        self._admitted = _SharedPace(ADMITTED_PER_S)
+        self._entered = _SharedPace(ENTERED_MAX, SLOW_S)
         self._claimed = Pace(CLAIMED_PER_S, each_s=CLAIMED_EACH_S, burst=CLAIMED_BURST)
+        self._reported = Pace(REPORTED_MAX, SLOW_S, each_s=REPORTED_EACH_S, burst=REPORTED_BURST)
+        self._reported_proven = Pace(KEYS_MAX, each_s=REPORTED_EACH_S, burst=REPORTED_BURST)
         self._renewed = Pace(KEYS_MAX * RENEWED_BURST, each_s=RENEWED_EACH_S, burst=RENEWED_BURST)
 
     def __repr__(self) -> str:
@@ -78,3 +85,9 @@ class Gate:
     def enters(self, key: PublicKey, source: Source, now_s: float) -> bool:
         """Whether a new key from this source may have a place; if so, it is counted."""
         return self._neighbours.is_proven(key) or self._entered.take(source, now_s)
+
+    def reports(self, key: PublicKey, now_s: float) -> bool:
+        """Whether the router may be told now that a neighbour has other addresses; if not, the next datagram asks
+        again."""
+        pace = self._reported_proven if self._neighbours.is_proven(key) else self._reported
+        return pace.take(key, now_s)

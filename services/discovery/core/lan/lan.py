@@ -285,7 +285,7 @@ class Lan:
         urls = one.reached_at()
         if one.failures and urls != one.urls:
             self._dialling.soon(one, AGAIN.pause_s_min, now)
-        return [*answer, *_report(one, urls, now)]
+        return [*answer, *_report(self._gate, one, urls, now)]
 
     def _has_linked(self, news: NeighbourLinked, now: Now) -> list[Deed]:
         """Record that a router is connected, or is not any more: a link proves its key, and where it is."""
@@ -295,7 +295,7 @@ class Lan:
         one.is_linked = news.is_up
         if news.is_up:
             self.neighbours.prove(one, news.ip, now.mono_s)
-        return _report(one, one.reached_at(), now) if one.is_here else []
+        return _report(self._gate, one, one.reached_at(), now) if one.is_here else []
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
         """Mark a router as away: one that a link has proven stays known for a day, without an address."""
@@ -303,7 +303,7 @@ class Lan:
         one.sources.clear()
         self._dialling.stop(one)
         if one.is_proven:
-            return _report(one, (), now)
+            return _report(self._gate, one, (), now)
         was_known, one.urls, one.until_s = one.until_s, (), 0
         return [AddNeighbour(one.key)] if was_known else []
 
@@ -366,10 +366,12 @@ class Lan:
         )
 
 
-def _report(one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
-    """Report a neighbour to the router if its addresses changed or half of the reported time is over."""
+def _report(gate: Gate, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
+    """Report a neighbour to the router if it is new, its addresses changed, or half of the reported time is over."""
     kept_s = KEPT_S if one.is_proven else CLAIMED_S
     if urls == one.urls and (not urls or now.wall_s < one.until_s - kept_s / 2):
+        return []
+    if one.until_s and urls and not gate.reports(one.key, now.mono_s):
         return []
     one.urls, one.until_s = urls, int(now.wall_s) + kept_s
     return [AddNeighbour(one.key, urls, one.until_s, how="lan")]

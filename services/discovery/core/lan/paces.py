@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Hashable
 
+ROUNDING_S = 1e-6
+
 
 class Pace:
     """At most `most` in any `window_s` seconds, and one of each key in `each_s`, after a first `burst` at once."""
@@ -34,7 +36,7 @@ class Pace:
 
     def allows(self, key: Hashable, now_s: float) -> bool:
         """Whether one of this key may be taken now."""
-        return self.has_room(now_s) and self._after(key, now_s) <= now_s + self._burst_s
+        return self.has_room(now_s) and self._after(key, now_s) <= now_s + self._burst_s + ROUNDING_S
 
     def take(self, key: Hashable, now_s: float) -> bool:
         """Take one of this key, if the pace allows it."""

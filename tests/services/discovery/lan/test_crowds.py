@@ -15,7 +15,7 @@ from router.core.wire.reasons import Reason
 from router.service.contract import AddNeighbour, Came, Tick
 from router.service.roles.discovery import Dial, Interfaces, NeighbourLinked, NeighbourUnreachable
 from services.discovery.core.lan.dialling import DIALLED_PER_S
-from services.discovery.core.lan.gate import ADMITTED_PER_S, CLAIMED_BURST, ENTERED_PER_S
+from services.discovery.core.lan.gate import ADMITTED_PER_S, CLAIMED_BURST, ENTERED_MAX, REPORTED_MAX, SLOW_S
 from services.discovery.core.lan.lan import Lan
 from services.discovery.core.lan.neighbours import KEYS_MAX, MEETING_S, PROVEN_MAX, SOURCES_MAX, Neighbours
 from services.discovery.reasons import LAN_FULL
@@ -23,6 +23,7 @@ from services.discovery.reasons import LAN_FULL
 NEWCOMER, PLACE = key_of(3), "10.0.0.77%2:40000"
 ONE_HOST = ("10.0.0.66%2:40000",)
 MANY_HOSTS = tuple(f"10.0.0.{number}%2:40000" for number in range(100, 250))
+PER_S = ENTERED_MAX / SLOW_S
 LINK_S = 3.0
 """The time that a newcomer needs for a link: who has the greater key dials three seconds later."""
 
@@ -64,14 +65,16 @@ def fill(lan: Lan, sources: Iterable[str] = ONE_HOST) -> float:
     raise AssertionError("the places are not full")
 
 
-def proven(lan: Lan, number: int, *, begin_s: float = 0.0) -> list[SigningKey]:
-    """Let a node hear that many routers, each at a host of its own, and be connected to them once."""
+def proven(lan: Lan, number: int, *, stay: bool = True) -> list[SigningKey]:
+    """Let a node hear that many routers, each at a host of its own, and be connected to them; they come as fast as new
+    keys may. `stay`: they stay connected."""
     keys = [key_of(500 + each) for each in range(number)]
     for each, key in enumerate(keys):
-        ip, now_s = f"10.0.0.{each % 200 + 20}", begin_s + each / (ENTERED_PER_S - 1)
+        ip, now_s = f"10.0.0.{each % 200 + 20}", each // ENTERED_MAX * (SLOW_S + 0.1)
         assert hear(lan, came(signed(key), f"{ip}%2:40000"), now_s)
         lan.hear(NeighbourLinked(key.public, ip), at(now_s))
-        lan.hear(NeighbourLinked(key.public, is_up=False), at(now_s))
+        if not stay:
+            lan.hear(NeighbourLinked(key.public, is_up=False), at(now_s))
     return keys
 
 
@@ -114,18 +117,18 @@ def test_who_gives_way_is_of_the_host_that_has_most_places_and_is_forgotten_by_t
 
 def test_keys_that_a_link_has_proven_keep_their_places_from_those_that_none_has() -> None:
     lan = speaking()
-    keys = proven(lan, 50)
+    keys = proven(lan, 50, stay=False)
     for now_s in floods(lan, MANY_HOSTS, begin_s=10, end_s=50, per_s=20):
         if now_s % 10 == 0:
             assert all(hear(lan, came(signed(key), f"10.0.0.{20 + each}%2:40000"), now_s)
                        for each, key in enumerate(keys))  # fmt: skip
-    assert all(is_here(lan, key) for key in keys) and len(lan.neighbours) == KEYS_MAX
+    assert all(is_here(lan, key) for key in keys) and len(lan.neighbours) > 200
 
 
 def test_places_remain_for_newcomers_however_many_are_proven() -> None:
     lan = speaking()
     keys = proven(lan, KEYS_MAX)
-    now_s = KEYS_MAX / (ENTERED_PER_S - 1) + 1
+    now_s = KEYS_MAX / PER_S + SLOW_S
     assert sum(one.is_proven for one in lan.neighbours) == PROVEN_MAX
     assert hear(lan, came(signed(NEWCOMER), PLACE), now_s) and is_here(lan, NEWCOMER)
     assert all(lan.neighbours.is_proven(key.public) for key in keys[:PROVEN_MAX])
@@ -179,7 +182,20 @@ def test_new_keys_cost_no_more_reports_and_dials_than_their_rate(sources: tuple[
         if lan.admits(one, tick / 500):
             deeds = lan.hear(one, at(tick / 500))
             reports, dials = reports + len(of(AddNeighbour, deeds)), dials + len(of(Dial, deeds))
-    assert reports <= ENTERED_PER_S * 9 and dials <= DIALLED_PER_S * 9
+    assert reports <= 2 * ENTERED_MAX and dials <= DIALLED_PER_S * 9
+
+
+@pytest.mark.parametrize("is_signed_anew", [True, False])
+def test_addresses_that_change_with_each_datagram_cost_no_more_reports_than_their_rate(is_signed_anew: bool) -> None:
+    lan, reports = speaking(), 0
+    keys = [key_of(10_000 + number) for number in range(40)]
+    for number, key in enumerate(keys):
+        hear(lan, came(signed(key), MANY_HOSTS[number]), 0)
+    for tick in range(10 * 50):
+        one = came(signed(keys[tick % 40], 2 + tick * is_signed_anew), MANY_HOSTS[tick % 149])
+        if lan.admits(one, 10 + tick / 50):
+            reports += len(of(AddNeighbour, lan.hear(one, at(10 + tick / 50))))
+    assert 0 < reports <= 2 * REPORTED_MAX
 
 
 def test_all_addresses_of_an_ipv6_network_have_half_of_the_rates() -> None:
@@ -187,7 +203,7 @@ def test_all_addresses_of_an_ipv6_network_have_half_of_the_rates() -> None:
     lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
     keys = [key_of(10_000 + number) for number in range(100)]
     entered = [hear(lan, came(signed(key), f"fe80::{number:x}%2:4"), 1) for number, key in enumerate(keys, 16)]
-    assert entered.count(True) == ENTERED_PER_S // 2
+    assert entered.count(True) == ENTERED_MAX // 2
     assert hear(lan, came(signed(NEWCOMER), PLACE), 1)
     forged = [came(signed(NEWCOMER) + bytes((number % 256,)), f"fe80::{number:x}%2:4") for number in range(16, 400)]
     assert [lan.admits(one, 5) for one in forged].count(True) == ADMITTED_PER_S // 2
@@ -234,9 +250,9 @@ def test_copies_from_other_addresses_do_not_keep_a_router_from_its_own() -> None
         hear(lan, came(signed(HIGH), f"10.0.0.{number}%2:4"), 1)
     [one] = lan.neighbours
     assert len(one.sources) == SOURCES_MAX
-    hear(lan, came(signed(HIGH, 2), "10.0.0.99%2:4"), 2)  # it has moved, so it has signed anew
+    hear(lan, came(signed(HIGH, 2), "10.0.0.99%2:4"), 20)  # it has moved, so it has signed anew
     assert "tls://10.0.0.99:4101" in one.urls
-    hear(lan, came(signed(HIGH, 2), "fe80::99%2:4"), 2)
+    hear(lan, came(signed(HIGH, 2), "fe80::99%2:4"), 21)
     assert "tls://[fe80::99%2]:4101" in one.urls
 
 
@@ -260,7 +276,7 @@ def test_proven_keys_are_dialled_before_others_and_those_dialled_in_vain_last() 
     [key] = proven(lan, 1)
     crowd = [key_of(number) for number in range(100, 140)]
     for number, one in enumerate(crowd):
-        hear(lan, came(signed(one), f"10.0.0.{50 + number}%2:4"), 1 + number / ENTERED_PER_S)
+        hear(lan, came(signed(one), f"10.0.0.{50 + number}%2:4"), 1)
     for one in crowd:
         lan.hear(NeighbourUnreachable(one.public, "nobody is there"), at(5))
     lan.hear(NeighbourUnreachable(key.public, "nobody is there"), at(5))
