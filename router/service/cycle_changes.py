@@ -31,7 +31,8 @@ Done = Callable[[], None]
 
 class CycleChanges(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out. `events`: how many things were heard;
-    `unsent`: the messages that could not be made, with the reason; `ready`: those that are committed."""
+    `leaves_trace`: whether anything follows from one of them; `unsent`: the messages that could not be made, with the
+    reason; `ready`: those that are committed."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
@@ -41,6 +42,7 @@ class CycleChanges(Struct):
     unsent: list[c.Sent] = field(default_factory=list)
     ready: list[ToSend] = field(default_factory=list)
     events: int = 0
+    leaves_trace: bool = False
 
     def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""

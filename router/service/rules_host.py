@@ -25,6 +25,7 @@ from router.service.cycle_changes import CycleChanges, DeedSorter, Done, unsent
 from router.service.deed_checks import DeedChecks
 from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
+from router.service.heard_lately import HeardLately, leaves_trace
 from router.service.host import Place, Service
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
@@ -113,6 +114,7 @@ class RulesHost(Service):
     def __init__(self, place: Place, rules: type[c.Rules]) -> None:
         super().__init__(place)
         self._kind = rules
+        self._lately = HeardLately()
         self._heard: deque[tuple[c.Heard, Received | Done | None]] = deque()
         self._work = trio.Event()
         self._gathering: Gathering | None = None
@@ -179,7 +181,7 @@ class RulesHost(Service):
         async for one in self.node.messages(settle_on_next=False):
             if self._attempts.are_used_up(one.id):
                 await self.give_up(one)
-            elif self.state.has_heard(one.id):
+            elif one.id in self._lately or self.state.has_heard(one.id):
                 await one.settle()
             else:
                 await self._until_room()
@@ -246,7 +248,7 @@ class RulesHost(Service):
             cycle.events += 1
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
-                self._hear_one(cycle, heard, received, now)
+                cycle.leaves_trace |= self._hear_one(cycle, heard, received, now)
             except Exception as error:
                 self._in_hand = None
                 if not self._confine(cycle, heard, error):
@@ -260,13 +262,15 @@ class RulesHost(Service):
                 break
         return None
 
-    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> None:
+    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> bool:
+        """Let the rules hear one thing; return whether anything is to be kept of it."""
         if self._doors.is_handed(heard):
-            return
+            return False
         if isinstance(heard, c.Asked):
             self._checks.asked(heard.number)
         if deeds := self._rules.hear(heard, now):
             self._take(cycle, deeds, received)
+        return leaves_trace(deeds)
 
     def _settle(self, cycle: CycleChanges) -> None:
         """Let the rules decide what follows from all that they have heard in this cycle."""
@@ -283,9 +287,13 @@ class RulesHost(Service):
         self._kept.changed.update(follows.batch.kept)
 
     async def _commit(self, cycle: CycleChanges) -> None:
-        batch, later = cycle.batch, {one.id for one, reason, _ in cycle.refused if reason.later}
-        batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
+        batch, refused = cycle.batch, {one.id: reason for one, reason, _ in cycle.refused}
         batch.sent = self._sending.take_sent()
+        if batch or cycle.leaves_trace:
+            later = {id for id, reason in refused.items() if reason.later}
+            batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
+        else:
+            self._lately.add(one.id for one in cycle.handled if one.id not in refused)
         batch.outbox.sort(key=lambda one: copied_to(one[1]) or b"")  # copies for one router share a parcel there
         if batch:
             numbers = await self.commit(batch)

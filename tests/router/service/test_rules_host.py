@@ -14,10 +14,12 @@ from rigs.serving import serving
 
 from router.client.node import connect
 from router.core.wire.crypto import SigningKey
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service import request_queue
 from router.service.requests import Requests
 from router.service.running import key_of
+from router.service.state import Batch, State
 from router.settings.home import Home
 
 KEYS = [SigningKey(bytes((n,)) * 32).public.hex() for n in range(1, 9)]
@@ -193,3 +195,50 @@ async def test_a_group_that_is_not_answered_holds_up_no_other_and_of_two_wishes_
             await trio.testing.wait_all_tasks_blocked()
         assert node.joined == [KEYS[2]]
         nursery.cancel_scope.cancel()
+
+
+DOORMAN = """
+from router.core.wire.reasons import Reason
+from router.service.contract import Message, Put, Refuse
+
+
+class Doorman:
+    def __init__(self, setup): ...
+
+    def hear(self, heard, now):
+        match heard:
+            case Message(body=b"keep"):
+                return [Put(b"kept", b"")]
+            case Message(body=body) if body.startswith(b"junk"):
+                return [Refuse(Reason.NOT_AUTHORISED)]
+        return []
+"""
+
+
+async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doorman.py").write_text(DOORMAN)
+    monkeypatch.syspath_prepend(tmp_path)
+    batches: list[Batch] = []
+    commit = State.commit
+
+    def counted(self: State, batch: Batch, now_min: int) -> list[int]:
+        batches.append(batch)
+        return commit(self, batch, now_min)
+
+    monkeypatch.setattr(State, "commit", counted)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["doorman"]\n')
+    async with serving(home.path, {}), connect(home=home, outcomes=True) as node:
+        doorman = key_of(home, "doorman").public
+        for n in range(5):
+            outcomes = await node.send(doorman, b"junk %d" % n, wait=True)
+            assert [one.reason async for one in outcomes][-1] == Reason.NOT_AUTHORISED
+            outcomes = await node.send(doorman, b"nothing %d" % n, wait=True)
+            assert [one.reason async for one in outcomes][-1] is None
+        assert batches == []
+        outcomes = await node.send(doorman, b"keep", wait=True)
+        assert [one.reason async for one in outcomes][-1] is None
+        assert [(len(one.kept), len(one.heard)) for one in batches] == [(1, 1)]

@@ -1,0 +1,36 @@
+"""Messages that the rules have heard and that left no trace: no transaction is made for them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from router.service import contract as c
+
+IDS_MAX = 4096
+"""Most ids that are remembered; the oldest are forgotten, and such a message would be heard again."""
+_TRACELESS = (c.Refuse, c.Wake)
+
+
+class HeardLately:
+    """Remembers, for as long as the process lives, the ids of messages on which the rules decided nothing.
+
+    Rules that start again know of none of them, and may hear them again as if for the first time."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._ids)} messages that left no trace>"
+
+    def __contains__(self, id: bytes) -> bool:
+        return id in self._ids
+
+    def add(self, ids: Iterable[bytes]) -> None:
+        self._ids.update((id, None) for id in ids)
+        while len(self._ids) > IDS_MAX:
+            del self._ids[next(iter(self._ids))]
+
+
+def leaves_trace(deeds: Sequence[c.Deed]) -> bool:
+    """Whether anything follows from a message beyond its own refusal and the time to continue."""
+    return any(not isinstance(one, _TRACELESS) for one in deeds)
