@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import trio
+
 from router.client.errors import ClientError
 from router.core.wire.errors import RouterError
 from router.service import contract as c
@@ -17,7 +19,13 @@ from router.service.verbs.pull_from import PullsFrom
 from router.service.verbs.verb import Request
 
 PULL_S = 10.0
+IN_TURN_S = 1.0
+"""How long what comes next waits at most for the router's answer to a `Join` or `Leave`."""
 Failed = Callable[[c.Deed, Exception], None]
+
+
+def _nothing() -> None:
+    """Tell nobody."""
 
 
 class Requests:
@@ -40,10 +48,8 @@ class Requests:
         """Send a request; a refusal is a line in the operator's log, and no failure."""
         try:
             match deed:
-                case c.Join(group, local):
-                    await self._host.node.join(group or self._host.place.key, local=local)
-                case c.Leave(group):
-                    await self._host.node.leave(group or self._host.place.key)
+                case c.Join() | c.Leave():
+                    await self._change_in_turn(deed)
                 case c.Pull(group, id):
                     self._hear(c.Pulled(group, id, await self._host.node.pull(group, id, timeout_s=PULL_S)))
                 case o.AckWanted() | o.TakePart():
@@ -63,7 +69,25 @@ class Requests:
         except Exception as error:  # whatever is wrong with one deed, it stops no other
             self._failed(deed, error)
 
-    async def change(self, wish: c.Join | c.Leave) -> None:
+    def begins(self, deed: c.Deed) -> bool:
+        """Whether a request begins with the deed; False if it travels with others in one that waits already."""
+        match deed:
+            case o.PullFrom():
+                return self.pulls.add(deed)
+            case o.AckWanted() | o.TakePart():
+                return self.parts.add(deed)
+        return True
+
+    async def _change_in_turn(self, wish: c.Join | c.Leave) -> None:
+        """Join or leave a group before what comes next, unless the router is silent about this group or an earlier
+        one."""
+        done = trio.Event()
+        self._host.nursery.start_soon(self.change, wish, done.set)
+        if not self._wishes:
+            with trio.move_on_after(IN_TURN_S):
+                await done.wait()
+
+    async def change(self, wish: c.Join | c.Leave, done: Callable[[], None] = _nothing) -> None:
         """Join or leave a group, while others are joined and left; of several wishes about one group the last holds."""
         group = wish.group
         if group in self._wishes:
@@ -72,8 +96,21 @@ class Requests:
         next_wish: c.Join | c.Leave | None = wish
         while next_wish is not None:
             self._wishes[group] = None
-            await self.do(next_wish)
+            await self._change(next_wish)
             next_wish = self._wishes.pop(group)
+        done()
+
+    async def _change(self, wish: c.Join | c.Leave) -> None:
+        node, group = self._host.node, wish.group or self._host.place.key
+        try:
+            if isinstance(wish, c.Join):
+                await node.join(group, local=wish.local)
+            else:
+                await node.leave(group)
+        except RouterError as error:
+            self._host.log.warning("%s: %s was not done: %s", self._host, type(wish).__name__, error)
+        except Exception as error:
+            self._failed(wish, error)
 
     async def _ask(self, request: Request) -> None:
         """Make a request; the rules hear what follows from the answer, also from a failure."""

@@ -347,7 +347,7 @@ class RulesHost(Service):
                 if type(deed) is c.Write:  # as most are
                     self._doors.write(deed.door, deed.peer, deed.data)
                 else:
-                    await self._carry_out(deed)
+                    self._carry_out(deed)
             except Exception as error:  # whatever is wrong with one deed, it stops no other
                 self._was_not_done(deed, error)
         for sent in cycle.unsent:
@@ -368,7 +368,7 @@ class RulesHost(Service):
         else:
             self._say(f"a message was not sent: {sent.text}")
 
-    async def _carry_out(self, deed: c.Deed) -> None:
+    def _carry_out(self, deed: c.Deed) -> None:
         match deed:
             case d.WriteOnClose(door, peer, data):
                 self._doors.write_at_end(door, peer, data)
@@ -394,16 +394,9 @@ class RulesHost(Service):
                 self._send_unkept(deed)
             case c.Pull() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
-            case c.Join() | c.Leave():
-                self.nursery.start_soon(self._ask.change, deed)
-            case o.PullFrom():
-                if self._ask.pulls.add(deed):
-                    self._requests.put(deed)
-            case o.AckWanted() | o.TakePart():
-                if self._ask.parts.add(deed):
-                    self._requests.put(deed)
             case _:
-                self._requests.put(deed)
+                if self._ask.begins(deed):
+                    self._requests.put(deed)
 
     def _send_unkept(self, deed: c.Send) -> None:
         try:
