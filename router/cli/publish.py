@@ -25,7 +25,7 @@ from router.client.outcomes import Outcomes
 from router.core.service.roles import Role
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import UINT32_MAX
-from router.settings import config, keyring
+from router.settings import config, core_dumps, keyring
 from router.settings.config_services import key_name
 from router.settings.names import Names
 
@@ -126,6 +126,7 @@ def _posting(
     uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
     names = Names(home, settings)
+    core_dumps.hide_memory()  # it holds a key for as long as it runs
     if wait or uplinks:
         names.read_keys()
     return Posting(

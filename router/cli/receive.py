@@ -26,6 +26,7 @@ from router.client.node import Node, connect
 from router.client.received import Received
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.text import counted, key_text
+from router.settings import core_dumps
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ def _listening(
     count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool, queue: bool
 ) -> ReceiveOptions:
     check_name(invocation().home, as_name)
+    core_dumps.hide_memory()  # it holds a key for as long as it runs
     return ReceiveOptions(count, timeout, as_name, journal, as_json, queue)
 
 

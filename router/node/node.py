@@ -156,7 +156,7 @@ class RunningNode:
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         with ExitStack() as held:
-            self._check_in_place = held.enter_context(self._home.lock())
+            self._held = held.enter_context(self._home.lock())
             held.callback(self._home.clear_socket)
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             wall_clock.check(now)
@@ -177,12 +177,9 @@ class RunningNode:
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
-            try:
+            with self._held.explained():
                 async with actor_system():
                     await self._run_actors(router, disk.store, on_ready)
-            except Exception:
-                self._check_in_place()  # which explains most failures
-                raise
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -279,7 +276,7 @@ class RunningNode:
 
     def _free_bytes(self, store: Store) -> int:
         """Return the free space of the store's disk; raise `HomeError` if the home is not there any more."""
-        self._check_in_place()
+        self._held.check_in_place()
         return shutil.disk_usage(store.path).free
 
     def _questions(self, dialler: Dialler) -> tuple[Questions, ...]:

@@ -14,9 +14,8 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from router.core.wire.crypto import digest
@@ -136,16 +135,15 @@ class Home:
         return False
 
     @contextmanager
-    def lock(self) -> Iterator[Callable[[], None]]:
-        """Hold the home for one node; raise `HomeBusy` if another process holds it. What this gives raises `HomeError`
-        if the home has been renamed or removed since.
+    def lock(self) -> Iterator[HeldHome]:
+        """Hold the home for one node; raise `HomeBusy` if another process holds it.
 
         The lock ends with the process, however it ends. A child made by fork shares it until it ends as well.
         """
         descriptor = self._locked()
         try:
             _note(descriptor, f"{os.getpid()}\n")
-            yield partial(self._check_in_place, descriptor)
+            yield HeldHome(self, descriptor)
             _note(descriptor, "")
         finally:
             os.close(descriptor)
@@ -257,13 +255,6 @@ class Home:
             raise HomeBusy(f"{said}; stop it or let it end first, or {_ELSEWHERE}")
         return descriptor
 
-    def _check_in_place(self, descriptor: int) -> None:
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), self.lock_path.stat()):
-                return
-        said = f"the home {self.path} was renamed or removed while its node ran, so nothing more can be kept there"
-        raise HomeError(f"{said}; start the node where the home is now, with --home DIR, or move it back first")
-
     def _short_socket_path(self) -> Path:
         """Return a path for this user and home, under XDG_RUNTIME_DIR if that is short enough, else under /tmp."""
         name = digest(os.fsencode(self.path)).hex()[:16]
@@ -272,6 +263,38 @@ class Home:
         if Path(runtime).is_absolute() and _fits(path):
             return path
         return Path("/tmp") / f"router-{os.geteuid()}-{name}" / SOCKET_NAME
+
+
+class HeldHome:
+    """A home while its lock is held, which may be renamed or removed meanwhile."""
+
+    def __init__(self, home: Home, descriptor: int) -> None:
+        self._home = home
+        self._descriptor = descriptor
+
+    def check_in_place(self) -> None:
+        """Raise `HomeError` if the home is not at its path any more."""
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._descriptor), self._home.lock_path.stat()):
+                return
+        said = f"the home {self._home.path} was renamed or removed while its node ran"
+        remedy = "start the node where the home is now, with --home DIR, or move it back first"
+        raise HomeError(f"{said}, so nothing more can be kept there; {remedy}")
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise `HomeError` in place of the block's error if the home is not there any more; remove the directory that
+        a socket file which was made again has left there."""
+        try:
+            yield
+        except Exception:
+            try:
+                self.check_in_place()
+            except HomeError:
+                with suppress(OSError):  # it is not there, or another home
+                    self._home.path.rmdir()
+                raise
+            raise
 
 
 def _load_owner(store: Path) -> bytes | None:

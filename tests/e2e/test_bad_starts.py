@@ -45,7 +45,7 @@ async def test_two_nodes_on_one_home(tmp_path: Path) -> None:
 
 async def test_a_node_whose_home_is_renamed_ends_with_that_reason(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create("core")
+    home.create()
     node = Process("the node", (*ROUTER, "--home", str(home.path), "serve"), tmp_path / "stderr")
     await node.start()
     home.path.rename(tmp_path / "elsewhere")
@@ -54,6 +54,7 @@ async def test_a_node_whose_home_is_renamed_ends_with_that_reason(tmp_path: Path
         f"\nthe home {home.path} was renamed or removed while its node ran, so nothing more can be kept there; "
         "start the node where the home is now, with --home DIR, or move it back first\n"
     )
+    assert not home.path.exists(), "nothing is made in its place"
 
 
 async def test_a_port_in_use(tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, name: str) -> None:
 def test_a_home_that_was_renamed_or_replaced_while_it_is_held_says_so(tmp_path: Path) -> None:
     home = Home(tmp_path / "h")
     home.create()
-    with home.lock() as check_in_place:
+    with home.lock() as held:
+        check_in_place = held.check_in_place
         check_in_place()
         home.path.rename(tmp_path / "moved")
         with pytest.raises(HomeError, match=f"the home {home.path} was renamed or removed while its node ran"):
