@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from router.disk.room import DATA
 from router.settings.keyring import NODE
 from spark_analytics.judgement.evidence import NO_LOG, Evidence
 from spark_analytics.judgement.log_files import DEAD_LINK, UNLISTED, Problem
@@ -17,6 +18,7 @@ from spark_analytics.judgement.schema import role
 
 FILES_MAX = 1_000_000
 _LOGS_OWN = ("events-", "tail-")
+NO_KEY = "is a node's store without the key of its home: its newest events are not read; put keys/node.key beside it"
 LOOP = "is a link to a directory above, which is not searched: name that directory itself"
 
 
@@ -87,6 +89,8 @@ def _in_directory(top: Path, found: Listing) -> list[str]:
         odd = [_join(directory, name) for name in folders if role(name) is not None]
         found.problems += [Problem(path, 0, "is a directory, and has the name of a log file") for path in odd]
         like += [_join(directory, name) for name in files if name.startswith(_LOGS_OWN) and role(name) is None]
+        if os.path.basename(directory) == "store" and DATA in files and not _holds_node(os.path.dirname(directory)):  # noqa: PTH119, PTH120
+            found.problems.append(Problem(directory, 0, NO_KEY))
         found.problems += [Problem(path, 0, DEAD_LINK) for path in _dead_links(directory, files)]
     if not names and len(found.problems) == before:
         found.problems.append(Problem(str(top), 0, NO_LOG))
@@ -134,8 +138,12 @@ def _dead_links(directory: str, files: Iterable[str]) -> Iterator[str]:
 def homes_below(top: Path) -> Iterator[Path]:
     """Yield the homes of nodes below a directory."""
     for directory, folders, _ in directories(top):
-        if "keys" in folders and os.path.exists(_join(directory, f"keys/{NODE}.key")):  # noqa: PTH110
+        if "keys" in folders and _holds_node(directory):
             yield Path(directory)
+
+
+def _holds_node(directory: str) -> bool:
+    return os.path.exists(_join(directory, f"keys/{NODE}.key"))  # noqa: PTH110
 
 
 def _join(directory: str, name: str) -> str:

@@ -135,8 +135,8 @@ def _brought(tables: Tables) -> DataFrame:
 
 def _followed(tables: Tables, messages: DataFrame) -> DataFrame:
     """Return by router and neighbour the last of these messages whose way from there is followed, and how far the two
-    clocks may be apart."""
-    handed = tables.handover.where("custody = 'followed'").select(
+    clocks may be apart; none where nothing bounds that from above."""
+    handed = tables.handover.where("custody = 'followed' AND upper_ns IS NOT NULL").select(
         "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
     )
     both = messages.join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought")

@@ -29,6 +29,7 @@ from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import role
 
 LEFT_OUT = "left out of this export"
+UNREACHABLE_SEQ = 10**16 - 1
 """The event, or the schema, of a stand-in: no log has it, so an audit reports it."""
 AGAIN = "run it again, or name the other files to export those"
 
@@ -182,8 +183,11 @@ class Writer:
 
     def _stand_in(self, file: File, directory: Path) -> None:
         """Write a stand-in that an audit finds bad, or foreign, over the same sequence numbers; without any, a line in
-        pruned.jsonl."""
+        pruned.jsonl, or a file under a number that no log reaches."""
         router = None if file.router is None else self._names.key(file.router)
+        if file.status == "foreign" and not file.last_seq:
+            self._free(directory, file_name(UNREACHABLE_SEQ)).touch()
+            return
         if not 0 < file.first_seq <= file.last_seq or file.path in self._pruned:
             directory.mkdir(parents=True, exist_ok=True)
             with (directory / PRUNED).open("ab") as out:

@@ -19,8 +19,10 @@ followed AS (
     GROUP BY router, brought
 ),
 clock AS (
+    -- Unknown where nothing bounds it from above.
     SELECT router AS brought, taker AS router, max(greatest(lower_ns, upper_ns)) AS apart_ns
     FROM handover
+    WHERE upper_ns IS NOT NULL
     GROUP BY ALL
 ),
 carrier AS (

@@ -43,8 +43,10 @@ there AS (
 ),
 original AS (
     -- When the router accepted a message first of which it sends copies on: it may have brought it before the copy.
-    SELECT router, low, high, t
-    FROM there SEMI JOIN (SELECT router, low, high FROM accepted_id WHERE is_copy) copy USING (router, low, high)
+    SELECT router, low, high, min(t) AS t
+    FROM accepted_id SEMI JOIN (SELECT router, low, high FROM accepted_id WHERE is_copy) copy USING (router, low, high)
+    WHERE NOT is_copy
+    GROUP BY router, low, high
 ),
 met AS (
     SELECT line, recipient, here.router, taker, here.kind, here.t,

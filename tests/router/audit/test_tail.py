@@ -14,6 +14,7 @@ from samples.audit_logs import LATE, START, B, Log, audited, states
 from samples.segments import accepted, outward
 
 from router.audit.engine import AuditSpan, audit
+from router.audit.listing import NO_KEY
 from router.audit.tail import logs_of, node_paths, write_tails
 from router.core.log.events import RouterChange, encode_events
 from router.core.log.line import encode_line, rows
@@ -190,6 +191,13 @@ def test_homes_below_a_path_are_read_as_well(is_link: bool, tmp_path: Path) -> N
         found = audit(listing, AuditSpan(START + LATE * 10**9))
     assert found["accepted"] == 2 + 3 and len(found["logs"]) == 2 and found["problems"] == []
     assert any("(unsealed events)" in one["path"] for one in found["files"] if one["status"] == "tail")
+
+
+def test_a_store_below_a_path_without_its_key_is_a_problem(tmp_path: Path) -> None:
+    home = fleet(tmp_path)
+    (home / "keys" / "node.key").unlink()
+    with logs_of([tmp_path], refuse) as listing:
+        assert [(one.path, one.text) for one in listing.problems] == [(str(home / "store"), NO_KEY)]
 
 
 def test_a_home_below_a_path_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:

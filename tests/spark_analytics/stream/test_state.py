@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_analytics.stream.ledger import empty
-from spark_analytics.stream.state import ADDED, VERSION, State, Store
+from spark_analytics.stream.state import ADDED, SCHEMAS, VERSION, State, Store
 from spark_analytics.stream.stopped import Stopped
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -50,7 +50,7 @@ def test_what_another_version_wrote_is_not_gone_on_from(spark: SparkSession, tmp
 
 def test_what_is_written_whole_leaves_that_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
     store = Store(spark, str(tmp_path))
-    rows = spark.createDataFrame([], "id binary, taker long, router long, parcel long, i long, t long, acked_t long")
+    rows = spark.createDataFrame([], SCHEMAS["waiting"])
     before = store.write(State(4), "waiting", rows)
     after = store.write(replace(before, batch=5), "waiting", rows)
     assert len(after.parts["waiting"]) == 1

@@ -3,6 +3,7 @@ in which files come, come again or take back earlier counts, and wherever a run 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 from fleets.shared import Fleets
+from fleets.writing import TRUTH
 from pyspark.sql import SparkSession
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
+from world.mesh import play
 
 from spark_analytics.batch.writer import Writer
 from spark_analytics.stream.state import Store
@@ -88,6 +91,21 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     assert main([str(logs.here), "--out", str(out), "--as-of", str(logs.now)]) == 2
     told = capsys.readouterr().err.splitlines()[-1]
     assert f"the audit in {out} stopped: what an earlier run wrote there cannot be read: take the whole" in told
+
+
+@pytest.mark.long
+def test_logs_of_a_mesh_that_grow_are_audited_as_if_they_had_come_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Copies, and acceptances that they rest on, come in batches of any order."""
+    fleet = tmp_path / "fleet"
+    as_of_ns = play(0, 3, fleet)
+    (fleet / TRUTH).write_text(json.dumps({"as_of_ns": as_of_ns}))
+    logs, out = GrowingLogs(fleet, tmp_path, seed=3), tmp_path / "out"
+    for portion in logs.portions(3):
+        logs.bring(portion)
+        found = run_stream(spark, [str(logs.here)], str(out), as_of=lambda: logs.now)
+        assert said(found) == logs.audited(tmp_path / "local")
+        assert delivered(out) == delivered_locally(tmp_path / "local")
+    assert found is not None and found["copies"] and "full" not in found["run"]
 
 
 def _fail_at(patch: pytest.MonkeyPatch, step: int) -> None:

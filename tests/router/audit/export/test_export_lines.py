@@ -149,6 +149,14 @@ def test_a_newer_version_stays_foreign(tmp_path: Path) -> None:
     assert spans(before) == spans(after) == [(7, 8)]
 
 
+def test_a_file_that_no_log_reaches_is_left_out_there_as_here(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log")
+    (log / "events-9999999999999999.jsonl").write_bytes(b"junk")
+    before, after = both(log, tmp_path / "out")
+    assert statuses(before) == statuses(after) == {"good": 4, "foreign": 1}
+    assert before.holes == after.holes == ()
+
+
 # -- witnesses --------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,43 @@
+"""Handovers of one batch: which can be summed for good, and which may still tell more of the clocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_analytics.batch.gold import custody
+from spark_analytics.stream import handovers
+from spark_analytics.stream.state import SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+HERE, THERE, ELSEWHERE = 1, 2, 3
+LOGS = "number long, router string, is_whole boolean, start_ns long, end_ns long, pruned_to long"
+
+
+def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -> None:
+    """A copy of which the first acceptance comes in a later batch keeps its place among those that wait."""
+    taken = [
+        (b"own", THERE, HERE, 1, 0, "multicast", 10, 40),
+        (b"known", THERE, HERE, 2, 0, "copy", 20, 40),
+        (b"later", THERE, HERE, 3, 0, "copy", 20, 40),
+        (b"had", THERE, HERE, 4, 0, "copy", 20, 40),
+    ]
+    old = [(b"own", THERE, 15, 1, HERE), (b"known", HERE, 12, 2, -1)]
+    new = [(b"known", THERE, 25, 1, HERE), (b"later", THERE, 26, 2, HERE), (b"had", THERE, 5, 3, ELSEWHERE)]
+    ids = handovers.accepted_id(spark.createDataFrame(new, SCHEMAS["ids"]), spark.createDataFrame(old, SCHEMAS["ids"]))
+    met = custody.met(spark.createDataFrame(taken, SCHEMAS["waiting"]), ids)
+    logs = spark.createDataFrame([(THERE, "there", True, 0, 99, 0)], LOGS)
+    judged = custody.judged(met, custody.clock(met), logs)
+    rows = {bytes(row.id): row for row in judged.collect()}
+    assert {one: (row.custody, row.most_ns, row.is_first) for one, row in rows.items()} == {
+        b"own": ("followed", 5, True), b"known": ("followed", 13, True), b"later": ("followed", None, True),
+        b"had": ("followed", None, False),
+    }  # fmt: skip
+    assert {(row.lower_ns, row.upper_ns) for row in rows.values()} == {(26 - 40, 5)}
+    final = {bytes(row.id) for row in judged.where(handovers.IS_FOLLOWED).collect()}
+    assert final == {b"own", b"known", b"had"}
