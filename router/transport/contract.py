@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 import trio
 
 from router.core.link.liveness import PathView
-from router.core.wire.address import is_host
+from router.core.wire.address import is_host, lacks_zone
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
@@ -249,4 +249,7 @@ def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
         raise InvalidUrl(f"port {port} in {url!r} is too large; ports go up to {PORT_MAX}")
     if (host and not is_host(host)) or (found["six"] and ":" not in host):
         raise InvalidUrl(f"{host!r} in {url!r} is neither an IP address nor a name that DNS knows; mend it")
+    if lacks_zone(host):
+        said = f"{host} in {url!r} is link-local, so it may be in any network of this machine"
+        raise InvalidUrl(f"{said}; add the interface, as in {scheme}://[{host}%eth0]:{port}, for this machine alone")
     return host, port

@@ -77,8 +77,13 @@ def is_literal(host: str) -> bool:
 
 
 def _remedy(error: OSError, host: str) -> str:
+    zone = host.partition("%")[2]
+    if isinstance(error, socket.gaierror) and zone:
+        return f"has this machine an interface {zone}? `ip link` lists them"
     if isinstance(error, socket.gaierror):
         return f"is the name {host} right?"
+    if _number(error) == errno.EINVAL:
+        return "does the name lead to a link-local address? Dial that with its interface, as in fe80::1%eth0"
     if _number(error) in _NO_WAY:
         return "is this machine in that network?"
     return "is the node running and its port open?"

@@ -1,9 +1,8 @@
 """An attacker on a local network: valid advertisements of ever new keys, in the name of any address.
 
-    python lan_attacker.py '{"own": "10.64.1.1", "sources": ["10.64.9.1"], "port": 4101, "per_s": 50, "keys": 0}'
+    python lan_attacker.py '{"own": "10.64.1.1", "source": "10.64.9.1", "port": 4101, "per_s": 20}'
 
-It says `begun`, and sends until it is killed. `keys`: how many keys it has, each of which it repeats in turn; 0: each
-datagram is of another one. Nothing but the first router key of the network's own machines tells them from honest ones.
+It sends until it is killed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import os
 import socket
 import sys
 import time
-from itertools import count
 
 from router.core.wire.address import IpAddress, parse_address
 from router.core.wire.advert import make_advertisement
@@ -39,13 +37,10 @@ def sender(source: str, own: str) -> socket.socket:
     return made
 
 
-def main(own: str, sources: list[str], port: int, per_s: float, keys: int) -> None:
-    senders = [sender(one, own) for one in sources]
-    held = [SigningKey(os.urandom(32)) for _ in range(keys)]
-    print("begun", flush=True)
-    for number in count():
-        key = held[number % keys] if keys else SigningKey(os.urandom(32))
-        senders[number % len(senders)].sendto(advertisement(key, port), GROUP)
+def main(own: str, source: str, port: int, per_s: float) -> None:
+    away = sender(source, own)
+    while True:
+        away.sendto(advertisement(SigningKey(os.urandom(32)), port), GROUP)
         time.sleep(1 / per_s)
 
 

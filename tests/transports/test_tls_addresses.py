@@ -15,7 +15,7 @@ from trio.abc import HostnameResolver
 from two_ends import CLIENT, SERVER, echo, listening, says
 
 from router.core.wire.reasons import Reason
-from router.transport.contract import ConnectFailed, ListenFailed, dial, resolve, tcp_address
+from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, check, dial, resolve, tcp_address
 from transports.tls import listen
 
 
@@ -67,6 +67,28 @@ async def test_nobody_listens() -> None:
             await dial(f"tls://127.0.0.1:{port}", CLIENT, None, timeout_s=HANG_S)
     expected = f"127.0.0.1:{port} cannot be reached: connection refused; is the node running and its port open?"
     assert caught.value.text == expected
+
+
+@pytest.mark.parametrize("url", ["tls://[fe80::1]:4101", "tls://[febf::a:1]:4101"])
+async def test_a_link_local_address_without_its_interface_is_named_with_the_remedy(url: str) -> None:
+    host = url[7 : url.index("]")]
+    said = (
+        f"{host} in {url!r} is link-local, so it may be in any network of this machine; "
+        f"add the interface, as in tls://[{host}%eth0]:4101, for this machine alone"
+    )
+    with pytest.raises(ConnectFailed) as dialled:
+        await dial(url, CLIENT, None, timeout_s=HANG_S)
+    with pytest.raises(ListenFailed) as listened:
+        await listen(url, SERVER, echo)
+    with pytest.raises(InvalidUrl) as configured:
+        check(url)
+    assert dialled.value.text == listened.value.text == str(configured.value) == said
+
+
+async def test_an_interface_that_this_machine_lacks_is_named() -> None:
+    with pytest.raises(ConnectFailed) as caught:
+        await dial("tls://[fe80::1%nope0]:4101", CLIENT, None, timeout_s=HANG_S)
+    assert "; has this machine an interface nope0? `ip link` lists them" in caught.value.text
 
 
 async def test_nobody_answers() -> None:

@@ -184,6 +184,16 @@ def parse_address(text: str) -> TransportAddress:
         raise BadText(f"{said}. Write {_FORM}.") from None
 
 
+def lacks_zone(host: str) -> bool:
+    """Whether this is a link-local IPv6 address without its interface, as `fe80::1` instead of `fe80::1%eth0`: each
+    network of a machine has that one, so nobody can tell where it is."""
+    try:
+        ip = ip_address(host)
+    except ValueError:
+        return False
+    return isinstance(ip, IPv6Address) and ip.is_link_local and ip.scope_id is None
+
+
 def is_host(text: str) -> bool:
     """Whether this is an IP address, without brackets, or a name that DNS knows; one in other letters than ASCII counts
     by its form there."""

@@ -28,7 +28,6 @@ from router.core.wire.advert import (
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
-from router.core.wire.text import counted
 from router.service.contract import AddNeighbour, Came, Chance, Deed, Now, Tick, Wake, Write
 from router.service.roles.discovery import (
     EVERYBODY,
@@ -46,7 +45,7 @@ from router.service.roles.discovery import (
 from services.discovery.core.lan.answers import Answers
 from services.discovery.core.lan.dialling import AGAIN, Dialling
 from services.discovery.core.lan.gate import Gate
-from services.discovery.core.lan.neighbours import KEYS_MAX, TTL_S_MAX, Neighbour, Neighbours, Source, source_of
+from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
 from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
 from services.discovery.core.lan.schedule import Schedule
 from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_FULL, LAN_OFF_LINK
@@ -351,19 +350,6 @@ class Lan:
         here = [one for one in self.neighbours if one.is_here]
         local = [one for _, one in sorted(self.interfaces.items()) if is_local(one)]
         return [_row(one, one.index in self._schedules, here) for one in local]
-
-    def why_full(self) -> str:
-        """Return who has taken all places for nodes nearby, as `router lan list` and `router doctor` print it; "" if
-        there is room."""
-        crowd = self.neighbours.crowd()
-        if crowd.taken < KEYS_MAX:
-            return ""
-        said = f"all {KEYS_MAX} places for nodes nearby are taken, by {counted(crowd.hosts, 'host')}"
-        said = f"{said}, {crowd.taken - crowd.proven} of them by keys that have never connected, which give way"
-        said = f"{said} to newcomers"
-        return (
-            f"{said}; if so many nodes are not here, look for the machine at {crowd.first}, which has {crowd.of_first}"
-        )
 
 
 def _report(gate: Gate, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:

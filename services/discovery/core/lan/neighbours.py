@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from router.core.wire.address import IpAddress
 from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
+from router.core.wire.text import counted
 from services.discovery.core.lan.networks import Ip
 
 KEYS_MAX = 256
@@ -240,3 +241,13 @@ class Crowd(Struct, frozen=True):
     hosts: int
     first: str
     of_first: int
+
+    def why_full(self) -> str:
+        """Return who has taken all places for nodes nearby, as `router lan list` and `router doctor` print it; "" if
+        there is room."""
+        if self.taken < KEYS_MAX:
+            return ""
+        said = f"all {KEYS_MAX} places for nodes nearby are taken, by {counted(self.hosts, 'host')}"
+        said = f"{said}, {self.taken - self.proven} of them by keys that have never connected, which give way"
+        here = f"if so many nodes are not here, look for the machine at {self.first}, which has {self.of_first}"
+        return f"{said} to newcomers; {here}"

@@ -130,7 +130,12 @@ class OnLan:
         elif asked.argument != "list":
             return [c.Answer(asked.number, {"error": f"`router lan` is asked on, off or list, not {asked.argument}"})]
         lan = self._lan
-        answer = {"mode": lan.permit.mode, "problem": lan.problem, "full": lan.why_full(), "networks": lan.listed()}
+        answer = {
+            "mode": lan.permit.mode,
+            "problem": lan.problem,
+            "full": lan.neighbours.crowd().why_full(),
+            "networks": lan.listed(),
+        }
         return [*deeds, c.Answer(asked.number, answer)]
 
     # -- what did not count --------------------------------------------------------------------------------

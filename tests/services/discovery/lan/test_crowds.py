@@ -158,16 +158,16 @@ def test_who_refused_this_node_has_proven_its_key() -> None:
 
 def test_who_has_taken_all_places_is_told_by_the_greatest_host() -> None:
     lan = speaking()
-    assert not lan.why_full()
+    assert not lan.neighbours.crowd().why_full()
     fill_s = fill(lan)
     hear(lan, came(signed(NEWCOMER), PLACE), fill_s)
-    assert lan.why_full() == (
+    assert lan.neighbours.crowd().why_full() == (
         "all 256 places for nodes nearby are taken, by 2 hosts, 256 of them by keys that have never connected, which "
         "give way to newcomers; if so many nodes are not here, look for the machine at 10.0.0.66, which has 255"
     )
     assert [(row["heard"], row["hosts"]) for row in lan.listed()] == [(256, 2)]
     lan.hear(Tick(), at(fill_s + 31))
-    assert not lan.why_full()
+    assert not lan.neighbours.crowd().why_full()
 
 
 # -- what datagrams may cost ------------------------------------------------------------------------------------------
