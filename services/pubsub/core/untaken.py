@@ -6,12 +6,12 @@ Their ids are kept over a restart; their bytes are fetched from this node's rout
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
+from services.pubsub.core.due_topics import DueTopics
 
 
 class UntakenLimits(Struct, frozen=True):
@@ -33,9 +33,8 @@ class Own(NamedTuple):
 
 
 class _Resting(Struct):
-    """The waiting messages of a topic, the time of their next retry, and the pause before it."""
+    """The waiting messages of a topic, and the pause before their next retry."""
 
-    next_s: float
     pause_s: float
     messages: dict[MessageId, Own] = field(default_factory=dict)
 
@@ -48,7 +47,9 @@ class Untaken:
         self._has_neighbours = has_neighbours
         self._limits = limits
         self._own: dict[MessageId, Own] = {}
+        self._of: dict[PublicKey, dict[MessageId, Own]] = {}  # the same by group
         self._resting: dict[PublicKey, _Resting] = {}
+        self._due = DueTopics()  # by their next retry
         self._fetching: set[MessageId] = set()
 
     def __repr__(self) -> str:
@@ -63,13 +64,13 @@ class Untaken:
     @property
     def due_s(self) -> float:
         """Return the monotonic second of the next retry; infinity: never."""
-        return min([one.next_s for one in self._resting.values()], default=inf) if self._resting else inf
+        return self._due.due_s
 
     def add(self, id: MessageId, own: Own) -> bool:
         """Keep a message; return whether there is room."""
         if len(self._own) >= self._limits.own_max:
             return False
-        self._own[id] = own
+        self._own[id] = self._of.setdefault(own.group, {})[id] = own
         return True
 
     @property
@@ -80,6 +81,7 @@ class Untaken:
         """Keep messages, at most `room`, that expire together, and let them wait for their first try."""
         found = dict.fromkeys(ids, own)
         self._own |= found
+        self._of.setdefault(own.group, {}).update(found)
         self._resting_in(own.group, now_s).messages |= found
 
     def end(self, id: MessageId) -> bool:
@@ -88,12 +90,20 @@ class Untaken:
         if own is None:
             return False
         self._fetching.discard(id)
+        of_group = self._of[own.group]
+        del of_group[id]
+        if not of_group:
+            del self._of[own.group]
         resting = self._resting.get(own.group)
         if resting is not None:
             resting.messages.pop(id, None)
             if not resting.messages:
-                del self._resting[own.group]
+                self._end_rest(own.group)
         return True
+
+    def _end_rest(self, group: PublicKey) -> None:
+        del self._resting[group]
+        self._due.end(group)
 
     def rest(self, id: MessageId, now_s: float) -> None:
         """Let a kept message wait for its next retry, since no router has taken it."""
@@ -104,24 +114,26 @@ class Untaken:
         resting = self._resting.get(group)
         if resting is None:
             pause_s = self._limits.again_s_min
-            resting = self._resting[group] = _Resting(now_s + pause_s, pause_s)
+            resting = self._resting[group] = _Resting(pause_s)
+            self._due.put(group, now_s + pause_s)
         return resting
 
     def hurry(self, group: PublicKey, now_s: float) -> None:
         """Retry the waiting messages of a topic at once, since a neighbour takes messages."""
         if (resting := self._resting.get(group)) is not None:
-            resting.next_s, resting.pause_s = now_s, self._limits.again_s_min
+            resting.pause_s = self._limits.again_s_min
+            self._due.put(group, now_s)
 
     def due(self, now_s: float, wall_s: float) -> tuple[list[tuple[MessageId, Own]], list[tuple[MessageId, Own]]]:
         """Return the messages to fetch now, and those that have expired, which are removed."""
         fetch: list[tuple[MessageId, Own]] = []
         expired: list[tuple[MessageId, Own]] = []
-        for group in [group for group, one in self._resting.items() if one.next_s <= now_s]:
+        for group in self._due.take(now_s):
             resting = self._resting[group]
             has_neighbours = self._has_neighbours(group)
             if has_neighbours:
                 resting.pause_s = min(2 * resting.pause_s, self._limits.again_s_max)
-            resting.next_s = now_s + resting.pause_s
+            self._due.put(group, now_s + resting.pause_s)
             over = [(id, own) for id, own in resting.messages.items() if own.until_s <= wall_s]
             for id, _ in over:
                 self.end(id)
@@ -137,7 +149,7 @@ class Untaken:
             del resting.messages[id]
             self._fetching.add(id)
         if not resting.messages:
-            del self._resting[group]
+            self._end_rest(group)
         return found
 
     def fetched(self, id: MessageId) -> Own | None:
@@ -149,8 +161,8 @@ class Untaken:
 
     def oldest(self, group: PublicKey) -> tuple[MessageId, Own] | None:
         """Return the earliest kept message of a topic; None if there is none."""
-        return next(((id, own) for id, own in self._own.items() if own.group == group), None)
+        return next(iter(self._of.get(group, {}).items()), None)
 
     def of(self, group: PublicKey) -> list[MessageId]:
         """Return all messages of a topic."""
-        return [id for id, own in self._own.items() if own.group == group]
+        return list(self._of.get(group, ()))
