@@ -28,6 +28,7 @@ from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
 from router.disk.store.store import Store
 from router.settings import keyring
+from router.settings.config_services import NOBODY
 from router.settings.home import Home
 
 DATA = Path("store", "data.mdb")
@@ -43,6 +44,7 @@ class Kept(NamedTuple):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     home = tmp_path_factory.mktemp("stopped") / "home"
+    Home(home).create(residents=NOBODY)  # else pub/sub may take the message as well
     process, _ = start_node(home, "--set", "log.segment_s=1", "--verifiers", "0")
     run = run_in(home)
     try:
