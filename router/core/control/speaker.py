@@ -20,15 +20,17 @@ from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, encod
 
 CONTROL_LIFE_S = 3600
 UNSAID_MAX = 1_024
-"""Most answers to one app or service that wait until it settles what it was sent before; see `Speaker.may_answer`."""
-ANSWERS = Answer | JoinAck | LeaveAck
+"""Most answers, questions and news to one app or service that wait until it settles what it was sent before; see
+`Speaker.may_answer`."""
+WAITING = Answer | JoinAck | LeaveAck | Inquiry
 
 
 class Speaker:
     """Signs with the router's key, and hands the message to the link.
 
-    No answer to an app or service of this node is lost: what does not fit waits until something is settled. Whoever
-    asks waits for the answer, and answers carry no number by which a missing one could be told."""
+    No answer to an app or service of this node is lost, and no question to a service: what does not fit waits until
+    something is settled. Whoever asks waits for the answer, and answers carry no number by which a missing one could
+    be told."""
 
     def __init__(self, key: SigningKey, pending: Pending) -> None:
         self._key = key
@@ -43,7 +45,7 @@ class Speaker:
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         wire = seal_unicast(self._key, to or PublicKey(link.key), _body(link, said), ttl_s=0, expiry_min=expiry)
         if link.unsaid or not link.outgoing.takes_control(len(wire)):
-            waits = isinstance(said, ANSWERS) and link.standing is Standing.LOCAL and self.may_answer(link)
+            waits = isinstance(said, WAITING) and link.standing is Standing.LOCAL and self.may_answer(link)
             if waits:
                 link.unsaid = link.unsaid or deque()
                 link.unsaid.append(wire)
