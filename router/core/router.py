@@ -172,11 +172,9 @@ class Router:
         self.rights.configured(neighbours, now)
 
     def tell_service(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
-        """Send an inquiry to a service of this node; return whether it is connected."""
+        """Send an inquiry to a service of this node; return whether it is connected and can be told."""
         link = self.links.to(key)
-        if link is not None:
-            self._kernel.speaker.say(link, inquiry, now)
-        return link is not None
+        return link is not None and self._kernel.speaker.say(link, inquiry, now)
 
     def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
         link = self.links.get(number)

@@ -22,15 +22,17 @@ CONTROL_LIFE_S = 3600
 SEALED_BYTES = 192
 """Bytes that a unicast has beyond its body, at most: its heads, two keys, a signature."""
 UNSAID_MAX, UNSAID_BYTES_MAX = 1_024, 1 << 20
-"""Most answers to one app or service that wait until it settles what it was sent before, in number and in bytes."""
-ANSWERS = Answer | JoinAck | LeaveAck
+"""Most answers, questions and news to one app or service that wait until it settles what it was sent before, in number
+and in bytes."""
+WAITING = Answer | JoinAck | LeaveAck | Inquiry
 
 
 class Speaker:
     """Signs with the router's key, and hands the message to the link.
 
-    No answer to an app or service of this node is lost: what does not fit waits until something is settled. Whoever
-    asks waits for the answer, and answers carry no number by which a missing one could be told."""
+    No answer to an app or service of this node is lost, and no question to a service: what does not fit waits until
+    something is settled. Whoever asks waits for the answer, and answers carry no number by which a missing one could
+    be told."""
 
     def __init__(self, key: SigningKey, pending: Pending) -> None:
         self._key = key
@@ -39,13 +41,13 @@ class Speaker:
     def say(self, link: Link, said: Said, now: Now, to: PublicKey | None = None) -> bool:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
-        Nothing is signed that does not fit the window and its slack, because the neighbour settles nothing: an answer
-        to an app or service waits; all else is dropped and this returns False. A JOIN is repeated by its sender if the
+        Nothing is signed that does not fit the window and its slack, because the neighbour settles nothing: answers,
+        questions and news to an app or service wait; all else is dropped and this returns False. A JOIN is repeated by its sender if the
         answer is missing.
         """
         body = _body(link, said)
         if link.unsaid or not self.has_room(link, len(body)):
-            waits = isinstance(said, ANSWERS) and link.standing is Standing.LOCAL and self.may_answer(link)
+            waits = isinstance(said, WAITING) and link.standing is Standing.LOCAL and self.may_answer(link)
             if waits:
                 link.unsaid = link.unsaid or deque()
                 link.unsaid.append(body)

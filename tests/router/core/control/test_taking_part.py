@@ -149,6 +149,30 @@ def test_no_answer_is_lost_while_the_window_is_full_of_what_is_not_settled() -> 
     assert len(first) + len(second) + len(third) == 200 and third
 
 
+def test_a_question_to_a_service_waits_while_its_window_is_full() -> None:
+    """It was dropped without a word, and whoever had asked waited for ever."""
+    one = House()
+    service = one.come(messages=1)
+    one.join(GROUPS[0])
+    for group in GROUPS[100:180]:
+        one.take_parts(service, "ids", group)
+    one.told(service)
+    assert one.router.tell_service(SERVICE.public, Inquiry("ask", "7 how are you"), one.now())
+    one.cycle()
+    assert not one.told(service)
+    for settled in (65, 90):
+        one.router.settled(service, min(settled, _sent(one, service)), one.now())
+        one.cycle()
+    said = [decode_inquiry(open_message(wire).body, SERVICE_BYTES_MAX) for wire in one.told(service)]
+    assert said[-1] == Inquiry("ask", "7 how are you"), "after the answers that had waited before it"
+
+
+def _sent(one: House, number: int) -> int:
+    link = one.router.links.get(number)
+    assert link is not None
+    return link.outgoing.sent
+
+
 def test_a_request_whose_answer_has_no_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaker, "UNSAID_MAX", 3)
     one = House()
