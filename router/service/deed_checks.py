@@ -33,11 +33,12 @@ QUESTIONS_MAX = 1_000
 DOORS_MAX = 1_000
 """Most doors that rules may name by `Connect` besides those that they open."""
 SHOWN_CHARS_MAX = 60
-_HOSTS = frozenset((
-    c.Compute, c.Connect, c.Forward, c.HandOver, c.Inform, c.Join, c.Leave, c.LogEvent, c.MarkKnown, c.Publish, c.Pull,
-    c.Put, c.Refuse, c.Send, c.Wake, c.Warn, c.Write, d.DialBack, d.UseInterfaces, d.WriteOnClose, o.AckWanted,
-    o.Advertise, o.Attest, o.PullFrom,
-))  # fmt: skip
+_HOSTS = frozenset(
+    one
+    for words in (c, d, o)
+    for one in vars(words).values()
+    if isinstance(one, type) and issubclass(one, c.Deed) and one is not c.Deed and not issubclass(one, Request)
+)
 """The deeds that a host carries out itself; all others are requests to its router."""
 _FORMS_OF_THEIR_OWN = frozenset((c.LogEvent, o.Advertise))
 """Deeds that are judged elsewhere: their forms say more than types do."""

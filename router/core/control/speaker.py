@@ -42,8 +42,8 @@ class Speaker:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
         Nothing is signed that does not fit the window and its slack, because the neighbour settles nothing: answers,
-        questions and news to an app or service wait; all else is dropped and this returns False. A JOIN is repeated by its sender if the
-        answer is missing.
+        questions and news to an app or service wait; all else is dropped and this returns False. A JOIN is repeated by
+        its sender if the answer is missing.
         """
         body = _body(link, said)
         if link.unsaid or not self.has_room(link, len(body)):
