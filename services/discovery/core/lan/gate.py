@@ -78,13 +78,13 @@ class Gate:
         """Whether to examine a datagram in the name of this key; if so, it is counted."""
         if self._neighbours.is_proven(key):
             return self._claimed.take(key, now_s)
-        if self._neighbours.get(key) is None and not self._entered.allows(source, now_s):
+        if self._neighbours.is_new(key) and not self._entered.allows(source, now_s):
             return False
         return self._admitted.take(source, now_s)
 
     def enters(self, key: PublicKey, source: Source, now_s: float) -> bool:
-        """Whether a new key from this source may have a place; if so, it is counted."""
-        return self._neighbours.is_proven(key) or self._entered.take(source, now_s)
+        """Whether a key from this source may have a place; if it is new, it is counted."""
+        return not self._neighbours.is_new(key) or self._entered.take(source, now_s)
 
     def reports(self, key: PublicKey, now_s: float) -> bool:
         """Whether the router may be told now that a neighbour has other addresses; if not, the next datagram asks

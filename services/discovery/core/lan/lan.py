@@ -250,13 +250,12 @@ class Lan:
 
     def _take_in(self, advert: Advertisement, came: Came, source: Source, now: Now) -> list[Deed]:
         """Give a verified advertisement its place; a farewell of who is not known needs none."""
-        room: list[Deed] = []
-        if self.neighbours.get(advert.router) is None:
-            if advert.is_farewell:
-                return []
-            if not self._gate.enters(advert.router, source, now.mono_s):
-                return self._turn_away(came, LAN_FLOOD)
-            room = self._make_room()
+        is_known = self.neighbours.get(advert.router) is not None
+        if advert.is_farewell and not is_known:
+            return []
+        if not advert.is_farewell and not self._gate.enters(advert.router, source, now.mono_s):
+            return self._turn_away(came, LAN_FLOOD)
+        room = [] if is_known else self._make_room()
         return [*room, *self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)]
 
     def _make_room(self) -> list[Deed]:
@@ -281,10 +280,13 @@ class Lan:
             self._dialling.soon(one, 0.0 if self.me < one.key else YIELD_S, now)
         one.heard_s, one.ask_s, one.ends_s = now.mono_s, now.mono_s + left_s / 2, now.mono_s + left_s
         one.peer = came.peer
-        urls = one.reached_at()
-        if one.failures and urls != one.urls:
+        urls, before = one.reached_at(), one.urls
+        if one.failures and urls != before:
             self._dialling.soon(one, AGAIN.pause_s_min, now)
-        return [*answer, *_report(self._gate, one, urls, now)]
+        report = self._report(one, urls, now)
+        if report and not before and one.dial_s is None:  # it was to be dialled before it could be reported
+            self._dialling.soon(one, YIELD_S, now)
+        return [*answer, *report]
 
     def _has_linked(self, news: NeighbourLinked, now: Now) -> list[Deed]:
         """Record that a router is connected, or is not any more: a link proves its key, and where it is."""
@@ -294,15 +296,15 @@ class Lan:
         one.is_linked = news.is_up
         if news.is_up:
             self.neighbours.prove(one, news.ip, now.mono_s)
-        return _report(self._gate, one, one.reached_at(), now) if one.is_here else []
+        return self._report(one, one.reached_at(), now) if one.is_here else []
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
         """Mark a router as away: one that a link has proven stays known for a day, without an address."""
         one.ends_s = 0.0
         one.sources.clear()
         self._dialling.stop(one)
-        if one.is_proven:
-            return _report(self._gate, one, (), now)
+        if self.neighbours.is_proven(one.key):
+            return self._report(one, (), now)
         was_known, one.urls, one.until_s = one.until_s, (), 0
         return [AddNeighbour(one.key)] if was_known else []
 
@@ -312,6 +314,15 @@ class Lan:
         for one in forgotten:
             self.neighbours.remove(one)
         return [AddNeighbour(one.key) for one in forgotten if one.until_s]
+
+    def _report(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
+        """Report a neighbour to the router if it is new, its addresses changed, or half of its time is over."""
+        kept_s = KEPT_S if self.neighbours.is_proven(one.key) else CLAIMED_S
+        is_due = urls != one.urls or (bool(urls) and now.wall_s >= one.until_s - kept_s / 2)
+        if not is_due or (one.until_s and urls and not self._gate.reports(one.key, now.mono_s)):
+            return []
+        one.urls, one.until_s = urls, int(now.wall_s) + kept_s
+        return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
 
     # -- by the clock --------------------------------------------------------------------------------------
 
@@ -350,17 +361,6 @@ class Lan:
         here = [one for one in self.neighbours if one.is_here]
         local = [one for _, one in sorted(self.interfaces.items()) if is_local(one)]
         return [_row(one, one.index in self._schedules, here) for one in local]
-
-
-def _report(gate: Gate, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
-    """Report a neighbour to the router if it is new, its addresses changed, or half of the reported time is over."""
-    kept_s = KEPT_S if one.is_proven else CLAIMED_S
-    if urls == one.urls and (not urls or now.wall_s < one.until_s - kept_s / 2):
-        return []
-    if one.until_s and urls and not gate.reports(one.key, now.mono_s):
-        return []
-    one.urls, one.until_s = urls, int(now.wall_s) + kept_s
-    return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
 
 
 def _row(one: Interface, is_allowed: bool, here: list[Neighbour]) -> dict[str, Any]:

@@ -157,6 +157,11 @@ class Neighbours:
         one = self._all.get(key)
         return (one is not None and one.is_proven) or key in self._agreed
 
+    def is_new(self, key: PublicKey) -> bool:
+        """Whether a datagram of this key makes it a newcomer: it is not known, or is away and no link has proven it."""
+        one = self._all.get(key)
+        return (one is None or not one.is_here) and not self.is_proven(key)
+
     def who_said(self, data: bytes) -> Neighbour | None:
         """Return the router whose last datagram had exactly these bytes, which were verified when they first came."""
         return self._said.get(data)

@@ -198,6 +198,16 @@ def test_addresses_that_change_with_each_datagram_cost_no_more_reports_than_thei
     assert 0 < reports <= 2 * REPORTED_MAX
 
 
+def test_keys_that_come_and_go_cost_no_more_reports_than_newcomers() -> None:
+    lan, reports = speaking(), 0
+    keys = [key_of(10_000 + number) for number in range(40)]
+    for tick in range(10 * 100):
+        one = came(signed(keys[tick // 2 % 40], tick, ttl_s=30 * (tick % 2 == 0)), MANY_HOSTS[tick % 149])
+        if lan.admits(one, tick / 100):
+            reports += len(of(AddNeighbour, lan.hear(one, at(tick / 100))))
+    assert 0 < reports <= 2 * ENTERED_MAX
+
+
 def test_all_addresses_of_an_ipv6_network_have_half_of_the_rates() -> None:
     lan = speaking()
     lan.hear(Interfaces(DOOR, (interface(1),)), at(0))

@@ -56,7 +56,7 @@ def test_who_starts_again_is_dialled_at_once_and_who_moves_soon_whatever_failed_
 
 def test_of_a_crowd_only_some_are_dialled_a_second() -> None:
     lan = speaking()
-    crowd = [one for one in map(key_of, range(100, 180)) if one.public > LOW.public]
+    crowd = [one for one in map(key_of, range(100, 160)) if one.public > LOW.public]
     heard = [came(signed(one), f"10.0.0.{10 + number}%2:4") for number, one in enumerate(crowd)]
     for number, one in enumerate(heard):
         lan.hear(one, at(number / 10))
