@@ -147,12 +147,12 @@ class Streams:
     def _accepted(self, door: str, own: socket.socket) -> None:
         self._begin(door, own, self._entrances[door].places)
 
-    def _begin(self, door: str, own: socket.socket, places: StreamPlaces, tag: str = "") -> None:
+    def _begin(self, door: str, own: socket.socket, places: StreamPlaces, tag: str = "", name: str = "") -> None:
         own.setblocking(False)
         if own.family != socket.AF_UNIX:
             with suppress(OSError):  # it is broken already, and its first read says so
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        name = str(next(self._numbers))
+        name = name or str(next(self._numbers))
         key = door, name
         peer = self._peers[key] = _Peer(own)
         places.take(name, peer.source)
@@ -202,20 +202,23 @@ class Streams:
         self._nursery.start_soon(self._connect, deed)
 
     async def _connect(self, deed: Connect) -> None:
+        places, name = self._connected.setdefault(deed.door, StreamPlaces()), str(next(self._numbers))
         try:
-            places = self._connected.setdefault(deed.door, StreamPlaces())
             if places.is_full:
                 raise ValueError(f"{STREAMS_MAX} streams are open there, and no more may be")
+            places.take(name, "")
             host, port = host_port(deed.url.removeprefix("tcp:"))
             with trio.fail_after(CONNECT_S):
                 own = own_socket((await trio.open_tcp_stream(host, port)).socket)
         except trio.TooSlowError:
+            places.free(name)
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
         except (OSError, ValueError) as error:
+            places.free(name)
             said = tcp.why(error) if isinstance(error, OSError) else str(error)
             self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
-            self._begin(deed.door, own, places, deed.tag)
+            self._begin(deed.door, own, places, deed.tag, name)
 
     # -- writing -------------------------------------------------------------------------------------------
 

@@ -10,6 +10,11 @@ from router.core.wire.now import Now
 
 CARRIED_MAX = 1024
 """Most ids remembered of the messages that were carried to one neighbour lately; beyond it all are forgotten."""
+BURST_BYTES = 1 << 20
+"""Most bytes that are saved up, so that no cycle reads for a second's worth of PULLs at once."""
+METERS_MAX = 1024
+"""Most meters kept; beyond it the oldest is forgotten. Those of one key are kept while it is away, or a new connection
+would bring a new allowance."""
 
 
 class _Meter:
@@ -19,7 +24,7 @@ class _Meter:
 
     def __init__(self, per_s: float, bytes_per_s: float) -> None:
         self.number = Allowance(per_s, max(1.0, per_s))
-        self.size = Allowance(bytes_per_s, bytes_per_s)
+        self.size = _of_bytes(bytes_per_s)
         self.carried: dict[bytes, float] = {}  # by id: the monotonic second
 
     def was_carried(self, id: bytes, since_s: float) -> bool:
@@ -29,23 +34,25 @@ class _Meter:
 
 
 class PullMeters:
-    """Owns the meters of all links, each made at the first PULL, and one for all keys that the operator does not know.
+    """Owns the meters of all neighbours, each made at the first PULL, and one for all keys that the operator does not
+    know.
 
     The bytes of a message are charged when it has been read, whether or not it fits the window, and may exceed what is
     left; nothing further is read until that is made up for."""
 
     def __init__(self, limits: PullLimits) -> None:
         self._limits = limits
-        self._unknown = Allowance(limits.unknown_bytes_per_s, limits.unknown_bytes_per_s)
-        self._meters: dict[tuple[int, bool], _Meter] = {}  # by link, and whether at the rate of a router
+        self._unknown = _of_bytes(limits.unknown_bytes_per_s)
+        self._meters: dict[tuple[bytes, bool], _Meter] = {}  # by key, and whether at the rate of a router
 
     def __repr__(self) -> str:
         return f"<{len(self._meters)} meters of PULLs>"
 
-    def forget(self, link: Link) -> None:
-        """Forget a link that is gone."""
+    def gone(self, link: Link) -> None:
+        """Forget what was carried over a link that is gone."""
         for as_router in (False, True):
-            self._meters.pop((link.id, as_router), None)
+            if (meter := self._meters.get((link.key, as_router))) is not None:
+                meter.carried.clear()
 
     def takes(self, link: Link, id: bytes, now: Now, *, as_router: bool) -> bool:
         """Count a PULL; return whether the message may be read for it."""
@@ -72,10 +79,16 @@ class PullMeters:
         meter.carried[id] = now.mono_s
 
     def _of(self, link: Link, *, as_router: bool) -> _Meter:
-        limits, place = self._limits, (link.id, as_router)
+        limits, place = self._limits, (link.key, as_router)
         if place not in self._meters:
+            if len(self._meters) >= METERS_MAX:
+                del self._meters[next(iter(self._meters))]
             number, size = limits.per_s, limits.bytes_per_s
             if as_router:
                 number, size = limits.routers_per_s, limits.routers_bytes_per_s
             self._meters[place] = _Meter(number, size)
         return self._meters[place]
+
+
+def _of_bytes(per_s: float) -> Allowance:
+    return Allowance(per_s, min(per_s, BURST_BYTES))

@@ -200,8 +200,8 @@ class Pulls(Part):
         return True
 
     def link_down(self, link: Link, now: Now) -> None:
-        """Forget the meters of a link that is gone."""
-        self._meters.forget(link)
+        """Forget what was carried over a link that is gone."""
+        self._meters.gone(link)
 
     HEARS: ClassVar[Hears] = {Pull: pulled, PullsFrom: ask}
 

@@ -113,6 +113,12 @@ class Parcel:
         raw = bytes(self.frames(index, index + 1))
         return raw[head_bytes(raw) :]
 
+    def is_damaged(self, index: int) -> bool:
+        """Whether the frame of message `index` is not the one that was received; see `damaged`."""
+        start, end = self.ends[index - 1] if index else 0, self.ends[index]
+        at = start + len(lead := _lead(end - start))
+        return self.blob[start:at] != lead or digest(self.blob[at:end]) != self.id(index)
+
     def damaged(self) -> list[tuple[int, int]]:
         """Return the runs (start, stop) of messages whose frames are not those that were received.
 

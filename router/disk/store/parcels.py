@@ -12,6 +12,9 @@ from router.core.routing.parcel import Parcel
 from router.disk.store.parcel_cache import ParcelCache
 from router.disk.store.rows import NUMBER, Listed, decode_listed, decode_parcel, encode_parcel
 
+LOOKED_AT_PART = 8
+"""The part of the cache, in addition, for parcels of which single messages were asked for."""
+
 
 class Parcels:
     """Works inside the store's transactions on its databases `parcels` and `frames`."""
@@ -20,6 +23,7 @@ class Parcels:
         self._rows = rows
         self._frames = frames
         self._cache = ParcelCache(cache_bytes_max)
+        self._looked_at = ParcelCache(cache_bytes_max // LOOKED_AT_PART)  # read for one message, and not checked whole
 
     def put(self, txn: Any, parcel: Parcel) -> None:
         first = NUMBER.pack(parcel.first)
@@ -32,15 +36,16 @@ class Parcels:
         txn.delete(key, db=self._rows)
         txn.delete(key, db=self._frames)
         self._cache.drop(first)
+        self._looked_at.drop(first)
 
     def is_there(self, txn: Any, first: int) -> bool:
         return txn.get(NUMBER.pack(first), db=self._rows) is not None
 
     def row(self, txn: Any, first: int) -> Parcel | None:
         """Return the parcel, without its frames unless it is cached; None if it is missing or its row is damaged."""
-        cached = self._cache.get(first)
-        if cached is not None:
-            return cached
+        for cache in (self._cache, self._looked_at):
+            if (cached := cache.get(first)) is not None:
+                return cached
         raw = txn.get(NUMBER.pack(first), db=self._rows)
         return None if raw is None else decode_parcel(first, bytes(raw), b"")
 
@@ -72,9 +77,14 @@ class Parcels:
 
     def at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
         """Return the parcel of that arrival number, with its frames, and the message's index in it; None if the message
-        is missing or damaged."""
+        is missing or damaged. No other message of the parcel is checked, as anybody may ask for one of many parcels."""
         found = self.row_at(txn, arrival)
         if found is None:
             return None
-        damaged = self.complete(txn, found[0])
-        return None if any(start <= found[1] < stop for start, stop in damaged) else found
+        parcel, index = found
+        if self._cache.get(parcel.first) is parcel:
+            return found
+        if self._looked_at.get(parcel.first) is not parcel:
+            parcel.blob = bytes(txn.get(NUMBER.pack(parcel.first), db=self._frames) or b"")
+            self._looked_at.put(parcel)
+        return None if parcel.is_damaged(index) else found

@@ -13,6 +13,7 @@ import trio
 from rigs.patience import HANG_S
 
 from router.service.contract import Came, Connect, ConnectionFailed, Opened
+from router.service.door_places import StreamPlaces
 from router.service.doors import SENDERS_MAX, Doors
 
 
@@ -104,6 +105,26 @@ async def test_a_crowd_of_senders_at_one_door_takes_nobodys_answer_away(tmp_path
                 doors.write(came.door, came.peer, b"answer")
                 await trio.lowlevel.wait_readable(sender)
                 assert sender.recv(100) == b"answer"
+        nursery.cancel_scope.cancel()
+
+
+async def test_rules_open_no_more_streams_than_there_are_places_however_many_they_begin_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StreamPlaces.__init__, "__defaults__", (4,))
+    heard = Heard()
+    doors = Doors(heard.came, heard.hear, _no_router, tmp_path)
+    async with trio.open_nursery() as nursery:
+        await doors.open(nursery, {"desk": ""})
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        place = f"127.0.0.1:{listener.socket.getsockname()[1]}"
+        for n in range(9):
+            doors.connect(Connect("desk", f"tcp://{place}", str(n)))
+        with trio.fail_after(HANG_S):
+            found = [await heard.events.receive() for _ in range(9)]
+        assert [type(one) for one in found].count(Opened) == 4
+        assert [type(one) for one in found].count(ConnectionFailed) == 5
+        await listener.aclose()
         nursery.cancel_scope.cancel()
 
 

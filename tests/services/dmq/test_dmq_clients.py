@@ -138,6 +138,19 @@ def test_one_user_takes_no_place_of_another() -> None:
     assert [one.is_closed for one in (*own, *greedy, late, last)] == [False, True, True, False, False, False]
 
 
+def test_many_users_with_a_client_each_take_no_place_of_one_that_waits() -> None:
+    node = host(clients_max=4)
+    consumer = waiting(node, user=1)[0]
+    for user in range(100, 110):
+        one = node.connect(user=user)
+        if not one.is_closed:
+            assert one.request() is None
+    assert not consumer.is_closed
+    idle = host(clients_max=4)
+    first = [idle.connect(user=user) for user in range(4)]
+    assert not idle.connect(user=9).is_closed and any(one.is_closed for one in first), "one that is idle gives way"
+
+
 def test_the_hellos_of_one_user_give_way_to_those_of_another() -> None:
     node = host(clients_max=8)
     quiet = node.connect(greets=False, user=1)

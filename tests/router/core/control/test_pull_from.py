@@ -344,3 +344,13 @@ def test_all_routers_that_the_operator_does_not_know_share_a_rate_of_bytes() -> 
     links = [one.link(key.public, role="router", size=1 << 20) for key in met]
     one.done.clear()
     assert [storm(one, link, LARGE, source=key) for link, key in zip(links, met, strict=True)] == [(1, 1), (0, 0)]
+
+
+def test_a_new_connection_brings_no_new_allowance_and_little_is_saved_up() -> None:
+    one, client = pulled_house(PullLimits(again_s=0, routers_bytes_per_s=8.0 * (1 << 20)))
+    assert storm(one, client, *[LARGE] * 9) == (3, 2), "a megabyte is saved up; the third does not fit"
+    one.router.link_down(client, one.now())
+    again = one.link(CLIENT.public, role="router", owner=False, messages=8, size=1 << 20)
+    assert storm(one, again, LARGE) == (0, 0)
+    one.seconds += 0.5
+    assert storm(one, again, LARGE) == (1, 1)

@@ -14,6 +14,7 @@ from samples.stores import KEYS, LIMITS, WALL_S, apply, opened, parcel
 from router.core.routing.effects import Changes, Finished
 from router.core.routing.owed import Damaged
 from router.core.routing.parcel import Parcel
+from router.core.wire.crypto import MessageId, digest
 from router.disk.store.store import Store
 from router.disk.store.terms import StoreError
 
@@ -75,6 +76,28 @@ def test_of_a_parcel_with_a_spoilt_frame_the_rest_is_handed_out(where: int, tmp_
     assert store.message(parcels[1].id(2)) is None, "it is not given out on demand either"
     found = store.message(parcels[1].id(3))
     assert found and found[0].wire(found[1]) == parcels[1].wire(3)
+    store.close()
+
+
+def test_a_message_is_looked_up_without_hashing_the_others_and_their_damage_is_found_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for one message of each of many large parcels causes little work."""
+    parcels = held(tmp_path)
+    spoil(tmp_path, "frames", 5, flipped((parcels[1].ends[1] + parcels[1].ends[2]) // 2))
+    store, hashed = opened(tmp_path), list[int]()
+
+    def counted(data: bytes) -> MessageId:
+        hashed.append(len(data))
+        return MessageId(digest(data))
+
+    monkeypatch.setattr("router.core.routing.parcel.digest", counted)
+    for _ in range(2):
+        assert store.message(parcels[1].id(3))
+    assert len(hashed) == 2
+    assert store.message(parcels[1].id(2)) is None
+    assert got(store, KEYS[0]) == [(1, 0, 4), (5, 0, 2), (5, 3, 4), (9, 0, 4)]
+    assert lost(store) == [(KEYS[0], 5, ((2, 3),))]
     store.close()
 
 
