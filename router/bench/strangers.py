@@ -212,7 +212,7 @@ async def pulls(stranger: Stranger) -> None:
     until_min = expiry_min(time.time() // LIFE_S * LIFE_S + 2 * LIFE_S)  # the same for all links of a day
     wire = seal_multicast(group, bytes(FRAME_BYTES_MAX - 1_000), ttl_s=3600, expiry_min=until_min)
     await stranger.link.want(group.public)
-    if stranger.key == group:
+    if stranger.key.public == group.public:
         await stranger.messages([wire])
     pull = stranger.unicast(stranger.router, encode_control(Pull(group.public, message_id(wire))))
     while True:
