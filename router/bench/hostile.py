@@ -23,6 +23,7 @@ from router.core.wire.crypto import SigningKey
 from router.settings import keyring
 
 LINKS = 64
+LINKS_OF_MEMBERS = 2
 BYTES_PER_S = 20e6 / 8
 PHASE_S = 3.0
 SMALL_LOG = str(1 << 20)
@@ -80,14 +81,15 @@ def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) ->
 async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
     say(f"{attack}: the pair alone")
     publisher, subscriber = keys(2)
-    members = keys(LINKS if attack in OF_MEMBERS else 0)
+    members = keys(LINKS_OF_MEMBERS if attack in OF_MEMBERS else 0)
+    links = len(members) or LINKS
     rig = await replace(bench, members=members).rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
     async with rig.running() as running:
         pair = Pair(bench, running, publisher, subscriber)
         await pair.run(quick // 2)  # warm up
         quiet = await pair.phase(phase_s, quick)
-        say(f"{attack}: {LINKS} strangers")
-        async with besieged(running, attack, members) as siege:
+        say(f"{attack}: {links} of them")
+        async with besieged(running, attack, members, links) as siege:
             half = quiet["flat"]["per_s"] / 2
             under = await pair.phase(phase_s, quick)
             under["half"] = await pair.half(phase_s, quick, half)
