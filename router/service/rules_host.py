@@ -40,7 +40,6 @@ from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
-from router.transport.proxy_header import header_for
 
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
@@ -192,11 +191,9 @@ class RulesHost(Service):
         self.hear(came, heard.set)
         await heard.wait()
 
-    async def _dial_as_guest(self, address: str) -> Stream:
+    async def _dial_as_guest(self) -> Stream:
         place = self.place
-        link = await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
-        await link.send_all(header_for(address))
-        return link
+        return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
 
     def _computed(self, tag: str, result: bytes, error: str) -> None:
         self.hear(c.Computed(tag, result, error))
