@@ -24,7 +24,7 @@ async def carried_by_pubsub(node: Node) -> None:
         await trio.sleep(0.01)
 
 
-@pytest.mark.parametrize(("count", "size"), [(4 * AT_ONCE, 100_000), (600, 20)], ids=["large", "many"])
+@pytest.mark.parametrize(("count", "size"), [(2 * AT_ONCE, 200_000), (600, 20)], ids=["large", "many"])
 async def test_history_is_whole(tmp_path: Path, count: int, size: int) -> None:
     """The messages asked for at once may be more than fits the app's window, or than its rate allows."""
     home = Home(tmp_path / "home")
