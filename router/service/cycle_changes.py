@@ -70,11 +70,11 @@ class DeedSorter:
     def __repr__(self) -> str:
         return f"<sorter of deeds with {self._checks!r}>"
 
-    def sort(self, deeds: object, received: Received | None) -> CycleChanges:
+    def sort(self, deeds: list[object], received: Received | None) -> CycleChanges:
         """Return what follows from one event, of which `received` is the message if it is one. Raises `WrongDeed` if
         one of the deeds is wrong; none of them is then to be done."""
         follows = CycleChanges()
-        for one in listed(deeds):
+        for one in deeds:
             deed = self._checks.judge(one, hears_message=received is not None)
             if type(deed) is c.Put:  # as most are
                 follows.batch.kept[deed.key] = deed.value
@@ -119,13 +119,13 @@ class DeedSorter:
                 follows.deeds.append(deed)
 
 
-def listed(deeds: object) -> Iterable[object]:
-    """Return the deeds that rules returned, if they are a list of some kind. Raises `WrongDeed`."""
-    if deeds is None:
-        return ()
-    if not isinstance(deeds, Iterable):
-        raise WrongDeed(f"it returned {type(deeds).__name__} where a list of deeds belongs; write it in brackets")
-    return deeds
+def listed(decided: object) -> list[object]:
+    """Return the deeds that rules returned, or yielded; none for None. Raises `WrongDeed`."""
+    if isinstance(decided, list):
+        return decided
+    if decided is not None and not isinstance(decided, Iterable):
+        raise WrongDeed(f"it returned {type(decided).__name__} where a list of deeds belongs; write it in brackets")
+    return [*(decided or ())]
 
 
 def unsent(tag: str, error: RouterError) -> c.Sent:

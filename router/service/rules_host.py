@@ -21,7 +21,7 @@ from router.service import clock
 from router.service import contract as c
 from router.service.alarm import Alarm
 from router.service.confined_failures import ConfinedFailures, cause_of
-from router.service.cycle_changes import CycleChanges, DeedSorter, Done, unsent
+from router.service.cycle_changes import CycleChanges, DeedSorter, Done, listed, unsent
 from router.service.deed_checks import DeedChecks
 from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
@@ -40,7 +40,6 @@ from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
-from router.transport.proxy_header import header_for
 
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
@@ -132,7 +131,7 @@ class RulesHost(Service):
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
         self._jobs = Jobs(self._computed)
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
-        self._settled: Callable[[c.Now], list[c.Deed]] | None = getattr(self._rules, "settled", None)
+        self._settled: Callable[[c.Now], object] | None = getattr(self._rules, "settled", None)
         self._gathering = Gathering() if self._settled is not None else None
         self._batch_delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
         admits = getattr(self._rules, "admits", admit_all)
@@ -192,11 +191,9 @@ class RulesHost(Service):
         self.hear(came, heard.set)
         await heard.wait()
 
-    async def _dial_as_guest(self, address: str) -> Stream:
+    async def _dial_as_guest(self) -> Stream:
         place = self.place
-        link = await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
-        await link.send_all(header_for(address))
-        return link
+        return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
 
     def _computed(self, tag: str, result: bytes, error: str) -> None:
         self.hear(c.Computed(tag, result, error))
@@ -248,7 +245,7 @@ class RulesHost(Service):
             cycle.events += 1
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
-                cycle.leaves_trace |= self._hear_one(cycle, heard, received, now)
+                self._hear_one(cycle, heard, received, now)
             except Exception as error:
                 self._in_hand = None
                 if not self._confine(cycle, heard, error):
@@ -262,24 +259,24 @@ class RulesHost(Service):
                 break
         return None
 
-    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> bool:
-        """Let the rules hear one thing; return whether anything is to be kept of it."""
+    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> None:
         if self._doors.is_handed(heard):
-            return False
+            return
         if isinstance(heard, c.Asked):
             self._checks.asked(heard.number)
-        if deeds := self._rules.hear(heard, now):
-            self._take(cycle, deeds, received)
-        return leaves_trace(deeds)
+        self._take(cycle, self._rules.hear(heard, now), received)
 
     def _settle(self, cycle: CycleChanges) -> None:
         """Let the rules decide what follows from all that they have heard in this cycle."""
-        if self._settled is not None and (deeds := self._settled(clock.now())):
-            self._take(cycle, deeds, None)
+        if self._settled is not None:
+            self._take(cycle, self._settled(clock.now()), None)
 
-    def _take(self, cycle: CycleChanges, deeds: list[c.Deed], received: Received | None) -> None:
+    def _take(self, cycle: CycleChanges, decided: object, received: Received | None) -> None:
         """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong."""
+        if not (deeds := listed(decided)):
+            return
         follows = self._sorter.sort(deeds, received)
+        cycle.leaves_trace |= leaves_trace(deeds)
         for deed in follows.deeds:
             if isinstance(deed, c.HandOver):
                 self._doors.decide(deed)

@@ -303,7 +303,7 @@ class Streams:
                 self._warn_of(key[0], f"hands over no more streams: {STREAMS_MAX} known ones are handed over, the most")
                 return
             with peer.passing:
-                await pass_on(await self._dial(peer.address), peer.stream, first)
+                await pass_on(await self._dial(), peer.stream, peer.address, first)
         except ConnectFailed as error:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:

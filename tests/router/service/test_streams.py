@@ -37,7 +37,7 @@ class Heard:
         return await self._told.receive()
 
 
-async def _no_router(address: str) -> Any:
+async def _no_router() -> Any:
     raise AssertionError
 
 
