@@ -192,7 +192,7 @@ class Comparing:
             return []
         if group in self._plans:
             del self._plans[group]
-            for part in (self._fetching, self._giving, self._held):
+            for part in (self._answering, self._fetching, self._giving, self._held):
                 part.left(group)
             for place in [place for place in self._sessions if place[1] == group]:
                 del self._sessions[place]
