@@ -101,6 +101,20 @@ def test_a_router_that_takes_nothing_keeps_its_own_places_only_and_later_one() -
     assert len(asked(giving, at(91))) == GiveLimits().at_once
 
 
+def test_routers_and_topics_with_nothing_to_send_on_are_not_remembered() -> None:
+    """Each pair that was ever compared had a set of ids of its own, empty or not."""
+    giving = Giving(LIMITS)
+    giving.give(GROUP, FIRST, [], at(0))
+    giving.give(GROUP, SECOND, KEYS[:1], at(0))
+    assert list(giving._given) == [(SECOND, GROUP)]
+    assert asked(giving, at(0)) == IDS[:1]
+    giving.gave(IDS[0], SECOND, is_taken=False)
+    assert not giving._given and not giving._given_in_all
+    giving.give(GROUP, FIRST, [key_of(1, IDS[1])], at(0))
+    giving.give(GROUP, FIRST, [], at(0))
+    assert not giving._given and not giving._given_in_all, "they have expired"
+
+
 def test_what_was_sent_on_is_remembered_up_to_a_number_over_all_routers() -> None:
     """It grew by 20,000 ids for each router and topic that was ever compared."""
     limits = GiveLimits(at_once=100, given_in_all_max=8)
