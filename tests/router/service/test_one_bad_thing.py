@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
-from rigs.own_services import block, findable, made, status, until
-from rigs.patience import HANG_S
-from rigs.serving import serving
+from rigs.own_services import ask, one_service, status, until
 
-from router.client.node import Node, connect
+from router.client.node import Node
 from router.core.wire.reasons import Reason
 from router.service.running import key_of
 from router.settings.home import Home
@@ -80,13 +76,10 @@ class Desk:
 
 @asynccontextmanager
 async def desk(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Home, Node]]:
-    (findable(path, monkeypatch) / "desk.py").write_text(RULES)
-    home = made(path, block("desk", "desk", "apart"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home, outcomes=True) as node:
-            while not (home.path / "back.sock").exists():
-                await trio.sleep(0.02)
-            yield home, node
+    async with one_service(path, monkeypatch, "desk", RULES, run="apart") as (home, node):
+        while not (home.path / "back.sock").exists():
+            await trio.sleep(0.02)
+        yield home, node
 
 
 async def talk(stream: trio.SocketStream, word: str) -> str:
@@ -139,13 +132,9 @@ async def test_a_question_on_which_it_fails_is_answered_with_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with desk(tmp_path, monkeypatch) as (home, node), await at(home, "front") as honest:
-
-        async def asked(word: str) -> Any:
-            return json.loads(await node.ask("service", f"desk {word}", timeout_s=HANG_S))
-
-        assert await asked("fail") == {"error": "the service failed on this question: KeyError('no such key')"}
-        assert "question 2 was answered already" in (await asked("twice"))["error"]
-        assert await asked("well") == "well"
+        assert await ask(node, "desk fail") == {"error": "the service failed on this question: KeyError('no such key')"}
+        assert "question 2 was answered already" in (await ask(node, "desk twice"))["error"]
+        assert await ask(node, "desk well") == "well"
         assert await talk(honest, "hello") == "HELLO"
         starts, said = await starts_and_problem(home)
         assert starts == 1 and said.startswith('it failed on the question "fail", and goes on: KeyError(')
@@ -163,7 +152,7 @@ async def test_a_message_whose_outcome_fails_later_is_refused_in_the_end_and_its
         assert states[2].reason == Reason.PEER_REFUSED
         assert [(await anext(node.unicasts())).body for _ in range(2)] == [b"HELLO"] * 2
         found = await until(home, lambda services: "it is refused" in services["desk"]["problem"])
-        assert json.loads(await node.ask("service", "desk last", timeout_s=HANG_S)) == "hello", "nothing of it is kept"
+        assert await ask(node, "desk last") == "hello", "nothing of it is kept"
         said = found["desk"]["problem"]
         assert "failed 5 times on message" in said and "KeyError(b'poison')" in said, said
 
