@@ -13,12 +13,14 @@ Dial = Callable[[str], Awaitable[Stream]]
 """Connects to the router as a guest that comes from this address, HOST:PORT or "". Raises `ConnectFailed`."""
 
 
-async def pass_on(link: Stream, stream: trio.SocketStream, first: bytes) -> None:
+async def pass_on(
+    link: Stream, stream: trio.SocketStream, first: bytes, answered: Callable[[], None] = lambda: None
+) -> None:
     """Pass `first` and then what comes of the stream to the link, and the link's bytes back, until one of them ends;
-    close the link."""
+    close the link. `answered` is called whenever the router says something."""
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_pump_out, link, stream, nursery)
+            nursery.start_soon(_pump_out, link, stream, nursery, answered)
             if first:
                 await link.send_all(first)
             while data := await stream.receive_some(READ_BYTES_MAX):
@@ -31,7 +33,10 @@ async def pass_on(link: Stream, stream: trio.SocketStream, first: bytes) -> None
             await link.aclose()
 
 
-async def _pump_out(link: Stream, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
+async def _pump_out(
+    link: Stream, stream: trio.SocketStream, nursery: trio.Nursery, answered: Callable[[], None]
+) -> None:
     while data := await link.receive_some(READ_BYTES_MAX):
+        answered()
         await stream.send_all(data)
     nursery.cancel_scope.cancel()
