@@ -27,12 +27,15 @@ NO_ID = MessageId(bytes(32))
 
 Done = Callable[[], None]
 """Called when what follows from something has been carried out."""
+Source = Received | Done | None
+"""What is behind an event: the message that was received, or what is called when it was carried out."""
 
 
 class CycleChanges(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out. `events`: how many things were heard;
     `leaves_trace`: whether anything follows from one of them; `unsent`: the messages that could not be made, with the
-    reason; `ready`: those that are committed."""
+    reason; `ready`: those that are committed; `failed`: messages on which the rules have failed; `heard`: the events,
+    each with its source; `is_confined`: the rules have failed on one of them already."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
@@ -41,8 +44,21 @@ class CycleChanges(Struct):
     awaited: list[Done] = field(default_factory=list)
     unsent: list[c.Sent] = field(default_factory=list)
     ready: list[ToSend] = field(default_factory=list)
+    failed: list[tuple[Received, Exception]] = field(default_factory=list)
+    heard: list[tuple[c.Heard, Source]] = field(default_factory=list)
+    is_confined: bool = False
     events: int = 0
     leaves_trace: bool = False
+
+    @property
+    def suspect(self) -> tuple[c.Heard, Source] | None:
+        """Return the event that is to blame if the whole cycle fails: the only one, or the last of the only stream.
+        None if it may be any of several."""
+        streams = {
+            (one.door, one.peer) if isinstance(one, c.Opened | c.Came) else number
+            for number, (one, _) in enumerate(self.heard)
+        }
+        return self.heard[-1] if len(streams) == 1 else None
 
     def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from rigs.own_services import ask, one_service
+from rigs.patience import HANG_S
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
@@ -218,15 +219,10 @@ class Loose:
 async def test_deeds_may_be_none_or_yielded_and_what_they_follow_from_is_kept_as_handled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, later: str, is_kept: bool
 ) -> None:
-    (tmp_path / f"{name}.py").write_text(LOOSE.format(how=how, later=later))
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text(f'[node]\nservices = ["{name}"]\n')
-    async with serving(home.path, {}), connect(home=home, outcomes=True) as node:
+    async with one_service(tmp_path, monkeypatch, name, LOOSE.format(how=how, later=later)) as (home, node):
         sent = await node.send(key_of(home, name).public, b"hello", wait=True)
         assert [one.state for one in await sent.final(HANG_S)] == ["delivered"]
-        assert json.loads(await node.ask("service", f"{name} how many")) == 1
+        assert await ask(node, f"{name} how many") == 1
     state = State(home.path / "services" / name, 0)
     assert state.has_heard(sent.id) is is_kept
     state.close()
