@@ -233,5 +233,5 @@ async def test_a_message_on_which_it_fails_at_once_is_refused_in_the_end_and_cut
         assert [one.state for one in states] == ["refused", "delivered"]
         assert states[0].reason == Reason.PEER_REFUSED
         assert await talk(honest, "once more") == "ONCE MORE"
-        starts, said = await starts_and_problem(home)
-        assert starts == 1 and "failed 5 times on message" in said
+        found = await until(home, partial(has_problem, "failed 5 times on message"))
+        assert found["desk"]["starts"] == 1
