@@ -13,11 +13,13 @@ from rigs.web_certificates import web_certificate
 from router.client.node import Node, connect
 from router.core.wire.address import addresses_of_node
 from router.core.wire.crypto import SigningKey
+from router.core.wire.upgrade import UpgradeAsker
 from router.doctor import network_probe
 from router.settings import keyring
 from router.settings.config import edit_peers
 from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
+from router.transport.contract import place_of
 
 GROUP, APP = SigningKey(b"g" * 32), SigningKey(b"a" * 32)
 
@@ -64,3 +66,27 @@ async def test_router_and_app_speak_with_a_core_over_web_sockets(tmp_path: Path)
                 assert await heard_by(far) == b"from the edge"
                 await far.group(GROUP).publish(b"from the app", raw=True)
                 assert await heard_by(here) == b"from the app"
+
+
+async def test_idle_web_sockets_of_many_prefixes_shut_nobody_out(tmp_path: Path) -> None:
+    """They wait for a hello that never comes, as sixty times more would at the default limits."""
+    home = Home(tmp_path / "core")
+    home.create()
+    key = keyring.load_or_create(home, keyring.NODE).public
+    edit_peers(home.config_path, AddPeer(Peer(address=APP.public, grant=("join",))))
+    limits = {"limits.connections_max": 16, "limits.handshakes_per_s_per_prefix": 0, "limits.handshakes_per_s": 0}
+    asked = UpgradeAsker("127.0.0.1", "/link", bytes(16)).request
+    idle: list[trio.SocketStream] = []
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {"node.listen": ["ws://127.0.0.1:0"], "limits.hello_s": 600.0, **limits}):
+            [url] = await listeners(home)
+            for number in range(60):
+                own = f"127.0.{number % 20}.1"
+                stream = await trio.open_tcp_stream(*place_of(url), local_address=own)
+                await stream.send_all(asked)
+                await stream.receive_some(100)
+                idle.append(stream)
+            async with connect(url=url, key=APP, expect=key, home=tmp_path) as app:
+                await app.join(GROUP, timeout_s=HANG_S)
+            for stream in idle:
+                await stream.aclose()
