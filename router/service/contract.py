@@ -16,7 +16,7 @@ This is what every service may. What a service hears and does besides by its rol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -29,6 +29,8 @@ from router.service.verbs.add_neighbour import AddNeighbour as AddNeighbour
 from router.service.verbs.answer import Answer as Answer
 from router.service.verbs.answer import Asked as Asked
 from router.service.verbs.grant import Grant as Grant
+from router.service.verbs.inquire import Inquire as Inquire
+from router.service.verbs.inquire import Told as Told
 from router.service.verbs.log_event import LogEvent as LogEvent
 from router.service.verbs.verb import Deed as Deed
 
@@ -93,7 +95,8 @@ class Message(Heard, frozen=True):
 
     `wire`: the bytes as received, without VIA; `via`: the router next to ours that brought it, None if it was published
     on this node; `seen`: the ids that a multicast names; `redelivered`: an earlier life of the service may have been
-    given it.
+    given it. `sender`, `seq`, `deps`: of a sealed message, the member's signed words: who says it, which of theirs it
+    is, and the messages that it answers; a unicast's `sender` is its source.
     """
 
     id: MessageId
@@ -104,6 +107,9 @@ class Message(Heard, frozen=True):
     seen: tuple[MessageId, ...] = ()
     wire: bytes = b""
     redelivered: bool = False
+    sender: PublicKey | None = None
+    seq: int | None = None
+    deps: tuple[MessageId, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Message {self.id!r} of {self.group or self.source!r}: {self.body!r}>"
@@ -279,11 +285,13 @@ class MarkKnown(Deed, frozen=True):
 
 class HandOver(Deed, frozen=True):
     """Hand a stream of a door over to the router, as a link of somebody who is not the owner, with the address that it
-    comes from. `first`: the bytes of it that have come already."""
+    comes from. `first`: the bytes of it that have come already. `through`: what carries the link inside the stream:
+    nothing, or the binary messages of a WebSocket, which the rules have agreed to."""
 
     door: str
     peer: str
     first: bytes = b""
+    through: Literal["", "websocket"] = ""
 
 
 class Connect(Deed, frozen=True):

@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import trio
 
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
 from router.transport.proxy_header import header_for
+from router.transport.socket_stream import TcpStream
+from router.transport.websocket import WebSocketStream
 
 Dial = Callable[[], Awaitable[Stream]]
 """Connects to the router as a guest. Raises `ConnectFailed`."""
 
 
+class Passed(Protocol):
+    """A stream whose bytes are passed on."""
+
+    async def receive_some(self, max_bytes: int, /) -> bytes | bytearray:
+        """Return bytes that have come, none at the end."""
+
+    async def send_all(self, data: bytes, /) -> None:
+        """Send all of it."""
+
+    async def aclose(self) -> None:
+        """Close it."""
+
+
+def unwrapped(stream: trio.SocketStream, through: str, address: str, first: bytes) -> tuple[Passed, bytes]:
+    """Return the stream that is carried inside this one, from HOST:PORT, and the bytes of it that have come already."""
+    if through != "websocket":
+        return stream, first
+    ip = address.rpartition(":")[0].strip("[]").partition("%")[0]
+    where = f"websocket {address}".rstrip()
+    return WebSocketStream(TcpStream(stream.socket, where, ip), where, first), b""
+
+
 async def pass_on(
-    link: Stream, stream: trio.SocketStream, address: str, first: bytes, answered: Callable[[], None] = lambda: None
+    link: Stream, stream: Passed, address: str, first: bytes, answered: Callable[[], None] = lambda: None
 ) -> None:
     """Pass to the link that the stream comes from `address`, HOST:PORT or "", then `first` and what comes of the
-    stream, and the link's bytes back, until one of them ends; close the link. `answered` is called whenever the router
-    says something."""
+    stream, and the link's bytes back, until one of them ends; close both. `answered` is called whenever the router says
+    something."""
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pump_out, link, stream, nursery, answered)
             await link.send_all(header_for(address) + first)
             while data := await stream.receive_some(READ_BYTES_MAX):
-                await link.send_all(data)
+                await link.send_all(bytes(data))
             nursery.cancel_scope.cancel()
     except* (StreamBroken, trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # the link has ended, and its router has logged why
     finally:
         with trio.move_on_after(1, shield=True):
             await link.aclose()
+            await stream.aclose()
 
 
-async def _pump_out(
-    link: Stream, stream: trio.SocketStream, nursery: trio.Nursery, answered: Callable[[], None]
-) -> None:
+async def _pump_out(link: Stream, stream: Passed, nursery: trio.Nursery, answered: Callable[[], None]) -> None:
     while data := await link.receive_some(READ_BYTES_MAX):
         answered()
         await stream.send_all(data)

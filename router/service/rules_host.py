@@ -401,4 +401,16 @@ def wanted_one_by_one(heard: c.Heard) -> tuple[c.Heard, ...]:
 
 
 def _message(one: Received) -> c.Message:
-    return c.Message(one.id, one.body, one.source, one.group, one.via, one.seen, one.wire, one.redelivered)
+    return c.Message(
+        one.id,
+        one.body,
+        one.source,
+        one.group,
+        one.via,
+        one.seen,
+        one.wire,
+        one.redelivered,
+        one.sender,
+        one.seq,
+        one.deps,
+    )

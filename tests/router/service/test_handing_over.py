@@ -143,3 +143,38 @@ async def test_router_that_has_hung_up_ends_the_one_stream_that_is_handed_over(
             for one in streams:
                 await one.aclose()
         nursery.cancel_scope.cancel()
+
+
+async def test_stream_is_passed_on_behind_what_was_written_before(tmp_path: Path) -> None:
+    """A guest that reads late gets the answer whole, and then what the router says."""
+    put, told = trio.open_memory_channel[tuple[Any, Done]](10)
+    ours, router = stream_pair("memory")
+
+    async def dial() -> MemoryStream:
+        return ours
+
+    def hear(heard: Any, done: Done = nothing) -> None:
+        put.send_nowait((heard, done))
+        done()
+
+    async def came(heard: Came) -> None:
+        hear(heard)
+
+    doors = Doors(came, hear, dial, tmp_path)
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(HANG_S):
+            await doors.open(nursery, {"desk": "unix:desk.sock"})
+            async with await trio.open_unix_socket(tmp_path / "desk.sock") as guest:
+                opened, _ = await told.receive()
+                answer = bytes(1 << 20)
+                doors.write("desk", opened.peer, answer)
+                doors.decide(HandOver("desk", opened.peer, b"link"))
+                doors.hand("desk", opened.peer)
+                await wait_all_tasks_blocked()
+                await router.send_all(b"from the router")
+                received = b""
+                while len(received) < len(answer) + len(b"from the router"):
+                    received += await guest.receive_some(1 << 16)
+                assert received == answer + b"from the router"
+                assert await router.receive_some(100) == header_for("") + b"link"
+        nursery.cancel_scope.cancel()
