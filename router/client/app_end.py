@@ -181,7 +181,7 @@ class AppEnd:
         if self.router is None or self._outgoing is None:
             return False
         due = self.joins.requests(self.router, mono_s)
-        for run in reversed(due):
+        for run in due:
             self.outbox.add(run, urgent=True)
         return bool(due)
 

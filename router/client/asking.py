@@ -1,6 +1,9 @@
-"""An operator's questions to the node and its answers, one at a time: answers come in the order of asking."""
+"""Questions to the node and its answers: one at a time, since answers come in the order of asking; those of services
+to a router that repeats their numbers go side by side."""
 
 from __future__ import annotations
+
+from itertools import count
 
 import trio
 
@@ -8,8 +11,11 @@ from router.client.composer import Composer
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
 from router.client.publishing import Publishing
-from router.core.wire.admin import Answer, Inquiry, encode_inquiry
+from router.core.wire.admin import Answer, Inquiry, encode_inquiry, with_number, without_number
 from router.core.wire.reasons import Reason
+
+BESIDE_MAX = 16
+"""Most questions of a service that are open side by side; the next ones wait."""
 
 
 class PendingQuestion:
@@ -47,9 +53,49 @@ class Asking:
         self._turn = trio.Lock()
         self._open: PendingQuestion | None = None
         self._late = 0  # answers to questions that were given up
+        self._places = trio.Semaphore(BESIDE_MAX)
+        self._numbers = count(1)
+        self._beside: dict[int, tuple[PendingQuestion, Submission]] = {}
 
     def __repr__(self) -> str:
-        return f"<asking the node: {'one question is open' if self._open else 'nothing is open'}>"
+        return f"<asking the node: {len(self._beside) + bool(self._open)} questions are open>"
+
+    @property
+    def answers_by_number(self) -> bool:
+        """Whether the node's router, which is connected, repeats the number of a question in its answer."""
+        return self._publishing.link.answers_by_number
+
+    async def begin(self, inquiry: Inquiry) -> int:
+        """Send a question with a number, behind those before it; return the number, for `ended`. Wait while
+        `BESIDE_MAX` are open. Raise `NodeUnavailable`."""
+        await self._places.acquire()
+        try:
+            await self._publishing.until_up()
+            number, router = next(self._numbers), self._publishing.link.router
+            assert router is not None
+            numbered = Inquiry(inquiry.ask, with_number(number, inquiry.argument))
+            frame = self._composer.control(router, encode_inquiry(numbered))
+        except BaseException:
+            self._places.release()
+            raise
+        question = PendingQuestion()
+        run = Submission(frame, question, again=False)
+        self._beside[number] = question, run
+        self._publishing.put(run)
+        return number
+
+    async def ended(self, number: int, timeout_s: float) -> bytes:
+        """Return the answer to that question as JSON. Raise `NotAnswered`, `Refused` or `NodeUnavailable`."""
+        question, run = self._beside[number]
+        try:
+            with trio.move_on_after(timeout_s):
+                await question.over.wait()
+        finally:
+            del self._beside[number]
+            if not question.over.is_set():
+                self._publishing.take_back(run)
+            self._places.release()
+        return _answer_of(question, timeout_s)
 
     async def ask(self, inquiry: Inquiry, timeout_s: float) -> bytes:
         """Return the node's answer as JSON. Raise `NotAnswered`, `Refused` or `NodeUnavailable`."""
@@ -68,14 +114,14 @@ class Asking:
                 self._open = None
                 if not question.over.is_set() and not self._publishing.take_back(run):
                     self._late += 1
-        if question.error is not None:
-            raise question.error
-        if question.answer is None:
-            raise NotAnswered(f'the node did not answer "{inquiry.ask}" within {timeout_s:g} s; is it overloaded?')
-        return question.answer.text
+        return _answer_of(question, timeout_s, f' "{inquiry.ask}"')
 
     def hear(self, answer: Answer) -> None:
-        if self._late:
+        number, text = without_number(answer.text.decode(errors="replace")) if answer.text[:1] == b"#" else (None, "")
+        if number is not None:
+            if number in self._beside:
+                self._beside[number][0].answered(Answer(text.encode()))
+        elif self._late:
             self._late -= 1
         elif self._open is not None:
             self._open.answered(answer)
@@ -83,5 +129,14 @@ class Asking:
     def lost(self) -> None:
         """Fail the open question, because the connection is lost."""
         self._late = 0
-        if self._open is not None:
-            self._open.fail(NodeUnavailable("the connection was lost before the node answered; ask again"))
+        for question in (self._open, *(one for one, _ in self._beside.values())):
+            if question is not None:
+                question.fail(NodeUnavailable("the connection was lost before the node answered; ask again"))
+
+
+def _answer_of(question: PendingQuestion, timeout_s: float, which: str = "") -> bytes:
+    if question.error is not None:
+        raise question.error
+    if question.answer is None:
+        raise NotAnswered(f"the node did not answer{which} within {timeout_s:g} s; is it overloaded?")
+    return question.answer.text

@@ -23,6 +23,7 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.service.back_off import BackOff
 from router.core.wire import link_items
+from router.core.wire.admin import NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport import contract as transport
@@ -100,6 +101,12 @@ class ClientLink:
     def router(self) -> PublicKey | None:
         """Return the node's router; None until it is known."""
         return self._app.router
+
+    @property
+    def answers_by_number(self) -> bool:
+        """Whether the router repeats the number of a question in its answer."""
+        hello = self._app.session.hello if self.is_up else None
+        return hello is not None and NUMBERED in hello.features
 
     @property
     def is_up(self) -> bool:

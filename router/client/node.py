@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import random as chance
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from types import TracebackType
@@ -344,6 +344,23 @@ class Node:
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         """Return the node's answer, as JSON, to an operator's question such as `status`."""
         return await self._asking.ask(Inquiry(word, argument), timeout_s)
+
+    async def begin_asking(
+        self, word: str, argument: str, *, timeout_s: float = ANSWER_S
+    ) -> Callable[[], Awaitable[bytes]]:
+        """Send a service's request behind those before it, and return what waits for its answer.
+
+        Several are open side by side if the router repeats their numbers; else this waits for the answer itself."""
+        await self._publishing.until_up()
+        if self._asking.answers_by_number:
+            number = await self._asking.begin(Inquiry(word, argument))
+            return lambda: self._asking.ended(number, timeout_s)
+        text = await self.ask(word, argument, timeout_s=timeout_s)
+
+        async def answer() -> bytes:
+            return text
+
+        return answer
 
     # -- events from the link ------------------------------------------------------------------------------
 

@@ -323,10 +323,17 @@ class Service(TrioActor):
 
         Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
         """
-        found: dict[str, Any] = json.loads(await self.node.ask(request.WORD, request.to_argument()))
-        if "error" in found:
-            raise SaidError(str(found["error"]))
-        return found
+        return _said(await self.node.ask(request.WORD, request.to_argument()))
+
+    async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
+        """Send a request to the own router behind those before it; return what waits for its answer, and raises as
+        `ask`."""
+        ended = await self.node.begin_asking(request.WORD, request.to_argument())
+
+        async def answer() -> dict[str, Any]:
+            return _said(await ended())
+
+        return answer
 
     # -- to be filled in -----------------------------------------------------------------------------------
 
@@ -344,6 +351,13 @@ class Service(TrioActor):
 
 class SaidError(Exception):
     """The router refuses a service's request; the text says why."""
+
+
+def _said(answer: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer)
+    if "error" in found:
+        raise SaidError(str(found["error"]))
+    return found
 
 
 async def _as_failure(own: Awaitable[None]) -> None:

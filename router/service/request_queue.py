@@ -17,13 +17,21 @@ PATIENCE_S = 1.0
 
 
 class RequestQueue:
-    """Passes each request to `ask`, one after the other, and messages to `send`.
+    """Passes each request to `ask`, one after the other, which returns when it is sent, and messages to `send`, when
+    `until_answered` returns.
 
-    So of two requests about one key the later one holds, and a neighbour is known before messages to it."""
+    So of two requests about one key the later one holds, and a neighbour is known before messages to it; but one answer
+    that is lost holds up no other request, and messages no longer than that."""
 
-    def __init__(self, ask: Callable[[Deed], Awaitable[None]], send: Callable[[list[ToSend]], None]) -> None:
+    def __init__(
+        self,
+        ask: Callable[[Deed], Awaitable[None]],
+        send: Callable[[list[ToSend]], None],
+        until_answered: Callable[[], Awaitable[None]],
+    ) -> None:
         self._ask = ask
         self._send = send
+        self._until_answered = until_answered
         self._waiting = deque[Deed | list[ToSend]]()
         self._came, self._gone = trio.Event(), trio.lowlevel.ParkingLot()
 
@@ -41,6 +49,7 @@ class RequestQueue:
             while self._waiting:
                 asked = self._waiting.popleft()
                 if isinstance(asked, list):
+                    await self._until_answered()
                     self._send(asked)
                 else:
                     await self._ask(asked)

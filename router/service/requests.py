@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import trio
 
 from router.client.errors import ClientError
+from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.errors import RouterError
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.dial_back import dialled_back
 from router.service.host import SaidError, Service
@@ -42,6 +46,8 @@ class Requests:
         self._failed = failed
         self._warned = set[str]()
         self._inquiries = OwnInquiries()
+        self._awaited = set[Callable[[], Awaitable[dict[str, Any]]]]()
+        self._lot = trio.lowlevel.ParkingLot()
 
     def __repr__(self) -> str:
         return f"<requests of {self._host}: {self.pulls!r}>"
@@ -53,7 +59,7 @@ class Requests:
                 case c.Join() | c.Leave():
                     await self._change_in_turn(deed)
                 case c.Pull(group, id):
-                    self._hear(c.Pulled(group, id, await self._host.node.pull(group, id, timeout_s=PULL_S)))
+                    await self._pull(group, id)
                 case c.Inquire():
                     self._hear(await self._inquiries.ask(self._host.node, deed))
                 case o.AckWanted() | o.TakePart():
@@ -63,7 +69,7 @@ class Requests:
                     for run in self.pulls.take():
                         await self._ask(PullsFrom.of(run))
                 case d.DialBack():
-                    self._hear(await dialled_back(self._host.node, self._host.place.key, deed))
+                    await self._dial_back(deed)
                 case o.Advertise():
                     await self._advertise(deed)
                 case Request():
@@ -117,23 +123,79 @@ class Requests:
             self._failed(wish, error)
 
     async def _ask(self, request: Request) -> None:
-        """Make a request; the rules hear what follows from the answer, also from a failure."""
+        """Send a request behind those before it, and go on; the rules hear what follows from its answer, also from a
+        failure."""
+        if request.ANSWERED_LATER:
+            self._host.nursery.start_soon(self._answered, request, partial(self._host.ask, request))
+            return
         try:
-            answer = await self._host.ask(request)
+            ended = await self._host.begin_asking(request)
         except (ClientError, SaidError) as error:
-            answer = {"error": str(error)}
-            level = logging.INFO if request.answered(answer) else logging.WARNING  # rules that hear of it may ask again
-            self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
-        for heard in request.answered(answer):
+            self._was_refused(request, error)
+        else:
+            self._awaited.add(ended)
+            self._host.nursery.start_soon(self._answered, request, ended)
+
+    async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        try:
+            answer = await ended()
+        except (ClientError, SaidError) as error:
+            self._was_refused(request, error)
+        except Exception as error:
+            self._failed(request, error)
+        else:
+            for heard in request.answered(answer):
+                self._hear(heard)
+        finally:
+            self._awaited.discard(ended)
+            self._lot.unpark_all()
+
+    def _was_refused(self, request: Request, error: Exception) -> None:
+        found = request.answered({"error": str(error)})
+        level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
+        self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
+        for heard in found:
             self._hear(heard)
 
-    async def _advertise(self, deed: o.Advertise) -> None:
-        request = deed.request(lambda group: self._host.node.group(group).key)
+    async def until_answered(self) -> None:
+        """Wait until the requests before are answered, so that what they make known is known; but for each at most
+        `IN_TURN_S`, since one lost answer must not hold up what follows."""
+        with trio.move_on_after(IN_TURN_S) as patience:
+            while self._awaited:
+                await self._lot.park()
+        if patience.cancelled_caught:
+            self._awaited.clear()
+
+    async def _pull(self, group: PublicKey, id: MessageId) -> None:
+        wire = None
         try:
-            answer = await self._host.ask(request)
-        except SaidError as error:
-            if str(error) not in self._warned:
-                self._warned.add(str(error))
-                self._host.warn(f"it cannot make this node known: {error}")
-            answer = {"error": str(error)}
-        self._hear(deed.answered(answer))
+            wire = await self._host.node.pull(group, id, timeout_s=PULL_S)
+        finally:
+            self._hear(c.Pulled(group, id, wire))
+
+    async def _dial_back(self, deed: d.DialBack) -> None:
+        try:
+            self._hear(await dialled_back(self._host.node, self._host.place.key, deed))
+        except ClientError as error:
+            self._hear(d.DialledBack(deed.tag, "", Reason.INTERNAL, str(error)))
+
+    async def _advertise(self, deed: o.Advertise) -> None:
+        try:
+            request = deed.request(lambda group: self._host.node.group(group).key)
+            ended = await self._host.begin_asking(request)
+        except (RouterError, SaidError) as error:
+            self._was_not_signed(deed, error)
+        else:
+            self._host.nursery.start_soon(self._signed, deed, ended)
+
+    async def _signed(self, deed: o.Advertise, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        try:
+            self._hear(deed.answered(await ended()))
+        except (RouterError, SaidError) as error:
+            self._was_not_signed(deed, error)
+
+    def _was_not_signed(self, deed: o.Advertise, error: Exception) -> None:
+        if str(error) not in self._warned:
+            self._warned.add(str(error))
+            self._host.warn(f"it cannot make this node known: {error}")
+        self._hear(deed.answered({"error": str(error)}))

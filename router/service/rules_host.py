@@ -124,7 +124,7 @@ class RulesHost(Service):
             lambda failures: self._alarm.set(time.time() + self._again.pause_s(failures)),
         )
         self._ask = Requests(self, self.hear, self._failures.was_not_done)
-        self._requests = RequestQueue(self._ask.do, self._sending.put)
+        self._requests = RequestQueue(self._ask.do, self._sending.put, self._ask.until_answered)
 
     async def live(self) -> None:
         state = self.state

@@ -18,7 +18,16 @@ import trio
 from router.core.link.custody import Outgoing
 from router.core.link.session import Ended, MessageRun, Offer, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items as link
-from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.admin import (
+    NUMBERED,
+    Answer,
+    Inquiry,
+    decode_inquiry,
+    encode_inquiry,
+    is_inquiry,
+    with_number,
+    without_number,
+)
 from router.core.wire.codec import frame
 from router.core.wire.control import (
     Carried,
@@ -72,6 +81,7 @@ class RouterEnd:
         self.answers_pings = True
         self.hears_settled = True  # on later connections
         self.answers = True
+        self.numbers = False
         self.greets = True
         self.count_outcomes = False
         self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
@@ -146,7 +156,13 @@ class RouterLink:
         self._parts: list[bytes] = []
         self._wake = trio.Event()
         offer = Offer(
-            "router", b"epoch..8", True, *router.window, os.urandom(16), frame_bytes_max=router.frame_bytes_max
+            "router",
+            b"epoch..8",
+            True,
+            *router.window,
+            os.urandom(16),
+            router.frame_bytes_max,
+            (NUMBERED,) if router.numbers else (),
         )
         self.session = Session(offer, router.key, dialler=False, peer=stream.peer)
 
@@ -176,7 +192,9 @@ class RouterLink:
             said = json.loads(inquiry.argument)
             self.tell(Answer(json.dumps({"states": [self._state(bytes.fromhex(one)) for one in said["ids"]]}).encode()))
             return
-        self.tell(Answer(f'{{"asked": "{inquiry.ask} {inquiry.argument}"}}'.encode()))
+        number, argument = without_number(inquiry.argument)
+        text = json.dumps({"asked": f"{inquiry.ask} {argument}"})
+        self.tell(Answer((text if number is None else with_number(number, text)).encode()))
 
     def _state(self, id: bytes) -> str:
         if any(message_id(one) == id for one in self.router.queues.get(self.app, Queue()).wires):

@@ -65,6 +65,7 @@ class Outbox:
         self.bytes = 0
         self._frame_bytes_max = FRAME_BYTES_MAX
         self._waiting: deque[Submission] = deque()
+        self._urgent = 0  # so many of them, from the first on
         self._sent: deque[Submission] = deque()
         self._settled = 0
 
@@ -78,12 +79,13 @@ class Outbox:
     # -- in ------------------------------------------------------------------------------------------------
 
     def add(self, run: Submission, *, urgent: bool = False) -> None:
-        """Queue a submission; an urgent one goes before all waiting ones."""
+        """Queue a submission; an urgent one goes before all waiting ones but those that are urgent."""
         if run.again:
             self.messages += 1
             self.bytes += len(run.frame)
         if urgent:
-            self._waiting.appendleft(run)
+            self._waiting.insert(self._urgent, run)
+            self._urgent += 1
         elif len(run.frame) <= self._frame_bytes_max:
             self._waiting.append(run)
         else:
@@ -93,6 +95,7 @@ class Outbox:
         """Take back a submission that has never been sent; return whether that was possible."""
         if run.was_sent or run not in self._waiting:
             return False
+        self._urgent -= self._waiting.index(run) < self._urgent
         self._waiting.remove(run)
         self._count(run, -1)
         return True
@@ -109,6 +112,7 @@ class Outbox:
             if room < 0 and (parts or outgoing.in_flight):
                 break
             self._sent.append(waiting.popleft())
+            self._urgent = max(0, self._urgent - 1)
             run.was_sent = True
             parts.append(run.frame)
         outgoing.send_each([*map(len, parts)])
@@ -158,7 +162,7 @@ class Outbox:
         found = [*self._sent, *self._waiting]
         self._sent.clear()
         self._waiting.clear()
-        self._settled = 0
+        self._settled = self._urgent = 0
         return found
 
     def _put_fitting(self, run: Submission) -> None:

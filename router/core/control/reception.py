@@ -16,7 +16,16 @@ from router.core.routing.intake import ArrivedMessage
 from router.core.routing.kernel import Kernel, Said
 from router.core.routing.links import Link
 from router.core.service.roles import Role
-from router.core.wire.admin import ASK_BYTES_MAX, SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.admin import (
+    ASK_BYTES_MAX,
+    SERVICE_BYTES_MAX,
+    Answer,
+    Inquiry,
+    decode_inquiry,
+    is_inquiry,
+    with_number,
+    without_number,
+)
 from router.core.wire.codec import Malformed
 from router.core.wire.control import CARRIED, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
@@ -134,6 +143,7 @@ class Reception:
 
         It is answered once what follows from it is committed."""
         kind, method = self._verbs[inquiry.ask]
+        number, argument = without_number(inquiry.argument)
         if kind.OF_APPS and link.standing is not Standing.LOCAL:
             return Reason.NOT_AUTHORISED, f"only services and apps of this node may say {kind.WORD}"
         if not kind.OF_APPS and link.key not in self._directory.services:
@@ -143,7 +153,7 @@ class Reception:
             answer: dict[str, Any] | None = {"error": f"only the service with the role {roles} may say {kind.WORD}"}
         else:
             try:
-                answer = method(link, kind.from_argument(inquiry.argument), now)
+                answer = method(link, kind.from_argument(argument), now)
             except (*WRONG_ARGUMENT, InvalidKey) as error:
                 answer = {"error": f"{kind.WORD}: {str(error)[:200]}"}
         if answer is not None and not isinstance(answer, dict):
@@ -151,7 +161,8 @@ class Reception:
                 "error": f"{kind.WORD}: the part that carries it out answered {answer!r}, which is no JSON object"
             }
         if answer is not None:
-            self._speaker.say(link, Answer(json.dumps(answer).encode()), now)
+            text = json.dumps(answer)
+            self._speaker.say(link, Answer((text if number is None else with_number(number, text)).encode()), now)
         return None
 
     def _order(self, link: Link, order: Inquiry, now: Now) -> None:

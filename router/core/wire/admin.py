@@ -24,6 +24,8 @@ WHENCE = "whence"  # the word that asks for the IP address that the open link of
 ASK = b"\x82\x07"
 ANSWER = b"\x82\x08"
 _ASK_ITEMS_MAX = 7
+NUMBERED = "numbered"
+"""The feature of a router that repeats the number of a service's request in its answer."""
 
 
 class Inquiry(Struct, frozen=True):
@@ -37,6 +39,18 @@ class Answer(Struct, frozen=True):
     """The answer to an inquiry: JSON text."""
 
     text: bytes
+
+
+def with_number(number: int, text: str) -> str:
+    """Return an argument, or the JSON of an answer, with the number of its question."""
+    return f"#{number} {text}"
+
+
+def without_number(text: str) -> tuple[int | None, str]:
+    """Return the number of a question and what stands behind it; None, and the text as it is, if it has none."""
+    mark, _, rest = text.partition(" ") if text[:1] == "#" else ("", "", "")
+    number = mark[1:]
+    return (int(number), rest) if number.isascii() and number.isdecimal() and len(number) <= 18 else (None, text)
 
 
 def is_inquiry(body: bytes) -> bool:

@@ -20,6 +20,7 @@ class ListHeld(Request, frozen=True):
     the Unix second `since_s` or later."""
 
     WORD: ClassVar[str] = "held"
+    ANSWERED_LATER: ClassVar[bool] = True
 
     group: PublicKey
     after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0

@@ -55,6 +55,7 @@ class PullsFrom(Request, frozen=True, omit_defaults=True):
 
     WORD: ClassVar[str] = "pull"
     OF_APPS: ClassVar[bool] = True
+    ANSWERED_LATER: ClassVar[bool] = True
 
     router: PublicKey
     group: PublicKey

@@ -51,10 +51,12 @@ class _Travels(Struct, frozen=True):
 class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
     """A service's request to its router, which answers it with a JSON object.
 
-    `ROLES`: the roles that may make it, empty for every service; `OF_APPS`: whether apps of this node may, too."""
+    `ROLES`: the roles that may make it, empty for every service; `OF_APPS`: whether apps of this node may, too;
+    `ANSWERED_LATER`: the part that carries it out answers it itself, later, so that it has no number."""
 
     ROLES: ClassVar[frozenset[Role]] = frozenset()
     OF_APPS: ClassVar[bool] = False
+    ANSWERED_LATER: ClassVar[bool] = False
 
     def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
         """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""

@@ -9,6 +9,7 @@ from samples.apps import sign_on
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router import NodeUnavailable, NotAnswered
+from router.client.asking import BESIDE_MAX
 from router.core.wire.admin import Inquiry
 
 
@@ -48,7 +49,7 @@ async def test_a_late_answer_is_not_taken_for_the_next(end: RouterEnd, autojump_
         for late in ("status", "groups"):
             end.link_to(node.key).answer(Inquiry(late))
         assert await node.ask("peers") == b'{"asked": "peers "}'
-        assert repr(node._asking) == "<asking the node: nothing is open>"
+        assert repr(node._asking) == "<asking the node: 0 questions are open>"
 
 
 async def test_a_lost_connection_ends_the_question(end: RouterEnd, autojump_clock: MockClock) -> None:
@@ -71,3 +72,50 @@ async def test_the_same_question_is_asked_however_often_within_a_minute(end: Rou
     async with sign_on(end) as node:
         for _ in range(200):
             assert await node.ask("status") == b'{"asked": "status "}'
+
+
+async def test_numbered_questions_go_side_by_side_in_their_order_and_a_lost_answer_delays_none(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    end.numbers = True
+    async with sign_on(end) as node:
+        end.answers = False
+        ended = [await node.begin_asking(word, "{}") for word in ("lost", "one", "two", "three")]
+        await wait_all_tasks_blocked()
+        asked = end.inquiries
+        assert [one.ask for one in asked] == ["lost", "one", "two", "three"]
+        for one in reversed(asked[1:]):
+            end.link_to(node.key).answer(one)
+        begun_s = trio.current_time()
+        assert [await one() for one in ended[1:]] == [
+            f'{{"asked": "{word} {{}}"}}'.encode() for word in ("one", "two", "three")
+        ]
+        assert trio.current_time() - begun_s < 1
+        with pytest.raises(NotAnswered, match="within 30 s"):
+            await ended[0]()
+        end.link_to(node.key).answer(asked[0])  # late
+        end.answers = True
+        assert await (await node.begin_asking("four", "{}"))() == b'{"asked": "four {}"}'
+        assert await node.ask("five") == b'{"asked": "five "}', "and one without a number"
+
+
+async def test_questions_that_are_open_have_a_bound_and_end_with_the_connection(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    end.numbers, end.answers = True, False
+    async with sign_on(end, when_down="queue") as node:
+        ended = [await node.begin_asking("status", "") for _ in range(BESIDE_MAX)]
+        with trio.move_on_after(1) as patience:
+            await node.begin_asking("status", "")
+        assert patience.cancelled_caught, "it waits for a place"
+        await wait_all_tasks_blocked()
+        end.cut()
+        for one in ended:
+            with pytest.raises(NodeUnavailable, match="ask again"):
+                await one()
+
+
+async def test_a_router_that_repeats_no_numbers_is_asked_one_question_at_a_time(end: RouterEnd) -> None:
+    async with sign_on(end) as node:
+        ended = [await node.begin_asking(word, "x") for word in ("one", "two")]
+        assert [await one() for one in ended] == [b'{"asked": "one x"}', b'{"asked": "two x"}']

@@ -30,3 +30,17 @@ async def test_a_flood_of_one_kind_is_counted_and_another_kind_is_told_of_at_onc
     await trio.sleep(SAY_AGAIN_S)
     failures.tell("desk", "failed at the desk", first)
     assert warned[3:] == ["it failed at the desk: ValueError('no') (and 1 time more since the last such sentence)"]
+
+
+async def test_a_function_of_the_service_that_fails_is_told_of_and_another_value_stands_for_its_own() -> None:
+    warned: list[str] = []
+    failures = ConfinedFailures(lambda text, error: None, warned.append)
+
+    def admits(number: int) -> bool:
+        if number == 1:
+            raise SystemExit(3)
+        return 6 // number > 2
+
+    guarded = failures.guarded("admits", admits, False)
+    assert [guarded(number) for number in (0, 1, 2, 3)] == [False, False, True, False]
+    assert warned == ["it failed in admits, and goes on: ZeroDivisionError('integer division or modulo by zero')"]

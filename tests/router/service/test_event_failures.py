@@ -71,6 +71,7 @@ SAMPLES: dict[type[c.Heard], Sequence[c.Heard]] = {
     c.HopOutcome: [c.HopOutcome("t", ID, KEY, "acked")],
     c.Pulled: [c.Pulled(KEY, ID, b"wire")],
     c.Computed: [c.Computed("t", b"result")],
+    c.Told: [c.Told("t", "status", {})],
     c.Tick: [c.Tick()],
     c.Asked: [c.Asked(1, "word")],
     o.Wanted: [o.Wanted(KEY, True)],

@@ -75,6 +75,21 @@ def test_what_is_urgent_overtakes_what_waits() -> None:
     assert box.take(outgoing) == frames(b"join", b"b")
 
 
+def test_what_is_urgent_keeps_its_own_order_also_if_some_of_it_is_taken_back() -> None:
+    box, diary, outgoing = outbox(), Diary(), Outgoing(9, 1000)
+    add(box, diary, b"a")
+    back = Submission(frame(b"back"), Told(diary, 7), again=False)
+    for body in (b"join", b"hint"):
+        add(box, diary, body, again=False, urgent=True)
+        box.add(back, urgent=True) if body == b"join" else None
+    assert box.withdraw(back) and not box.withdraw(back)
+    add(box, diary, b"ask", again=False, urgent=True)
+    assert box.take(outgoing) == frames(b"join", b"hint", b"ask", b"a")
+    add(box, diary, b"b")
+    add(box, diary, b"last", again=False, urgent=True)
+    assert box.take(outgoing) == frames(b"last", b"b")
+
+
 def test_a_refusal_names_one_message() -> None:
     box, diary, outgoing = outbox(), Diary(), Outgoing(10, 1000)
     add(box, diary, b"a", b"b", b"c", b"d")

@@ -76,12 +76,17 @@ class House(OneRouter):
 
     def ask(self, key: SigningKey, inquiry: Inquiry) -> object:
         """Return the answer to a question, and None if it is refused."""
+        text = self.text(key, inquiry)
+        return json.loads(text) if text else None
+
+    def text(self, key: SigningKey, inquiry: Inquiry) -> bytes:
+        """Return the text of the answer to a question, and none if it is refused."""
         link = self.bell if key is BELL else self.alice
         expiry = expiry_min(WALL_S + 600)
         self.bring(link, seal_unicast(key, ME.public, encode_inquiry(inquiry), ttl_s=0, expiry_min=expiry))
         self.cycle()
         told = [decode_inquiry(open_message(one).body) for one in self.told(link)]
-        return json.loads(told[-1].text) if told and isinstance(told[-1], Answer) else None
+        return told[-1].text if told and isinstance(told[-1], Answer) else b""
 
 
 @pytest.mark.usefixtures("part")
@@ -94,6 +99,14 @@ def test_a_part_in_a_file_of_its_own_is_asked_its_verb_and_its_order() -> None:
     assert one.ask(ALICE, Inquiry("ring", '{"times":1}')) is None, "she is no service"
     wrong = one.ask(BELL, Inquiry("ring", '{"times":"often"}'))
     assert isinstance(wrong, dict) and wrong["error"].startswith("ring: Expected `int`")
+
+
+@pytest.mark.usefixtures("part")
+def test_a_request_with_a_number_is_answered_with_it_also_if_it_is_wrong() -> None:
+    one = House()
+    assert one.text(BELL, Inquiry("ring", '#17 {"times":2}')) == b'#17 {"rung": 2}'
+    assert one.text(BELL, Inquiry("ring", '#18 {"times":"often"}')).startswith(b'#18 {"error": "ring: Expected `int`')
+    assert one.text(BELL, Inquiry("ring", '#x {"times":2}')).startswith(b'{"error": "ring: ')
 
 
 def test_without_the_files_the_router_does_not_know_the_word() -> None:

@@ -1,0 +1,59 @@
+"""Requests of a service go side by side: one whose answer is lost holds up no other, and messages no longer than a
+second."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from router.core.wire.admin import with_number, without_number
+from router.core.wire.crypto import SigningKey
+from router.service.request_queue import RequestQueue
+from router.service.requests import IN_TURN_S, Requests
+from router.service.sending import ToSend
+from router.service.verbs.dial import Dial
+from router.service.verbs.verb import Deed, Request
+
+
+def test_a_number_stands_before_the_text_or_there_is_none() -> None:
+    assert without_number(with_number(17, '{"a": "#1 b"}')) == (17, '{"a": "#1 b"}')
+    for text in ("", "{}", "# {}", "#x {}", "#-1 {}", "#1", "#²  {}", f"#{10**18} {{}}"):
+        assert without_number(text) == ((1, "") if text == "#1" else (None, text))
+
+
+class Quiet:
+    """The host of a service whose router answers no request."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+        self.asked = list[Request]()
+
+    async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
+        self.asked.append(request)
+        return self.silence
+
+    async def silence(self) -> dict[str, Any]:
+        await trio.sleep_forever()
+        return {}
+
+
+async def test_requests_go_side_by_side_and_messages_wait_for_their_answers_a_second_at_most(
+    autojump_clock: object,
+) -> None:
+    keys = [SigningKey(bytes((n,)) * 32).public for n in range(1, 4)]
+    sent = list[float]()
+    async with trio.open_nursery() as nursery:
+        host: Any = Quiet(nursery)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None)
+        queue = RequestQueue(requests.do, lambda ready: sent.append(trio.current_time()), requests.until_answered)
+        nursery.start_soon(queue.run)
+        began_s = trio.current_time()
+        decided: list[Deed | list[ToSend]] = [Dial(keys[0]), Dial(keys[1]), [], [], Dial(keys[2])]
+        for one in decided:
+            queue.put(one)
+        await trio.sleep(10)
+        assert host.asked == [Dial(key) for key in keys], "in their order"
+        assert [at_s - began_s for at_s in sent] == [IN_TURN_S] * 2, "and no second time for the same answers"
+        nursery.cancel_scope.cancel()
