@@ -11,6 +11,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, GROUP
 
+from router.core.control import upstream
 from router.core.log.events import Outward, RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.limits import CoreLimits
@@ -103,6 +104,24 @@ def test_it_joins_at_its_lan_neighbour_until_that_has_agreed_too() -> None:
     for _ in range(20):
         one.pass_time(1)
     assert said(one, near) == []
+
+
+def test_few_joins_are_open_there_also_when_many_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upstream, "OPEN_MAX", 2)
+    one = node()
+    alice, discovery = one.link(ALICE.public), one.link(DISCOVERY.public)
+    groups = [SigningKey(bytes((n,)) * 32) for n in range(1, 6)]
+    say(one, alice, ALICE, *[Join(each.public, False) for each in groups])
+    agree(one, discovery, *groups)
+    near = one.link(NEAR.public, role="router", messages=64, size=1 << 16)
+    for _ in groups:
+        for asked in said(one, near):
+            say(one, near, NEAR, JoinAck(asked.group, False))  # type: ignore[union-attr]
+    one.pass_time(upstream.JOIN_AGAIN_S)
+    first = said(one, near)
+    assert len(first) == 2
+    say(one, near, NEAR, *[JoinAck(each.group, True) for each in first])  # type: ignore[union-attr]
+    assert len(said(one, near)) == 2, "others follow its answers"
 
 
 def test_it_joins_and_leaves_there_as_the_group_is_wanted_or_not() -> None:
