@@ -139,6 +139,7 @@ class Node:
         loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
         self._journal = journal = Journal(settings.journal, wall_s, on_failed=loops.unpark_all)
         inbox = sign_on.inbox(journal.known, problem, wake_loops=loops.unpark_all, wake_link=to_write.ring)
+        self._inbox = inbox
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
@@ -335,6 +336,7 @@ class Node:
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
         """Return the bytes of a message of a joined group, by its id; None if the router does not have it."""
+        self._inbox.make_room()
         return await self.wires.pull(group, id, timeout_s)
 
     def opened(self, one: Arrival) -> Received | None:

@@ -38,7 +38,8 @@ class ServiceQuestions:
             return
         number = next(self._numbers)
         if not router.tell_service(key, Inquiry(Asked.WORD, f"{number} {question}"), now):
-            self._fail(router, link, f"the service {name} is not running; `router status` says why", now, away=True)
+            state = "is not running" if router.links.to(key) is None else "takes no more questions for now"
+            self._fail(router, link, f"the service {name} {state}; `router status` says why", now, away=True)
             return
         self._open[number] = link, key
         if len(self._open) > OPEN_MAX:

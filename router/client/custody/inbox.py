@@ -152,16 +152,18 @@ class Inbox:
             self._again -= again
             self._reads.append(Read(data, kept, runs, at_s, again, self._link))
             if again and self._recent:
-                self._settle_copies()
+                self._has_parsed()  # copies that the app has already handled: no loop may ever ask for them
             self._wake_loops()
         return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
 
-    def _settle_copies(self) -> None:
-        """Settle redelivered messages that the app has already handled, because no loop may ever ask for them."""
+    def _has_parsed(self) -> bool:
+        """Parse all reads outside of a loop; report the error and return False if that is not possible."""
         try:
             self._parse()
         except ClientError as error:
             self._problem(error.text)  # raised again for the next loop that asks
+            return False
+        return True
 
     def _is_of_router(self, data: bytes, start: int, end: int) -> bool:
         """Whether this unicast's source is the router."""
@@ -242,13 +244,19 @@ class Inbox:
         while sizes and sizes[0][0] <= settled:
             sizes.popleft()
 
-    def _leave_unread(self) -> None:
+    def make_room(self) -> None:
+        """Give messages back to the node whose address no loop has asked for yet, if half the window is taken: what is
+        pulled comes behind them, and would have no room."""
+        if self._is_crowded and None not in self._asked and self._has_parsed():
+            self._leave_unread(is_reported=False)
+
+    def _leave_unread(self, *, is_reported: bool = True) -> None:
         """Give messages back to the node whose address no loop has ever asked for, and report each address once. Called
         when a loop has to wait while half the window is taken."""
         for address, count in self._waiting.addresses().items():
             if address in self._asked:
                 continue
-            if address not in self._reported:
+            if is_reported and address not in self._reported:
                 self._reported.add(address)
                 whose = "unicasts" if address == UNICASTS else f"messages of {short(key_text('group', address))}"
                 said = f"{count} {whose} wait, which this app gets but does not read, and stay in the node's queue"

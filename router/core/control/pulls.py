@@ -32,6 +32,7 @@ from .as_history import AsHistory
 from .membership import Membership
 from .part import Hears, Part
 from .pull_meter import PullMeters
+from .speaker import SEALED_BYTES
 
 READ_COST = 32
 """Number of bytes of its parcel that cost as much as one byte of the message that is carried."""
@@ -237,9 +238,11 @@ class Pulls(Part):
             self._meters.carried(link, asked.message, now, as_router=as_router)
 
     def _carry(self, link: Link, group: bytes, parcel: Parcel, index: int, now: Now) -> bool:
-        """Carry the message if it is of that group and still valid, and fits the free window; for a stranger only if
-        the rejection log can afford a line. Return whether it was carried."""
+        """Carry the message if it is of that group and still valid, and fits the free window and, with what carrying
+        adds, the longest frame that the neighbour takes; for a stranger only if the rejection log can afford a line.
+        Return whether it was carried."""
         valid = parcel.kind == MULTICAST and parcel.signer == group
+        valid &= parcel.item_size(index) + CARRIED_BYTES + SEALED_BYTES <= link.frame_bytes_max
         if not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return False
         if link.standing is Standing.STRANGER and not self._rejections.spares(link.standing, now):

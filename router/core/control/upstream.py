@@ -54,10 +54,16 @@ class _At(Struct):
         self.refused.pop(group, None)
         return was_open
 
-    def due(self, now_s: float) -> list[bytes]:
-        """Return the groups to ask for again."""
-        times = (self.asked.items(), self.refused.items())
-        return [group for each in times for group, _ in takewhile(lambda one: now_s - one[1] >= JOIN_AGAIN_S, each)]
+    def let_wait(self, now_s: float) -> None:
+        """Let the groups that were refused long enough ago wait with the others to be asked for."""
+        for group in _due(self.refused, now_s):
+            del self.refused[group]
+            self.waiting[group] = None
+
+
+def _due(times: dict[bytes, float], now_s: float) -> list[bytes]:
+    """Return the groups to ask for again."""
+    return [group for group, _ in takewhile(lambda one: now_s - one[1] >= JOIN_AGAIN_S, times.items())]
 
 
 class Upstream(Part):
@@ -129,7 +135,8 @@ class Upstream(Part):
             link = self._links.to(key)
             if link is None:
                 continue
-            for group in at.due(now.mono_s):
+            at.let_wait(now.mono_s)
+            for group in _due(at.asked, now.mono_s):
                 if not self._ask(link, at, group, now):
                     break
             self._ask_more(link, at, now)

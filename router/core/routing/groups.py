@@ -108,17 +108,15 @@ class Groups:
             self._declined.add(group)
             self.revision += 1
 
-    def tell_ids(self, group: bytes, on: bool) -> bool:
+    def tell_ids(self, group: bytes, on: bool) -> None:
         """Record whether the pub/sub service, if it has joined, is told the ids of what apps here publish,
-        instead of being given the messages; return whether it is."""
+        instead of being given the messages."""
         before = group in self._ids_only
         if on and self._overlay in self._members.get(group, ()):
             self._ids_only.add(group)
         else:
             self._ids_only.discard(group)
-        after = group in self._ids_only
-        self.revision += before is not after
-        return after
+        self.revision += before is not (group in self._ids_only)
 
     def told_ids(self, group: bytes) -> bytes | None:
         """Return the pub/sub service if it is told ids of this group; else None."""

@@ -16,6 +16,7 @@ from router.core.wire.grouplink import new_group
 from router.settings.home import Home
 
 LINK = new_group(b"g" * 32, b"k" * 32, "club")
+WINDOW = 256
 
 
 async def carried_by_pubsub(node: Node) -> None:
@@ -40,3 +41,24 @@ async def test_history_is_whole(tmp_path: Path, count: int, size: int) -> None:
             async with connect(home=home) as late:
                 await late.join(LINK)
                 assert [one.body async for one in history(late, LINK.group, 0)] == bodies
+
+
+async def test_history_is_whole_though_messages_come_meanwhile_which_come_after_it(tmp_path: Path) -> None:
+    """Settling is cumulative: what no loop has asked for yet held up all that was pulled behind it."""
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.pubsub"]\n')
+    bodies = [b"%d" % number for number in range(WINDOW + 64)]
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}), connect(home=home) as speaker:
+            async with connect(home=home, as_name="away") as reader:
+                await reader.join(LINK)
+                await carried_by_pubsub(reader)
+                await speaker.group(LINK).publish_many(bodies)
+            async with connect(home=home, window_messages=WINDOW) as late:
+                group = await late.join(LINK)
+                await speaker.group(LINK).publish(b"live")
+                assert [one.body async for one in history(late, LINK.group, 0)] == [*bodies, b"live"]
+                async for message in group:
+                    assert message.body == b"live"
+                    break

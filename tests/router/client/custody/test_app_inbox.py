@@ -323,6 +323,29 @@ def test_what_nobody_reads_goes_back_to_the_node_before_it_holds_up_the_rest() -
     assert len(world.problems) == 1
 
 
+def test_what_no_loop_asks_for_yet_makes_room_for_what_is_pulled_and_is_not_reported() -> None:
+    world = World(window=6)
+    inbox, before = world.inbox, multicast(b"not read yet", OTHER)
+    world.read(before, control())
+    inbox.make_room()
+    assert inbox.take_refusals() == [] and inbox.settled == 0, "there is room yet"
+    world.read(control())
+    inbox.make_room()
+    assert inbox.take_refusals() == later(1) and inbox.settled == 3 and world.problems == []
+    world.read(multicast(b"read", OTHER))
+    assert inbox.take(OTHER.public) is None and inbox.take_refusals() == later(4), "none overtakes another"
+    world.read(before)
+    assert world.take(OTHER.public).k == 5, "the node begins again"
+
+
+def test_who_reads_everything_gives_nothing_back_for_what_is_pulled() -> None:
+    world = World(window=4)
+    assert world.inbox.take(None) is None
+    world.read(multicast(b"read", OTHER), control(), control())
+    world.inbox.make_room()
+    assert world.inbox.take_refusals() == [] and world.take(None).k == 1
+
+
 def test_what_went_back_is_read_in_its_order_when_somebody_reads_it() -> None:
     world = World(window=4)
     inbox = world.inbox

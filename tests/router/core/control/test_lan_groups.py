@@ -11,6 +11,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, GROUP
 
+from router.core.control import upstream
 from router.core.log.events import Outward, RouterChange
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.limits import CoreLimits
@@ -103,6 +104,25 @@ def test_it_joins_at_its_lan_neighbour_until_that_has_agreed_too() -> None:
     for _ in range(20):
         one.pass_time(1)
     assert said(one, near) == []
+
+
+def test_few_joins_are_open_there_also_when_many_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upstream, "OPEN_MAX", 2)
+    one = node()
+    alice, discovery = one.link(ALICE.public), one.link(DISCOVERY.public)
+    groups = [SigningKey(bytes((n,)) * 32) for n in range(1, 6)]
+    say(one, alice, ALICE, *[Join(each.public, False) for each in groups])
+    agree(one, discovery, *groups)
+    near = one.link(NEAR.public, role="router", messages=64, size=1 << 16)
+
+    def answer(*, success: bool) -> int:
+        joins = [each.group for each in said(one, near) if isinstance(each, Join)]
+        say(one, near, NEAR, *[JoinAck(each, success) for each in joins])
+        return len(joins)
+
+    assert [answer(success=False) for _ in range(4)] == [2, 2, 1, 0]
+    one.pass_time(upstream.JOIN_AGAIN_S)
+    assert [answer(success=True) for _ in range(4)] == [2, 2, 1, 0], "others follow its answers"
 
 
 def test_it_joins_and_leaves_there_as_the_group_is_wanted_or_not() -> None:

@@ -303,6 +303,15 @@ def test_a_large_message_is_carried_only_if_it_fits_and_is_not_copied_else(monke
     assert storm(one, client, LARGE) == (1, 0)
 
 
+@pytest.mark.parametrize(("more", "carried"), [(150, 0), (200, 1)])
+def test_a_message_that_is_too_long_for_the_asker_when_it_is_carried_is_not_carried(more: int, carried: int) -> None:
+    """It would close the link, and ask again on the next one."""
+    one, client = pulled_house()
+    one.router.link_down(client, one.now())
+    narrow = one.link(CLIENT.public, role="router", messages=8, size=1 << 20, frame_bytes=len(LARGE) + more)
+    assert storm(one, narrow, LARGE) == (1, carried)
+
+
 def test_what_is_read_for_pulls_is_charged_in_bytes_whether_it_fits_or_not() -> None:
     one, client = pulled_house(PullLimits(again_s=0, routers_bytes_per_s=100_000), size=400_000)
     assert storm(one, client, *[LARGE] * 9) == (1, 0)
