@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from rigs.own_services import ask, one_service
+from rigs.patience import HANG_S
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
@@ -184,3 +185,44 @@ async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
         outcomes = await node.send(doorman, b"keep", wait=True)
         assert [one.reason async for one in outcomes][-1] is None
         assert [(len(one.kept), len(one.heard)) for one in batches] == [(1, 1)]
+
+
+LOOSE = """
+from router.service.contract import Answer, Asked, Inform, Message
+
+class Loose:
+    def __init__(self, setup):
+        self.heard, self.asked = 0, []
+
+    def hear(self, heard, now):
+        if isinstance(heard, Message):
+            self.heard += 1
+            {how}
+        if isinstance(heard, Asked):
+            self.asked.append(heard.number)
+
+    def settled(self, now):
+        asked, self.asked = self.asked, []
+        yield from (Answer(number, self.heard) for number in asked)
+        {later}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "later", "is_kept"),
+    [
+        ("silent", "return None", "", False),
+        ("yielding", "return (one for one in [Inform('heard')])", "", True),
+        ("deciding_late", "return None", "yield from [Inform('heard')] * self.heard", True),
+    ],
+)
+async def test_deeds_may_be_none_or_yielded_and_what_they_follow_from_is_kept_as_handled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, later: str, is_kept: bool
+) -> None:
+    async with one_service(tmp_path, monkeypatch, name, LOOSE.format(how=how, later=later)) as (home, node):
+        sent = await node.send(key_of(home, name).public, b"hello", wait=True)
+        assert [one.state for one in await sent.final(HANG_S)] == ["delivered"]
+        assert await ask(node, f"{name} how many") == 1
+    state = State(home.path / "services" / name, 0)
+    assert state.has_heard(sent.id) is is_kept
+    state.close()
