@@ -379,6 +379,21 @@ def swallowing(tree: Tree) -> Iterator[str]:
                 yield f"{path}:{node.lineno} hides every error: catch what you can name, or log it"
 
 
+def certainties(tree: Tree) -> Iterator[str]:
+    """Forbid assertions that cannot fail: of a list, tuple or generator itself, and not of what is in it."""
+    for path, module in _modules(tree):
+        for node in _nodes(module):
+            if isinstance(node, ast.Assert) and _is_certain(node.test):
+                yield f"{path}:{node.lineno} asserts what is always true: use all() or any(), or compare it"
+
+
+def _is_certain(test: ast.expr) -> bool:
+    if isinstance(test, ast.ListComp):
+        return not any(one.ifs for one in test.generators)
+    given = test.elts if isinstance(test, ast.List | ast.Tuple) else ()
+    return isinstance(test, ast.GeneratorExp) or not all(isinstance(one, ast.Starred) for one in given)
+
+
 def _may_swallow(node: ast.AST) -> TypeGuard[ast.ExceptHandler | ast.Call]:
     """Whether it is worth the time to unparse this node."""
     if isinstance(node, ast.ExceptHandler):
@@ -455,6 +470,7 @@ def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
 
 
 RULES = (
+    certainties,
     layers,
     floors,
     parameters,

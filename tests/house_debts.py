@@ -17,8 +17,6 @@ HOOKED = frozenset({
 
 SHARED_NAMES = {
     "router": "Answer CaughtUp Join Leave Link Message Node Now Pull Refused Store",
-    "services/capd": "Rescind",
     "services/dmq": "MsgDone St",
-    "services/pubsub": "IHave",
 }
 """Public class names that several files of a room define, by the room."""

@@ -28,8 +28,10 @@ def attacking(attacker: NamespaceMachine, victim: NamespaceMachine) -> Iterator[
     task = {"own": attacker.ip, "source": victim.ip, "port": 4101, "per_s": 20}
     command = (*attacker.enter, sys.executable, str(lan_attacker.__file__), json.dumps(task))
     with subprocess.Popen(command) as process:
-        yield
-        process.kill()
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def refused(machine: NamespaceMachine) -> int:

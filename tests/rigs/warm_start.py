@@ -15,6 +15,7 @@ import pickle
 import pkgutil
 import re
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -94,7 +95,7 @@ class WarmStart:
         if self._socket is None:
             self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with there:
-                command = [sys.executable, "-P", __file__, str(there.fileno())]
+                command = [sys.executable, "-P", __file__, str(there.fileno()), str(os.getpid())]
                 kept = [there.fileno()]
                 self._process = subprocess.Popen(command, pass_fds=kept, stdin=subprocess.DEVNULL, env=self._env)
         return self._socket
@@ -131,9 +132,12 @@ def _entered(args: list[str]) -> tuple[list[str], list[str]]:
 # -- in the process that is forked ----------------------------------------------------------------------------
 
 
-def serve(there: socket.socket) -> list[str] | None:
-    """Fork for each request; return the arguments in each child, and None at the end."""
+def serve(there: socket.socket, tests: int) -> list[str] | None:
+    """Fork for each request; return the arguments in each child, and None at the end. `tests`: a descriptor of the
+    process of the tests; if that is killed, others may still hold its end of the socket."""
     while True:
+        if tests in select.select([there.fileno(), tests], [], [])[0]:
+            return None
         told, fds, _, _ = socket.recv_fds(there, REQUEST_BYTES_MAX, 3)
         if not told:
             return None
@@ -147,6 +151,7 @@ def serve(there: socket.socket) -> list[str] | None:
             os.close(born)
             os.close(says)
             there.close()
+            os.close(tests)
             args, cwd, env, session, spaces, folders = pickle.loads(told)
             _become(fds, cwd, env, session)
             sys.path[:0] = folders
@@ -228,8 +233,12 @@ def run(module: str) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the tests' to hear of; the socket ends with them.
+    try:
+        tests = os.pidfd_open(int(sys.argv[2]))
+    except ProcessLookupError:  # They were killed meanwhile.
+        os._exit(0)
     load()
-    arguments = serve(socket.socket(fileno=int(sys.argv[1])))
+    arguments = serve(socket.socket(fileno=int(sys.argv[1])), tests)
     if arguments is None:
         os._exit(0)
     else:

@@ -49,7 +49,7 @@ class Expire:
     """The message's own expiration has come, or the time for which a query was asked is over."""
 
 
-class Rescind:
+class Disclose:
     """The message's secret was published."""
 
 
@@ -63,7 +63,7 @@ class Withdraw:
 
 MESSAGE: Table = {
     Life.COMING: Row(Agency.RESPONDER, {Take: Life.HELD, TurnAway: Life.TURNED_AWAY}),
-    Life.HELD: Row(Agency.EITHER, {Expire: Life.EXPIRED, Rescind: Life.RESCINDED, Displace: Life.GONE}),
+    Life.HELD: Row(Agency.EITHER, {Expire: Life.EXPIRED, Disclose: Life.RESCINDED, Displace: Life.GONE}),
     Life.EXPIRED: Row(Agency.RESPONDER, {Displace: Life.GONE}),
     Life.RESCINDED: Row(Agency.RESPONDER, {Displace: Life.GONE}),
     Life.GONE: Row(Agency.NOBODY),

@@ -24,7 +24,7 @@ from services.capd import reasons
 
 from .columns import NEVER_S, Columns, Row
 from .limits import LAST_S, NONCE_BYTES_MAX, PoolLimits, Profile, Standing
-from .lives import Displace, Expire, Life, Rescind, after
+from .lives import Disclose, Displace, Expire, Life, after
 from .message import NO_HASH, CapdMessage, is_met
 from .numbers_by import NumbersBy
 from .pattern import Pattern
@@ -193,7 +193,7 @@ class Pool:
 
     def rescind(self, rescind_hash: bytes) -> list[Row]:
         """End all messages that this hash rescinds, and return their rows."""
-        return self._ended(self._rescindable.pop(rescind_hash), Rescind)
+        return self._ended(self._rescindable.pop(rescind_hash), Disclose)
 
     def expire(self, now_s: int) -> list[Row]:
         """End the messages whose own expiration has come, and return their rows."""

@@ -45,9 +45,9 @@ def test_commands_and_node_go_on_beside_stray_files(home: Path) -> None:
             [*ROUTER, "--home", home, "group", "list"], capture_output=True, text=True, timeout=HANG_S, check=True
         )
         assert done.stdout.count("\n") == 4
-        assert [
+        assert all(
             f"{home}/groups/{name} should hold a whole group link" in done.stderr for name in ("empty", "notes.txt")
-        ]
+        )
         assert done.stderr.count("\n") == 2
         done = subprocess.run(
             [*ROUTER, "--home", home, "keys"], capture_output=True, text=True, timeout=HANG_S, check=True

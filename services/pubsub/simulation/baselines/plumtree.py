@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from services.pubsub.simulation.baselines.gossipsub import IHave
 from services.pubsub.simulation.baselines.hyparview import HyParView
 from services.pubsub.simulation.broadcast import Broadcast
 from services.pubsub.simulation.engine import CONNECT_FAILS_S, Engine, Links
@@ -27,12 +28,6 @@ class TreeMessage(Struct, frozen=True):
 
     by: int
     hop: int
-
-
-class IHave(Struct, frozen=True):
-    """An announcement of the message by a neighbour."""
-
-    by: int
 
 
 class Prune(Struct, frozen=True):

@@ -10,10 +10,10 @@ from services.capd.core.lives import (
     MESSAGE,
     QUERY,
     Asking,
+    Disclose,
     Displace,
     Expire,
     Life,
-    Rescind,
     Take,
     TurnAway,
     Withdraw,
@@ -24,7 +24,7 @@ STEPS: dict[tuple[Life | Asking, type], Life | Asking] = {
     (Life.COMING, Take): Life.HELD,
     (Life.COMING, TurnAway): Life.TURNED_AWAY,
     (Life.HELD, Expire): Life.EXPIRED,
-    (Life.HELD, Rescind): Life.RESCINDED,
+    (Life.HELD, Disclose): Life.RESCINDED,
     (Life.HELD, Displace): Life.GONE,
     (Life.EXPIRED, Displace): Life.GONE,
     (Life.RESCINDED, Displace): Life.GONE,
@@ -36,7 +36,7 @@ STEPS: dict[tuple[Life | Asking, type], Life | Asking] = {
 }
 
 
-@pytest.mark.parametrize("event", (Take, TurnAway, Expire, Rescind, Displace, Withdraw), ids=lambda one: one.__name__)
+@pytest.mark.parametrize("event", (Take, TurnAway, Expire, Disclose, Displace, Withdraw), ids=lambda one: one.__name__)
 @pytest.mark.parametrize("state", (*Life, *Asking), ids=lambda one: one.name)
 def test_after_follows_every_step_of_the_tables(state: Life | Asking, event: type) -> None:
     if (state, event) in STEPS:
