@@ -9,17 +9,19 @@ from services.discovery.core.lan.neighbours import Neighbour, Source, source_of
 from services.discovery.core.lan.paces import Pace
 
 ANSWERED_PER_S, ANSWERED_EACH_S = 10, 10.0
+"""Most answers in a second to keys that no link has proven, and as many to others, so that these do not wait for a
+crowd; to each key at each of its addresses one in that time."""
 
 
 class Answers:
-    """Sends what is said at a multicast door to one router alone, at a few a second."""
+    """Sends what is said at a multicast door to one router alone, to a few a second."""
 
     def __init__(self, door: str) -> None:
         self._door = door
-        self._pace = Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S)
+        self._claimed, self._proven = (Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S) for _ in range(2))
 
     def __repr__(self) -> str:
-        return f"<answers: {self._pace!r}>"
+        return f"<answers: {self._claimed!r}>"
 
     def answer(self, said: bytes, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
         """Send a router our advertisement, so that it need not wait for our next datagram.
@@ -37,5 +39,6 @@ class Answers:
         return self._tell(said, one, source_of(one.peer), one.peer, now)
 
     def _tell(self, said: bytes, one: Neighbour, source: Source, peer: str, now: Now) -> list[Deed]:
-        may = said and self._pace.take((one.key, source), now.mono_s)
+        pace = self._proven if one.is_proven else self._claimed
+        may = said and pace.take((one.key, source), now.mono_s)
         return [Write(self._door, peer, said)] if may else []

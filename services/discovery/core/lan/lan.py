@@ -5,7 +5,8 @@ microsecond or two and without checking its signature: refused ones are counted 
 
 A router that a link has proven stays known for a day after it fell silent, without an address: messages queued for it
 wait, and its old address is not dialled. While it is connected it is here, whatever becomes of its datagrams. A key
-that no link has proven is forgotten when it falls silent, and gives way to newcomers (`neighbours.py`).
+that no link has proven is forgotten when it falls silent, and gives way to newcomers (`neighbours.py`), which wait for
+their turns (`waiting.py`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from samples.lan import DOOR, HIGH, LOW, at, came, interface, key_of, of, signed
 
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
-from router.service.contract import AddNeighbour, Came, Tick
+from router.service.contract import AddNeighbour, Came, Tick, Write
 from router.service.roles.discovery import Dial, Interfaces, NeighbourLinked, NeighbourUnreachable
 from services.discovery.core.lan.dialling import DIALLED_PER_S
 from services.discovery.core.lan.gate import MOVED_PER_S, REST_BURST, SHARED_PER_S, SOURCE_BURST
@@ -232,6 +232,17 @@ def test_a_flood_over_ipv6_leaves_ipv4_its_checks_and_turns() -> None:
     assert hear(lan, came(signed(NEWCOMER), PLACE), 2.1)
     lan.hear(Tick(), at(3.1))
     assert is_here(lan, NEWCOMER)
+
+
+def test_who_has_proven_its_key_and_refuses_this_node_is_answered_beside_a_crowd() -> None:
+    """It may not hear what is said to all."""
+    lan, refusing = speaking(), came(signed(NEWCOMER), PLACE)
+    hear(lan, refusing, 0)
+    for _ in floods(lan, MANY_HOSTS, begin_s=10.5, end_s=20.45, per_s=20):
+        pass
+    lan.hear(NeighbourUnreachable(NEWCOMER.public, "not let in", let_in=False), at(20.45))
+    assert lan.admits(refusing, 20.46)
+    assert Write(DOOR, PLACE, signed(LOW)) in lan.hear(refusing, at(20.46))
 
 
 def test_copies_of_a_known_datagram_shut_out_no_other() -> None:

@@ -9,7 +9,7 @@ from itertools import count, cycle
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples.lan import at, came, key_of, signed, speaking
 
@@ -110,9 +110,9 @@ def test_a_newcomer_is_met_beside_ever_new_keys_from_forged_addresses(
     assert wait_of_newcomer(advertisements(1, versions), per_s, (at_home,), seed=1) <= most_s
 
 
-@pytest.mark.parametrize(("per_s", "copies", "most_s"), [(20, 2, 30), (20, 5, 30), (100, 5, 60)])
+@pytest.mark.parametrize(("per_s", "copies", "most_s"), [(20, 2, 30), (20, 5, 30), (100, 10, 60)])
 def test_a_newcomer_is_met_beside_keys_that_speak_as_often_as_it_does(per_s: int, copies: int, most_s: float) -> None:
-    attack = advertisements(1, "6", copies, together=per_s)
+    attack = advertisements(1, "6", copies, together=5 * per_s)
     assert wait_of_newcomer(attack, per_s, NEW_PLACES[1:], seed=1) <= most_s
 
 
@@ -175,7 +175,6 @@ def test_copies_of_a_neighbours_datagram_from_forged_addresses_do_not_hide_where
             return
 
 
-@settings(max_examples=6)
 @given(st.integers(0, 1000), st.sampled_from(("4", "6", "46")), st.integers(1, 12), st.sampled_from((5, 20, 40)))
 def test_whatever_an_attacker_spends_a_newcomer_waits_until_it_spoke_as_often_for_its_rate(
     seed: int, versions: str, copies: int, per_s: int
