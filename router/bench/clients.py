@@ -31,9 +31,11 @@ DIAL_S = 10.0
 _NUMBER = Struct(">Q")
 
 
-def link_of(key: SigningKey, window_messages: int, window_bytes: int, durable: bool = False) -> AppLink:
+def link_of(
+    key: SigningKey, window_messages: int, window_bytes: int, durable: bool = False, role: str = "app"
+) -> AppLink:
     """Return a link of the bench with a window and outbox of this size."""
-    offer = Offer("app", bytes(8), durable, window_messages, window_bytes, os.urandom(16))
+    offer = Offer(role, bytes(8), durable, window_messages, window_bytes, os.urandom(16))
     return AppLink(key, offer, Outbox(window_messages, window_bytes))
 
 

@@ -210,6 +210,11 @@ class Streams:
         if peer is not None and peer.handed is None:
             peer.reading.cut()
 
+    def talked(self, door: str, name: str) -> None:
+        """Record that something followed from what a stream said, so that silent ones give way before it."""
+        if door in self._entrances:
+            self._entrances[door].places.talked(name)
+
     def mark_known(self, door: str, name: str) -> None:
         """Let a stream keep its place until it ends."""
         if door in self._entrances:
@@ -315,8 +320,8 @@ class Streams:
         if places.is_full:
             if (found := places.first_to_go()) is None:
                 return False
-            places.free(found[0])
-            self._peers[door, found[0]].passing.cancel()
+            places.free(found.name)
+            self._peers[door, found.name].passing.cancel()
         places.take(name, peer.source)
         if door in self._entrances:
             if self._entrances[door].places.is_known(name):
@@ -331,7 +336,8 @@ class Streams:
                 return
             with peer.passing:
                 stream, first = unwrapped(peer.stream, peer.through, peer.address, first)
-                await pass_on(await self._dial(peer.address), stream, first)
+                answered = partial(self._passed[key[0]].talked, key[1])
+                await pass_on(await self._dial(), stream, peer.address, first, answered)
         except ConnectFailed as error:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:
