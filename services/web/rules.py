@@ -9,10 +9,12 @@ from router.service import contract as c
 from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
 from services.web.core.link import LINK, link_reply
+from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts
 from services.web.core.sites import Sites
+from services.web.metrics import page_of
 from services.web.settings import Settings
 from services.web.static_files import read_static
 
@@ -37,6 +39,7 @@ class Web:
         self._sites = Sites(settings.url, settings.origins, section)
         self._pages = Pages(read_static())
         self._scripts = Scripts(setup)
+        self._monitoring = Monitoring(page_of, self._status)
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
@@ -52,7 +55,7 @@ class Web:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         deeds = list(self._hear(heard, now))
-        if not self._wakes and (any(map(len, self._doors.values())) or len(self._scripts)):
+        if not self._wakes and (any(map(len, self._doors.values())) or len(self._scripts) or len(self._monitoring)):
             self._wakes = True
             deeds.append(c.Wake(now.wall_s + LOOK_S))
         return deeds
@@ -67,6 +70,9 @@ class Web:
                 self._wakes = False
                 for one in self._doors.values():
                     yield from one.overdue(now)
+                yield from self._monitoring.tick(self._doors, now)
+            case c.Told():
+                yield from self._monitoring.told(heard, self._doors, now)
             case c.Asked(number, "status"):
                 yield c.Answer(number, self._status())
             case c.Asked(word="token" | "tokens" | "end"):
@@ -89,7 +95,9 @@ class Web:
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
-        return _nothing_at(request)
+        if request.path == "/":
+            return Answer(status=200, body=f"{LIVE}\n{READY}\n{METRICS}\n".encode())
+        return self._monitoring.reply(request, now) or _nothing_at(request)
 
     def _status(self) -> dict[str, Any]:
         """Return what the operator asks for."""
