@@ -242,9 +242,9 @@ def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, de
 
 def _context() -> SSL.Context:
     context = SSL.Context(SSL.TLS_METHOD)
-    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)  # what a record may add is counted (`TlsRecords`)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+    context.set_options(SSL.OP_NO_TICKET)
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)  # a silent connection keeps no record buffers
     return context
 
