@@ -21,8 +21,8 @@ WAIT_S_MAX = 60
 """Seconds for which a script may wait for a message to reach everybody."""
 OPEN_MAX = 64
 """Most questions about messages at once."""
-AGAIN_S = 1.0
-"""Seconds between two questions about the same message."""
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 8.0
+"""Seconds between two questions about the same message: each pause is twice as long as the one before."""
 TAG = "fate/"
 OPEN_STATES = ("queued", "in-flight", "pending", "unknown")
 """The states of recipients that may still change."""
@@ -37,6 +37,7 @@ class _Question(Struct):
     token: Token
     until_s: float
     again_s: float = 0.0
+    pause_s: float = AGAIN_S_MIN
 
 
 class Fates:
@@ -74,7 +75,8 @@ class Fates:
             return
         answer, is_open = _answer(question, heard)
         if is_open and now.mono_s < question.until_s and question.peer in doors[question.door]:
-            question.again_s = now.mono_s + AGAIN_S
+            question.again_s = min(now.mono_s + question.pause_s, question.until_s)
+            question.pause_s = min(2 * question.pause_s, AGAIN_S_MAX)
             return
         del self._open[heard.tag]
         yield from doors[question.door].answer_later(question.peer, answer, now)

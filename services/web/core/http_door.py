@@ -140,7 +140,7 @@ class HttpDoor:
             body=body,
         )
         client.reads_json, client.origin = request.accepts("json"), self._sites.allowed(request)
-        reply = self._sites.refusal(request) or self._respond(request, now)
+        reply = self._share_refusal(client, request) or self._sites.refusal(request) or self._respond(request, now)
         match reply:
             case Answer():
                 yield from self.answer(peer, reply, now)
@@ -149,7 +149,24 @@ class HttpDoor:
             case Flow():
                 yield from self._begin_flow(peer, client, reply)
             case Link():
-                yield from self._hand_over(peer, client, head)
+                yield from self._hand_over(peer, client, request)
+
+    def _share_refusal(self, client: _Client, request: Request) -> Answer | None:
+        """Count a proxy's connection as one of the caller whose request it carries now; return why it is refused if the
+        caller has too many."""
+        if not self._callers.is_proxy(client.ip):
+            return None
+        counts_as = counted_as(request.caller) if request.caller != client.ip else ""
+        if counts_as != client.counts_as:
+            self._uncount(client)
+            client.counts_as = counts_as
+            if counts_as:
+                self._by_address[counts_as] += 1
+        if not counts_as or self._by_address[counts_as] <= self._limits.per_address:
+            return None
+        self._uncount(client)
+        said = f"{self._limits.per_address} connections carry requests of {counts_as}, and no more may"
+        return refusal(429, "address-full", f"{said}; end some, and ask again")
 
     # -- answering -----------------------------------------------------------------------------------------
 
@@ -213,12 +230,12 @@ class HttpDoor:
         if client.http.is_over:
             yield from self._end(peer)
 
-    def _hand_over(self, peer: str, client: _Client, head: h11.Request) -> Iterator[c.Deed]:
+    def _hand_over(self, peer: str, client: _Client, request: Request) -> Iterator[c.Deed]:
         self.answered[101] += 1
-        out, first = client.http.switch(head)
+        out, first = client.http.switch(request.head)
         self._forget(peer)
         yield c.Write(self._door, peer, out)
-        yield c.HandOver(self._door, peer, first, "websocket")
+        yield c.HandOver(self._door, peer, first, "websocket", request.caller if request.caller != client.ip else "")
 
     # -- ending --------------------------------------------------------------------------------------------
 
@@ -240,11 +257,15 @@ class HttpDoor:
         yield c.Write(self._door, peer, b"")
 
     def _forget(self, peer: str) -> None:
-        client = self._clients.pop(peer, None)
-        if client is not None and client.counts_as:
-            self._by_address[client.counts_as] -= 1
-            if not self._by_address[client.counts_as]:
-                del self._by_address[client.counts_as]
+        if (client := self._clients.pop(peer, None)) is not None:
+            self._uncount(client)
+
+    def _uncount(self, client: _Client) -> None:
+        counts_as, client.counts_as = client.counts_as, ""
+        if counts_as:
+            self._by_address[counts_as] -= 1
+            if not self._by_address[counts_as]:
+                del self._by_address[counts_as]
 
 
 def _cross_origin(origin: str) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,8 @@ import base64
 import pytest
 from rigs.web_sides import WebSide, body_of, each_byte, request, status_of
 
+from router.service import contract as c
+
 NONCE = base64.b64encode(bytes(16)).decode()
 UPGRADE = (
     "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {NONCE}",
@@ -200,3 +202,37 @@ def test_too_much_behind_a_request_that_waits_ends_the_connection() -> None:
     assert side.say(peer, request() * 10) == b""
     answer = side.say(peer, *[b"x" * 60_000] * 3)
     assert status_of(answer) == 400 and b"before this one was answered" in answer
+
+
+def handed(side: WebSide) -> c.HandOver:
+    return next(deed for deed in reversed(side.done) if isinstance(deed, c.HandOver))
+
+
+@pytest.mark.parametrize(
+    ("address", "forwarded", "ip"),
+    [
+        ("192.0.2.1:4000", "198.51.100.7", ""),
+        ("10.1.2.3:4000", "198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3:4000", "203.0.113.9, 198.51.100.7, 10.9.9.9", "198.51.100.7"),
+        ("10.1.2.3:4000", "203.0.113.9, nonsense", ""),
+        ("10.1.2.3:4000", "[2001:db8::7]:55", "2001:db8::7"),
+        ("10.1.2.3:4000", "", ""),
+        ("", "198.51.100.7", "198.51.100.7"),
+    ],
+)
+def test_link_comes_from_where_a_proxy_says_and_nobody_else(address: str, forwarded: str, ip: str) -> None:
+    side = WebSide(proxies=("10.0.0.0/8", "unix"))
+    side.ask(request("/link", *UPGRADE, f"X-Forwarded-For: {forwarded}"), address=address)
+    assert handed(side).ip == ip
+
+
+def test_callers_behind_a_proxy_have_their_share_each() -> None:
+    side = WebSide(proxies=("10.0.0.1",), connections_per_address=1)
+    proxied = [side.open(address="10.0.0.1:5") for _ in range(3)]
+    one, other = (request("/", f"X-Forwarded-For: 198.51.100.{n}") for n in (1, 2))
+    assert status_of(side.say(proxied[0], one)) == 200
+    full = side.say(proxied[1], one)
+    assert status_of(full) == 429 and proxied[1] not in side.closed
+    assert status_of(side.say(proxied[1], other)) == 200, "the connection is the proxy's, and goes on"
+    assert status_of(side.say(proxied[0], other)) == 429
+    assert status_of(side.say(proxied[2], one)) == 200, "that connection was another's since"
