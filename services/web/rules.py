@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any
 
 from router.service import contract as c
@@ -45,7 +46,7 @@ class Web:
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
             OPERATOR: HttpDoor(OPERATOR, limits, Sites("", (), section), callers, self._for_operator),
         }
-        self._wakes = False
+        self._tick_by_s = -inf  # when the next Tick should have come
 
     def __repr__(self) -> str:
         return f"<web side: {self._doors[LISTEN]!r}, {self._doors[OPERATOR]!r}>"
@@ -55,10 +56,15 @@ class Web:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         deeds = list(self._hear(heard, now))
-        if not self._wakes and (any(map(len, self._doors.values())) or len(self._scripts) or len(self._monitoring)):
-            self._wakes = True
+        if now.mono_s >= self._tick_by_s and self._has_work:  # also if a wake was lost with what it came with
+            self._tick_by_s = now.mono_s + 2 * LOOK_S
             deeds.append(c.Wake(now.wall_s + LOOK_S))
         return deeds
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether something is under way that the clock may end."""
+        return any(map(len, self._doors.values())) or len(self._scripts) > 0 or len(self._monitoring) > 0
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -67,7 +73,7 @@ class Web:
             case c.Came(door, peer, data):
                 yield from self._doors[door].came(peer, data, now)
             case c.Tick():
-                self._wakes = False
+                self._tick_by_s = -inf
                 for one in self._doors.values():
                     yield from one.overdue(now)
                 yield from self._monitoring.tick(self._doors, now)

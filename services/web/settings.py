@@ -36,7 +36,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         except ValueError as error:
             said = f'proxies: {error}; write the address or network of each, as 192.0.2.7 or 10.0.0.0/8, or "unix"'
             yield "proxies", said
-        if self.operator and not _is_safe_for_operators(self.operator):
+        if self.operator.startswith("tcp:") and not _is_safe_for_operators(self.operator):
             yield (
                 "operator",
                 f'operator: "{self.operator}" is reached from other machines, and speaks no TLS; write '

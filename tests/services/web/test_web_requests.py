@@ -236,3 +236,14 @@ def test_callers_behind_a_proxy_have_their_share_each() -> None:
     assert status_of(side.say(proxied[1], other)) == 200, "the connection is the proxy's, and goes on"
     assert status_of(side.say(proxied[0], other)) == 429
     assert status_of(side.say(proxied[2], one)) == 200, "that connection was another's since"
+
+
+def test_look_at_slow_clients_comes_also_after_a_wake_was_lost() -> None:
+    """As when the deeds with which it was asked for were not done."""
+    side = WebSide()
+    now = c.Now(1_800_000_000, side.at_s)
+    first = side.web.hear(c.Opened("listen", "1", "192.0.2.1:1"), now)
+    assert any(isinstance(deed, c.Wake) for deed in first)
+    soon, later = (now._replace(mono_s=now.mono_s + after_s) for after_s in (1, 3))
+    assert not any(isinstance(one, c.Wake) for one in side.web.hear(c.Opened("listen", "2", ""), soon))
+    assert any(isinstance(one, c.Wake) for one in side.web.hear(c.Opened("listen", "3", ""), later))
