@@ -44,7 +44,7 @@ class Web:
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
-            OPERATOR: HttpDoor(OPERATOR, limits, Sites("", (), section), callers, self._for_operator),
+            OPERATOR: HttpDoor(OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator),
         }
         self._tick_by_s = -inf  # when the next Tick should have come
 

@@ -59,6 +59,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "operator", _shown(self.operator)
 
     @property
+    def operator_url(self) -> str:
+        """Return the name under which the operator's door is reached from other machines, "" if it is not."""
+        return self.url if "certificate=" in self.operator else ""
+
+    @property
     def limits(self) -> HttpLimits:
         """Return the limits of its doors."""
         return HttpLimits(

@@ -15,7 +15,8 @@ _ASKING = ("GET", "HEAD", "OPTIONS")
 
 class Sites:
     """Judges Host and Origin. `url`: where others reach this node, "" if that is where it listens; `origins`: other
-    pages that may use it; `setting`: the name of the section that holds them."""
+    pages that may use it; `setting`: the name of the section that holds them, "" for a door that others do not reach.
+    """
 
     def __init__(self, url: str, origins: Sequence[str], setting: str) -> None:
         found = urlsplit(url)
@@ -45,6 +46,11 @@ class Sites:
         host = host_of(request.header(b"host"))
         if host == self._host or host == _LOCAL or host.endswith(f".{_LOCAL}") or _is_ip(host):
             return None
+        if not self._setting:
+            said = (
+                f'this door does not answer as "{shown(host)}": open it as localhost, or by the number of its address'
+            )
+            return refusal(421, "other-host", said)
         now = f', which now says "{self._url}"' if self._url else ""
         said = f'this node does not answer as "{shown(host)}": the address by which others reach it belongs into the'
         return refusal(421, "other-host", f"{said} setting {self._setting}.url{now}")
@@ -57,6 +63,8 @@ class Sites:
         scheme, _, authority = origin.partition("://")
         if scheme in ("http", "https") and authority == request.header(b"host").lower():
             return None
+        if not self._setting:
+            return refusal(403, "other-origin", f'a page of "{shown(origin)}" may not use this door')
         said = f'a page of "{shown(origin)}" may not use this node: if it is to, name it in the setting'
         return refusal(403, "other-origin", f"{said} {self._setting}.origins")
 

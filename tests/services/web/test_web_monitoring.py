@@ -4,6 +4,8 @@ ready."""
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
+from services.web.metrics import page_of
 
 WELL: dict[str, Any] = {
     "messages": [["accepted", "", 7], ["refused", "expired", 2]],
@@ -60,6 +63,13 @@ def test_metrics_are_text_or_open_metrics_and_name_no_key(accept: str) -> None:
     assert samples["router_ready",] == 1 and samples["router_messages_total", "expired", "refused"] == 2
 
 
+def test_rules_for_alerts_name_metrics_that_there_are() -> None:
+    rules = (Path(__file__).parents[3] / "docs/monitoring/alerts.yml").read_text()
+    _, page = page_of(WELL, WebSide().operator("status"), "")
+    named = set(re.findall(r"\brouter_\w+", rules))
+    assert named and all(f"\n{name}" in page.decode() for name in named), named
+
+
 def test_node_that_is_not_ready_says_why() -> None:
     side = WebSide()
     peer = wait_for(side, "/health/ready")
@@ -86,7 +96,10 @@ def test_operators_door_answers_its_own_names_and_pages_alone() -> None:
     side = WebSide(url="https://hub.example/")
     for host, status in (("hub.example", 421), ("evil.example", 421), ("localhost:4181", 200)):
         answer = side.ask(request("/health/live", host=host), door="operator", address="127.0.0.1:9")
-        assert status_of(answer) == status
+        assert status_of(answer) == status and (status == 200 or b"open it as localhost" in answer)
+    secured = WebSide(url="https://hub.example/", operator="tcp://0.0.0.0:4181?certificate=c&key=k")
+    assert status_of(secured.ask(request("/health/live", host="hub.example:4181"), door="operator")) == 200
+    assert status_of(secured.ask(request("/health/live", host="evil.example"), door="operator")) == 421
     assert status_of(side.ask(request("/metrics"))) == 404, "the door for everybody has none"
     assert status_of(side.ask(request("/groups/a"), door="operator")) == 404
     posted = side.ask(request("/metrics", method="POST", body=b""), door="operator")
