@@ -6,6 +6,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
 from click.testing import CliRunner
 from rig import free_port
@@ -24,13 +25,15 @@ from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
 
 GROUP, APP = SigningKey(b"g" * 32), SigningKey(b"a" * 32)
-BLOCK = '\n[[node.services]]\nname = "web"\nmodule = "services.web"\nrun = "inside"\n\n[services.web]\noperator = ""\n'
 
 
-def made(path: Path, listen: str) -> Home:
+def made(path: Path, listen: str, run: str = "inside") -> Home:
     home = Home(path / "home")
     home.create()
-    home.config_path.write_text(f'[node]\nlisten = []\n{BLOCK}listen = "{listen}"\n')
+    home.config_path.write_text(
+        f'[node]\nlisten = []\n[[node.services]]\nname = "web"\nmodule = "services.web"\nrun = "{run}"\n'
+        f'[services.web]\noperator = ""\nlisten = "{listen}"\n'
+    )
     edit_peers(home.config_path, AddPeer(Peer(address=APP.public, grant=("join", "store", "relay", "why"))))
     return home
 
@@ -48,11 +51,24 @@ async def answer_at(port: int, data: bytes) -> bytes:
         return b"".join([bytes(one) async for one in stream])
 
 
-async def test_web_side_answers_a_page_and_carries_the_link_of_an_app(tmp_path: Path) -> None:
+async def until_open(port: int) -> None:
+    """Wait for the door of a service that starts in a process of its own."""
+    while True:
+        try:
+            await answer_at(port, request("/", "Connection: close"))
+        except OSError:
+            await trio.sleep(0.02)
+        else:
+            return
+
+
+@pytest.mark.parametrize("run", ["inside", "apart"])
+async def test_web_side_answers_a_page_and_carries_the_link_of_an_app(run: str, tmp_path: Path) -> None:
     port = free_port()
-    home = made(tmp_path, f"tcp://127.0.0.1:{port}")
+    home = made(tmp_path, f"tcp://127.0.0.1:{port}", run)
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}), connect(home=home) as here:
+            await until_open(port)
             page = await answer_at(port, request("/", "Connection: close"))
             assert status_of(page) == 200 and b"<h1>" in body_of(page)
             url = f"ws://127.0.0.1:{port}/link"
