@@ -286,12 +286,14 @@ class MarkKnown(Deed, frozen=True):
 class HandOver(Deed, frozen=True):
     """Hand a stream of a door over to the router, as a link of somebody who is not the owner, with the address that it
     comes from. `first`: the bytes of it that have come already. `through`: what carries the link inside the stream:
-    nothing, or the binary messages of a WebSocket, which the rules have agreed to."""
+    nothing, or the binary messages of a WebSocket, which the rules have agreed to. `ip`: where it comes from, if a
+    proxy at the other end of the stream has said so."""
 
     door: str
     peer: str
     first: bytes = b""
     through: Literal["", "websocket"] = ""
+    ip: str = ""
 
 
 class Connect(Deed, frozen=True):

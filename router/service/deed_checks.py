@@ -7,6 +7,7 @@ to a wrong deed is the one that is blamed for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -100,6 +101,8 @@ class DeedChecks:
                     said = "it returned Refuse without a message to refuse"
                     raise WrongDeed(f"{said}; return it when it hears the message")
                 return c.Refuse(reason_of(deed), text)
+            case c.HandOver(ip=ip) if ip:
+                _check_ip(deed)
             case Answer():
                 self._check_question(deed)
                 return answer_of(deed)
@@ -148,6 +151,13 @@ class DeedChecks:
             raise _wrong(deed, "number", f"question {deed.number} {why}; answer each with its own number, once")
         if deed.number in self._asked:
             self.answered(deed.number)
+
+
+def _check_ip(deed: c.HandOver) -> None:
+    try:
+        ip_address(deed.ip)
+    except ValueError:
+        raise _wrong(deed, "ip", f'"{deed.ip[:SHOWN_CHARS_MAX]}" is no IP address') from None
 
 
 def check_put(deed: c.Put) -> None:

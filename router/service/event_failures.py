@@ -51,9 +51,9 @@ EVENT_REMEDIES: Mapping[type[Heard], tuple[Remedy, str]] = {
     c.HopOutcome: (Remedy.PASS, "the copy's fate stands in the log, and `router why` tells it"),
     c.Pulled: (Remedy.AS_FAILED, "wire=None"),
     c.Computed: (Remedy.AS_FAILED, "error=…"),
-    c.Told: (Remedy.AS_FAILED, "error=…"),
     c.Tick: (Remedy.COUNT, "another one comes after a pause, unless the rules ask for one before"),
     c.Asked: (Remedy.ANSWER, ""),
+    c.Told: (Remedy.AS_FAILED, "error=…"),
     o.Wanted: (Remedy.COUNT, "it comes again until it is acknowledged"),
     o.NeighbourUnreachable: (Remedy.PASS, "it comes again with the next attempt that fails"),
     o.Signed: (Remedy.AS_FAILED, "error=…"),
@@ -95,10 +95,10 @@ def as_failed(heard: Heard, cause: str) -> Heard | None:
             if isinstance(heard, o.Signed):
                 return replace(heard, message=b"", error=said)
             return o.HeldPage(heard.group, error=said, after=heard.after)
-        case c.Pulled(wire=bytes()):
-            return replace(heard, wire=None)
         case c.Told(error=""):
             return replace(heard, answer=None, error=said)
+        case c.Pulled(wire=bytes()):
+            return replace(heard, wire=None)
         case d.DialledBack(reason=None):
             return replace(heard, reason=Reason.INTERNAL, text=said)
     return None

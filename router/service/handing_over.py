@@ -43,8 +43,8 @@ async def pass_on(
     link: Stream, stream: Passed, address: str, first: bytes, answered: Callable[[], None] = lambda: None
 ) -> None:
     """Pass to the link that the stream comes from `address`, HOST:PORT or "", then `first` and what comes of the
-    stream, and the link's bytes back, until one of them ends; close both. `answered` is called whenever the router says
-    something."""
+    stream, and the link's bytes back, until one of them ends; close both. `answered` is called whenever the router
+    says something."""
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pump_out, link, stream, nursery, answered)

@@ -24,6 +24,7 @@ from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
 from router.transport import tcp
 from router.transport.contract import ConnectFailed
+from router.transport.handshakes import prefix_of
 from router.transport.socket_file import SocketFile
 from router.transport.sockets import RAISE_LIMIT, user_of, words
 from router.transport.web_certificate import ServerCertificate
@@ -293,6 +294,8 @@ class Streams:
         peer = self._peers.get((hand.door, hand.peer))
         if peer is not None and peer.handed is None:
             peer.handed, peer.through = hand.first, hand.through
+            if hand.ip:
+                peer.address, peer.source = tcp.host_port(hand.ip, 0), prefix_of(hand.ip)
             peer.reading.pause()
             self._handed.add((hand.door, hand.peer))
 

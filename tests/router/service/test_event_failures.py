@@ -74,6 +74,7 @@ SAMPLES: dict[type[c.Heard], Sequence[c.Heard]] = {
     c.Told: [c.Told("t", "status", {})],
     c.Tick: [c.Tick()],
     c.Asked: [c.Asked(1, "word")],
+    c.Told: [c.Told("t", "status", {})],
     o.Wanted: [o.Wanted(KEY, True)],
     o.NeighbourUnreachable: [o.NeighbourUnreachable(KEY, "no")],
     o.Signed: [o.Signed("t", b"signed")],

@@ -168,7 +168,7 @@ async def test_stream_is_passed_on_behind_what_was_written_before(tmp_path: Path
                 opened, _ = await told.receive()
                 answer = bytes(1 << 20)
                 doors.write("desk", opened.peer, answer)
-                doors.decide(HandOver("desk", opened.peer, b"link"))
+                doors.decide(HandOver("desk", opened.peer, b"link", ip="2001:db8::7"))
                 doors.hand("desk", opened.peer)
                 await wait_all_tasks_blocked()
                 await router.send_all(b"from the router")
@@ -176,5 +176,5 @@ async def test_stream_is_passed_on_behind_what_was_written_before(tmp_path: Path
                 while len(received) < len(answer) + len(b"from the router"):
                     received += await guest.receive_some(1 << 16)
                 assert received == answer + b"from the router"
-                assert await router.receive_some(100) == header_for("") + b"link"
+                assert await router.receive_some(100) == header_for("[2001:db8::7]:0") + b"link"
         nursery.cancel_scope.cancel()

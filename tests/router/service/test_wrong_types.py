@@ -46,6 +46,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a list for a door": (c.Write(["desk"], "1", b""), "Write with a wrong door: expected str, got array"),  # type: ignore[arg-type]
     "data": (c.Write("desk", "1", "hi"), "Write with a wrong data: expected bytes, got str"),  # type: ignore[arg-type]
     "a handed door": (c.HandOver("dusk", "1"), "HandOver with a wrong door"),
+    "a handed address": (c.HandOver("desk", "1", ip="nowhere"), 'HandOver with a wrong ip: "nowhere" is no IP address'),
     "a marked door": (c.MarkKnown("dusk", "1"), "MarkKnown with a wrong door"),
     "an interface": (d.UseInterfaces("lan", ("eth0",)), "UseInterfaces with a wrong interfaces: expected int"),  # type: ignore[arg-type]
     "a door of streams": (
