@@ -82,11 +82,16 @@ class PoolClient:
 
     async def state_now(self, told: m.Match, own_id: bytes) -> str:
         """Return the state of a message now: that of the match if the pool is away, `gone` if the pool no longer holds
-        it.
+        it."""
+        found = await self.how_it_stands(own_id)
+        return GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
+
+    async def how_it_stands(self, own_id: bytes) -> dict[str, Any]:
+        """Return a message's state, and to how many others it was announced, as `router why` shows them.
 
         The node is asked, not the pool by a message: its answer would come behind the matches that wait."""
-        found = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
-        return GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
+        found: dict[str, Any] = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
+        return found
 
     async def messages(
         self, pattern: Pattern, start: int = 0, limit: int | None = None

@@ -55,7 +55,6 @@ class CapdPool:
             self._holdings,
             self._answers,
             self._turned_away,
-            Profile(settings.profile),
         )
         self._listen = settings.listen
         network = Network(settings.network, settings.connect)

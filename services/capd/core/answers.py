@@ -31,6 +31,8 @@ T = TypeVar("T")
 _Deciding = Generator[c.Deed, None, T]  # yields the deeds that come before an answer, and returns the answer
 ANSWER_TTL_S = 60
 """Lifetime of an answer that waits for its asker."""
+WAITING = "waiting"
+"""The state, for an operator, of a message that is to be passed on and that nobody outside is known to have."""
 READ_IDS_MAX, READ_BYTES = 1_000, 36 << 10
 """Most ids, and bytes of messages, on a page that `read` returns: as base64 it fits a service's answer."""
 
@@ -100,10 +102,14 @@ class PoolAnswers:
         if row is None:
             return {"error": m.NOT_HELD}
         until_s = self._holdings.pool.relay_until(row, now_s)
+        standing, reach = self._holdings.pool.standing(row, now_s), self._holdings.outside.of(row.id)
+        waits = standing is Standing.RELAYED and self._holdings.is_waiting(row)
         return {
-            "state": self._holdings.pool.standing(row, now_s).value,
+            "state": WAITING if waits else standing.value,
             "priority": number(round(aged(row.initial, row.create_time, now_s), 4)),
             "relay_until": until_s if until_s >= row.create_time else None,
+            "announced_to": None if reach is None else len(reach.announced_to),
+            "taken_by": None if reach is None else len(reach.taken_by),
         }
 
     # -- messages ------------------------------------------------------------------------------------------
@@ -128,6 +134,7 @@ class PoolAnswers:
         return m.PostAnswer(n, 0, own_id)
 
     def _taken(self, taken: Taken, message: CapdMessage, by: str, now: c.Now) -> Iterator[c.Deed]:
+        self._holdings.outside.posted(taken.row.id)
         yield from notes.evicted([taken])
         yield from notes.accepted([taken.row], by, int(now.wall_s))
         yield from self.tell(taken.row, message, int(now.wall_s))

@@ -208,7 +208,7 @@ def test_silent_neighbour_is_pinged_and_a_slow_one_closed() -> None:
     client = greeted(pool)
     client.is_reading = False
     pool.pass_time(LIMITS.ping_s)
-    assert [one.command for one in Unpacker(REGTEST).feed(bytes(client.unread))] == ["ping"]
+    assert [one.command for one in Unpacker(REGTEST).feed(bytes(client.unread))] == ["capdgetinfo", "ping"]
     client.is_reading = True
     client.written(bytes(client.unread))
     pool.pass_time(LIMITS.pong_s)

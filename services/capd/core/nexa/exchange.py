@@ -13,6 +13,7 @@ from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import notes
 from services.capd.core.answers import PoolAnswers
+from services.capd.core.columns import Row
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import Profile
 from services.capd.core.message import CapdMessage
@@ -21,6 +22,7 @@ from services.capd.core.priority import RELAY_PRIORITY, aged
 from services.capd.core.turned_away import TurnedAway
 
 from .addresses import Addresses, network_of
+from .announcing import Announcing
 from .commands import (
     GET_IDS_MAX,
     INV_IDS_MAX,
@@ -52,6 +54,10 @@ SECRETS_KNOWN_MAX = 10_000
 SECRETS_TOLD_MAX = 256
 """Secrets that are sent to a new neighbour, the latest; there, each one that ends nothing costs us units."""
 PARSING = "error parsing message"
+LINES_S = 60.0
+"""Seconds between two questions to a neighbour for its lines."""
+FELL_S = 10.0
+"""Seconds between two reports to a neighbour that our relay line has fallen."""
 
 
 class Exchange:
@@ -73,12 +79,14 @@ class Exchange:
         self._addresses = addresses
         self._neighbours = neighbours
         self._changes = holdings.follow()
+        self._unannounced: list[Row] = []
         self._secrets: dict[bytes, None] = {}
         self._is_strict = profile is Profile.STRICT
         self._limits = limits
-        self._passing_on = PassingOn(holdings.pool, profile)
+        passing_on = PassingOn(holdings.pool)
+        self._announcing = Announcing(holdings, passing_on, profile, limits)
         self._fetching = Fetching(holdings, limits)
-        self._serving = Serving(holdings, self._passing_on, profile, limits)
+        self._serving = Serving(holdings, passing_on, profile, limits)
 
     def __repr__(self) -> str:
         return f"<Exchange: {self._fetching!r}, {self._serving!r}>"
@@ -89,17 +97,31 @@ class Exchange:
         """Ask a new neighbour for its lines and for the ids that it holds; a Nexa node ignores the second request."""
         neighbour.say(GetInfo())
         neighbour.say(GetHeld(0))
-        neighbour.is_listing = True
+        neighbour.coverage.greeted(self._holdings.pool.last)
+        neighbour.lacking.is_listing = True
 
     def closed(self, neighbour: Neighbour) -> None:
         """End the standing queries of a neighbour whose connection has ended."""
         self._serving.unsubscribe(neighbour)
 
     def due(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Request from a neighbour the messages that are due, and answer its waiting requests."""
+        """Request from a neighbour the messages that are due, announce to it what was not announced before, ask for its
+        lines and tell ours, and answer its waiting requests."""
         if neighbour.is_open:
+            self._lines_due(neighbour, now)
+            self._announcing.due(neighbour, now)
             self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
             yield from self._serving.serve(neighbour, now)
+
+    def _lines_due(self, neighbour: Neighbour, now: c.Now) -> None:
+        """Ask for a neighbour's lines from time to time, since nobody reports that they fall; report that ours has
+        fallen below what it was told."""
+        if now.mono_s - neighbour.lines_asked_s >= LINES_S:
+            neighbour.lines_asked_s = now.mono_s
+            neighbour.say(GetInfo())
+        told_s = neighbour.lines_told_s
+        if now.mono_s - told_s >= FELL_S and self._relay_line(now) < neighbour.sent_lines.last:
+            self._say_lines(neighbour, 0, now)
 
     def take_turn(self, neighbour: Neighbour, share: int, now: c.Now) -> Iterator[c.Deed]:
         """Start a neighbour's next turn, of `share` units, and answer the requests that waited for it."""
@@ -126,9 +148,9 @@ class Exchange:
                 neighbour.ponged(nonce)
                 yield from self._serving.serve(neighbour, now)
             case GetInfo():
-                self._say_lines(neighbour, heard.cookie, now)
+                self._say_lines(neighbour, last_of(heard.cookie), now)
             case PoolLines(_, relay, _):
-                neighbour.line = relay
+                neighbour.line, neighbour.has_told_line = relay, True
             case Inv() | HeldIds():
                 self._fetch(neighbour, message, now)
             case GetMsg() | PrefixQuery() | MaskedQuery() | GetHeld():
@@ -152,7 +174,8 @@ class Exchange:
     def _say_lines(self, neighbour: Neighbour, cookie: int, now: c.Now) -> None:
         lines = self._holdings.pool.lines(int(now.wall_s))
         neighbour.sent_lines.record(lines.relay, now.mono_s)
-        neighbour.say(PoolLines(lines.local, lines.relay, lines.highest), last_of(cookie))
+        neighbour.lines_told_s = now.mono_s
+        neighbour.say(PoolLines(lines.local, lines.relay, lines.highest), cookie)
 
     def _fetch(self, neighbour: Neighbour, inventory: Inv | HeldIds, now: c.Now) -> None:
         """Request the messages of an inventory that we lack, if the neighbour may send the inventory and pays for
@@ -162,9 +185,13 @@ class Exchange:
                 if kind != INV_TYPE or not self._fits(neighbour, len(ids), INV_IDS_MAX, now):
                     return
             case HeldIds(after, ids):
-                if not neighbour.is_listing and not neighbour.pay(len(ids), now.mono_s):
+                if not neighbour.lacking.is_listing and not neighbour.pay(len(ids), now.mono_s):
                     return
-                neighbour.is_listing, neighbour.next_page = False, after if neighbour.is_listing else 0
+                neighbour.lacking.is_listing, neighbour.lacking.next_page = (
+                    False,
+                    after if neighbour.lacking.is_listing else 0,
+                )
+        self._holdings.has_outside(ids, neighbour.name)
         self._fetching.announced(neighbour, ids, self._relay_line(now), now.mono_s)
 
     def _answer(self, neighbour: Neighbour, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
@@ -178,6 +205,9 @@ class Exchange:
             is_accepted = neighbour.pay(QUERY_UNITS + rows // UNIT_ROWS, now.mono_s)
         if not is_accepted:
             return
+        if isinstance(message, GetHeld):
+            line = self._announcing.line_of(neighbour, int(now.wall_s))
+            neighbour.coverage.listed(line, is_first=not message.after)
         self._serving.asked(neighbour, heard)
         yield from self._serving.serve(neighbour, now)
         if isinstance(message, GetHeld) and not message.after:
@@ -220,7 +250,9 @@ class Exchange:
                     taken.append((verdict, message))
                 if rejected is None and (was_asked or isinstance(verdict, Taken)):
                     neighbour.refund(units, now.mono_s)
-                neighbour.counts["known"] += isinstance(verdict, Known)
+                if isinstance(verdict, Known):
+                    neighbour.counts["known"] += 1
+                    self._holdings.has_outside((own_id,), neighbour.name)
             if rejected is not None:
                 neighbour.counts["turned_away"] += 1
                 if rejected.reason is Reason.DISK_FULL:
@@ -233,7 +265,7 @@ class Exchange:
         yield from notes.accepted([one.row for one, _ in taken], neighbour.name, now_s)
         for one, message in taken:
             yield from self._answers.tell(one.row, message, now_s)
-        self.announce(now)
+        self._tell(now_s)
         self._fetching.ask(neighbour, self._relay_line(now), now.mono_s)
 
     def _below(self, neighbour: Neighbour, message: CapdMessage, now: c.Now) -> Rejected | None:
@@ -271,36 +303,35 @@ class Exchange:
                 neighbour.refund(SECRET_UNITS, now.mono_s)
             yield from notes.rescinded(ended, neighbour.name, reasons.RESCINDED)
             neighbour.counts["rescinded"] += len(ended)
-        self.announce(now)
+        self._pass_on_secrets()
 
     # -- announcements -------------------------------------------------------------------------------------
 
     def announce(self, now: c.Now) -> None:
         """Announce the messages that were taken to all neighbours, whoever brought them, and pass on secrets that have
         ended messages."""
-        open_ones = [one for one in self._neighbours if one.is_open]
-        now_s = int(now.wall_s)
-        announced = []
-        taken, secrets = self._changes.take()
-        for row in taken:
-            if self._holdings.pool.get(row.id) is None or not self._holdings.pool.standing(row, now_s).is_served:
-                continue
-            self._serving.tell(row)
-            if self._passing_on.is_announced(row, now_s):
-                announced.append(row)
-        for neighbour in open_ones if announced else ():
-            ids = tuple(row.id for row in announced if self._passing_on.may_go(row, neighbour.line, now_s))
-            if neighbour.unread_bytes >= self._limits.announce_bytes:
-                neighbour.counts["not_announced"] += len(ids)
-                continue
-            for at in range(0, len(ids), INV_IDS_MAX):
-                neighbour.say(Inv(ids[at : at + INV_IDS_MAX]))
-            neighbour.counts["announced"] += len(ids)
+        now_s, pool = int(now.wall_s), self._holdings.pool
+        self._tell(now_s)
+        taken, self._unannounced = self._unannounced, []
+        held = [row for one in taken if (row := pool.get(one.id)) is not None]
+        self._announcing.taken(held, [one for one in self._neighbours if one.is_open], now_s)
+        self._pass_on_secrets()
+
+    def _tell(self, now_s: int) -> None:
+        """Send messages that were taken to the neighbours whose standing queries they match; they are announced when
+        all that came together has been handled."""
+        for row in self._changes.take_rows():
+            if self._holdings.pool.get(row.id) is not None and self._holdings.pool.standing(row, now_s).is_served:
+                self._serving.tell(row)
+            self._unannounced.append(row)
+
+    def _pass_on_secrets(self) -> None:
+        secrets = self._changes.take_secrets()
         for secret in secrets:
             self._secrets[secret] = None
             if len(self._secrets) > SECRETS_KNOWN_MAX:
                 del self._secrets[next(iter(self._secrets))]
-        _say_secrets(open_ones, secrets)
+        _say_secrets((one for one in self._neighbours if one.is_open), secrets)
 
 
 def _say_secrets(neighbours: Iterable[Neighbour], secrets: list[bytes]) -> None:

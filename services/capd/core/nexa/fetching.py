@@ -47,8 +47,8 @@ class Fetching:
 
     def want(self, neighbour: Neighbour, own_id: bytes, now_s: float) -> None:
         """Record a message of a neighbour as wanted if we lack it; `ask` requests it."""
-        if len(neighbour.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
-            neighbour.wanted[own_id] = None
+        if len(neighbour.lacking.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
+            neighbour.lacking.wanted[own_id] = None
 
     def ask(self, neighbour: Neighbour, line: float, now_s: float) -> None:
         """Request wanted messages from a neighbour if there is room for them; put off those that another was asked for
@@ -56,39 +56,43 @@ class Fetching:
         if not self._holdings.has_room:
             return
         ids: list[bytes] = []
-        while neighbour.wanted and len(neighbour.asked) < self._limits.outstanding_ids:
-            own_id = next(iter(neighbour.wanted))
-            del neighbour.wanted[own_id]
-            if own_id in neighbour.asked or not self._is_lacking(own_id, now_s):
+        while neighbour.lacking.wanted and len(neighbour.lacking.asked) < self._limits.outstanding_ids:
+            own_id = next(iter(neighbour.lacking.wanted))
+            del neighbour.lacking.wanted[own_id]
+            if own_id in neighbour.lacking.asked or not self._is_lacking(own_id, now_s):
                 continue
             again_s = self._asked.get(own_id, -AGAIN_S) + AGAIN_S
             if now_s < again_s:
-                if len(neighbour.later) < self._limits.wanted_ids:
-                    neighbour.later[own_id] = again_s
+                if len(neighbour.lacking.later) < self._limits.wanted_ids:
+                    neighbour.lacking.later[own_id] = again_s
                 continue
             ids.append(own_id)
-            neighbour.asked[own_id] = now_s
+            neighbour.lacking.asked[own_id] = now_s
             self._note(own_id, now_s)
         for at in range(0, len(ids), IDS_MAX):
             neighbour.sent_lines.record(line, now_s)
             neighbour.say(GetMsg(line, tuple(ids[at : at + IDS_MAX])))
-        if neighbour.next_page and not neighbour.wanted and 2 * len(neighbour.asked) < self._limits.outstanding_ids:
-            neighbour.say(GetHeld(neighbour.next_page))
-            neighbour.next_page, neighbour.is_listing = 0, True
+        if (
+            neighbour.lacking.next_page
+            and not neighbour.lacking.wanted
+            and 2 * len(neighbour.lacking.asked) < self._limits.outstanding_ids
+        ):
+            neighbour.say(GetHeld(neighbour.lacking.next_page))
+            neighbour.lacking.next_page, neighbour.lacking.is_listing = 0, True
 
     def due(self, neighbour: Neighbour, line: float, now_s: float) -> None:
         """Request from a neighbour what another has not sent in time, and give up what it has not sent itself."""
-        for own_id in [one for one, at_s in neighbour.later.items() if at_s <= now_s]:
-            del neighbour.later[own_id]
-            neighbour.wanted[own_id] = None
-        while neighbour.asked and now_s - next(iter(neighbour.asked.values())) >= GIVEN_UP_S:
-            del neighbour.asked[next(iter(neighbour.asked))]
+        for own_id in [one for one, at_s in neighbour.lacking.later.items() if at_s <= now_s]:
+            del neighbour.lacking.later[own_id]
+            neighbour.lacking.wanted[own_id] = None
+        while neighbour.lacking.asked and now_s - next(iter(neighbour.lacking.asked.values())) >= GIVEN_UP_S:
+            del neighbour.lacking.asked[next(iter(neighbour.lacking.asked))]
         self.ask(neighbour, line, now_s)
 
     def came(self, neighbour: Neighbour, own_id: bytes) -> bool:
         """Record that a neighbour has sent a message; return whether it was asked for it."""
         self._asked.pop(own_id, None)
-        return neighbour.asked.pop(own_id, None) is not None
+        return neighbour.lacking.asked.pop(own_id, None) is not None
 
     def decline(self, own_id: bytes, now_s: float) -> None:
         """Record that a message was turned away, so that it is not requested for `DECLINED_S`."""

@@ -117,6 +117,7 @@ class Serving:
             for _, message in chosen:
                 neighbour.say(Msg((message,)), last_of(cookie))
         neighbour.counts["sent"] += len(chosen)
+        self._holdings.has_outside([row.id for row, _ in chosen], neighbour.name)
         if self._notes.take(1, now.mono_s):
             yield from notes.sent([row for row, _ in chosen], neighbour.name)
 
