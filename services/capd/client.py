@@ -21,6 +21,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from services.capd.core import messages as m
+from services.capd.core.answers import WAITING
 from services.capd.core.limits import Standing
 from services.capd.core.message import shown_id
 from services.capd.core.pattern import Pattern
@@ -84,7 +85,8 @@ class PoolClient:
         """Return the state of a message now: that of the match if the pool is away, `gone` if the pool no longer holds
         it."""
         found = await self.how_it_stands(own_id)
-        return GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
+        state = GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
+        return Standing.RELAYED.value if state == WAITING else state
 
     async def how_it_stands(self, own_id: bytes) -> dict[str, Any]:
         """Return a message's state, and to how many others it was announced, as `router why` shows them.

@@ -57,7 +57,7 @@ class CapdPool:
             self._turned_away,
         )
         self._listen = settings.listen
-        network = Network(settings.network, settings.connect)
+        network = Network(settings.network, settings.connect, settings.fetch)
         self._neighbours = Neighbours(
             network,
             self._holdings,

@@ -18,6 +18,7 @@ from . import notes
 from .columns import Row
 from .holdings import Holdings
 from .limits import Standing
+from .lookups import Lookups
 from .message import CapdMessage, read_with_id
 from .notes import note_id
 from .pool import Known, Rejected, Taken
@@ -42,6 +43,7 @@ class PoolAnswers:
 
     def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
         self._holdings = holdings
+        self.lookups = Lookups(holdings.watches)
         self._turned_away = turned_away
         self._searches = Searches()
 
@@ -52,8 +54,12 @@ class PoolAnswers:
             if not self._searches.may(asker, request, len(pool), now.mono_s):
                 yield c.Refuse(reasons.TOO_FAST)
                 return
-            self._searches.put(asker, request)
-            yield from self._searched(now_s)
+            content = self.lookups.look(request.pattern, now.mono_s) if self._holdings.has_room else None
+            if content is None:
+                self._searches.put(asker, request)
+                yield from self._searched(now_s)
+            else:
+                self._searches.hold(asker, request, content)
             return
         answer: m.Answer
         match request:
@@ -84,7 +90,9 @@ class PoolAnswers:
         return self._searches.is_held_up
 
     def take_turn(self, now: c.Now) -> Iterator[c.Deed]:
-        """Start the next turn, and answer the waiting searches that its units allow."""
+        """Start the next turn, and answer the waiting searches that its units allow; first those for which neighbours
+        have answered."""
+        self._searches.release(self.lookups.is_open)
         self._searches.begin_turn()
         yield from self._searched(int(now.wall_s))
 

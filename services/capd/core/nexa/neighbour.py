@@ -68,7 +68,8 @@ class Neighbour:
         self.host = host_of(origin.address)
         self.session = session
         self.line = RELAY_PRIORITY
-        self.has_told_line = False
+        self.has_told_line = self.is_of_ours = False
+        """Whether it has told its line; whether it has used a command of ours, as no Nexa node does."""
         self.sent_lines = SentLines()
         self.lines_asked_s = self.lines_told_s = now_s
         """When it was asked for its lines, and told ours, for the last time."""
@@ -157,6 +158,12 @@ class Neighbour:
         """Return units to the connection and its address, for a message or a secret that was of use."""
         self._allowance.charge(-units, now_s)
         self._addresses.take(self.host, -units, now_s)
+
+    def charge(self, points: int, text: str, now_s: float) -> None:
+        """Add points to its address; close the connection if these are too many, which also bans the address."""
+        self.counts["points_given"] += points
+        if self._addresses.charge(self.host, points, now_s):
+            self.stop(reasons.MISBEHAVED, text)
 
     def may_subscribe(self, count: int) -> bool:
         """Add to the standing queries of its address, or subtract; return False if they would be too many."""

@@ -46,6 +46,7 @@ class Network(Struct, frozen=True):
 
     name: str
     connect: Sequence[str] = ()
+    is_fetching: bool = False
 
 
 class Neighbours:
@@ -69,7 +70,9 @@ class Neighbours:
         self._addresses = Addresses(self._limits)
         self._dialling = Dialling(DIALLED, network.connect, chance)
         everybody = self._neighbours.values()
-        self._exchange = Exchange(holdings, answers, turned_away, self._addresses, everybody, profile, limits)
+        self._exchange = Exchange(
+            holdings, answers, turned_away, everybody, profile, limits, is_fetching=network.is_fetching
+        )
         self._events = Allowance(EVENTS_PER_S, EVENTS_BURST)
         self._unsaid: Counter[tuple[str, Reason]] = Counter()
         self._next_sum_s = 0.0
@@ -214,7 +217,11 @@ class Neighbours:
         """Return the connections, targets and refusals as an operator sees them."""
         return {
             "neighbours": [
-                one.view(self._addresses.points(one.host, now.mono_s), now.mono_s) for one in self._neighbours.values()
+                {
+                    **one.view(self._addresses.points(one.host, now.mono_s), now.mono_s),
+                    "prefixes_left": self._exchange.prefixes_left(one),
+                }
+                for one in self._neighbours.values()
             ],
             "unconnected": [{"target": target, "problem": problem} for target, problem in self._dialling.problems()],
             "refused": dict(self.refused),

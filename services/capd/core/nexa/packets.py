@@ -12,7 +12,7 @@ from services.capd.core.message import ID_BYTES, SECRET_BYTES_MAX
 from services.capd.core.serialisation import Reader, vector
 
 from . import commands, own_commands
-from .envelope import PAYLOAD_BYTES_MAX, Packet
+from .envelope import Packet
 from .greeting import EXTVERSION_BYTES_MAX, Version, encode_extversion, read_extversion, read_version
 
 SMALL_BYTES_MAX = 1_024
@@ -71,7 +71,7 @@ PAYLOADS: Mapping[str, int] = {
     "capdgetmsg": 2 * commands.GET_IDS_MAX * ID_BYTES,
     "capdmsg": MESSAGES_BYTES_MAX,
     "capdq": SMALL_BYTES_MAX,
-    "capdqreply": PAYLOAD_BYTES_MAX,
+    "capdqreply": MESSAGES_BYTES_MAX,
     "capdremove": SMALL_BYTES_MAX,
     "capdmaskq": SMALL_BYTES_MAX,
     "capdgetheld": SMALL_BYTES_MAX,
