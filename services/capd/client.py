@@ -23,7 +23,7 @@ from router.core.wire.reasons import Reason
 from services.capd.core import messages as m
 from services.capd.core.answers import WAITING
 from services.capd.core.limits import Standing
-from services.capd.core.message import shown_id
+from services.capd.core.message import read_message, shown_id
 from services.capd.core.pattern import Pattern
 
 WAITING_MAX = 4096
@@ -98,16 +98,23 @@ class PoolClient:
     async def messages(
         self, pattern: Pattern, start: int = 0, limit: int | None = None
     ) -> AsyncIterator[tuple[Standing, bytes]]:
-        """Yield the messages that match, page by page, each with its standing."""
+        """Yield the messages that match, page by page, each with its standing, the newest first. What comes meanwhile
+        moves the pages, and yet each is yielded once."""
+        seen: set[bytes] = set()
         async for page in self._pages(pattern, start, limit, m.PAGE_MESSAGES_MAX, ids=False):
-            for one in page.messages:
-                yield one
+            for standing, wire in page.messages:
+                if (own_id := read_message(wire).own_id()) not in seen:
+                    seen.add(own_id)
+                    yield standing, wire
 
     async def ids(self, pattern: Pattern, start: int = 0, limit: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the ids of the messages that match, page by page."""
+        """Yield the ids of the messages that match, page by page, each once, the newest first."""
+        seen: set[bytes] = set()
         async for page in self._pages(pattern, start, limit, m.PAGE_IDS_MAX, ids=True):
             for one in page.ids:
-                yield one
+                if one not in seen:
+                    seen.add(one)
+                    yield one
 
     async def _pages(
         self, pattern: Pattern, start: int, limit: int | None, most: int, *, ids: bool

@@ -86,7 +86,7 @@ def query(
     name: str,
     as_json: bool,
 ) -> None:
-    """Print the messages whose first bytes match, one a line, in the order in which the pool took them.
+    """Print the messages whose first bytes match, one a line; those that the pool took last come first.
 
     A byte beyond the end of short data matches only where the mask is 0.
     """

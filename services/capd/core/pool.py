@@ -235,8 +235,8 @@ class Pool:
 
     def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
         """Return the number of served messages that match, and the rows of those after the first `start`, at most
-        `most`, in the order in which they were taken."""
-        places = self._columns.find(pattern, now_s if self._is_strict else None)
+        `most`; those that were taken last come first."""
+        places = self._columns.find(pattern, now_s if self._is_strict else None)[::-1]
         return len(places), self._columns.rows(places[start : start + most])
 
     def standing(self, row: Row, now_s: int) -> Standing:

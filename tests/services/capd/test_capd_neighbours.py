@@ -213,7 +213,7 @@ def test_queries_are_answered_as_deployed() -> None:
     ids = tuple(one.own_id() for one in stored)
     for content in (b"TK", b"TKD\x0c", b"TKD\x0c0000"):
         assert client.say(n.PrefixQuery(most, n.MESSAGES, 0, most, content)) == [
-            n.MessagesReply(most, 3, tuple(stored))
+            n.MessagesReply(most, 3, tuple(stored[::-1]))
         ]
         assert client.say(n.PrefixQuery(7, n.IDS, 1, 1, content)) == [n.IdsReply(7, 3, ids[1:2])]
     assert client.say(n.PrefixQuery(7, n.MESSAGES, most, most, b"TK")) == [n.MessagesReply(7, 3, ())]
@@ -224,7 +224,7 @@ def test_queries_are_answered_as_deployed() -> None:
     for kind in (0, 3, 4, 0x7F, n.SUBSCRIBE, n.SUBSCRIBE | 3):
         assert client.say(n.PrefixQuery(7, kind, 0, 9, b"TK")) == [], "an unknown type gets no answer"
     masked = own.MaskedQuery(8, n.IDS, 0, most, Pattern.of(b"\0KD", b"\0\xff\xff"))
-    assert client.say(masked) == [n.IdsReply(8, 3, ids)]
+    assert client.say(masked) == [n.IdsReply(8, 3, ids[::-1])]
     client.session.say(n.PrefixQuery(7, n.IDS, 0, 9, b"no"), 0x9_0000)
     client.flush()
     assert [one.cookie for one in client.heard] == [0x9_FFFF]

@@ -40,7 +40,7 @@ from .fetching import Fetching
 from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNIT_ROWS, UNREADABLE_UNITS, NexaLimits
 from .neighbour import Neighbour
 from .own_commands import SECRETS_MAX, GetHeld, HeldIds, MaskedQuery, RescindSecrets
-from .packets import Ping, Pong, Reject
+from .packets import PARSING, Ping, Pong, Reject
 from .passing_on import PassingOn
 from .questioning import Questioning
 from .serving import Serving
@@ -51,7 +51,8 @@ SECRETS_KNOWN_MAX = 10_000
 """Most secrets that have ended messages and are remembered, so that they cost little when they come again."""
 SECRETS_TOLD_MAX = 256
 """Secrets that are sent to a new neighbour, the latest; there, each one that ends nothing costs us units."""
-PARSING = "error parsing message"
+UNREJECTED = "capdqreply"
+"""The command that the deployed node ignores unread, since it asks nothing."""
 LINES_S = 60.0
 """Seconds between two questions to a neighbour for its lines."""
 FELL_S = 10.0
@@ -79,7 +80,7 @@ class Exchange:
         self._secrets: dict[bytes, None] = {}
         passing_on = PassingOn(holdings.pool)
         self._announcing = Announcing(holdings, passing_on, profile, limits)
-        self._fetching = Fetching(holdings, limits)
+        self._fetching = Fetching(holdings, profile, limits)
         self._serving = Serving(holdings, passing_on, profile, limits)
         self._bringing = Bringing(holdings, answers, turned_away, self._fetching, self._serving, profile)
         self._questioning = Questioning(holdings, answers.lookups, is_fetching=is_fetching)
@@ -172,7 +173,8 @@ class Exchange:
                 yield from self._rescind(neighbour, secrets, now)
 
     def _reject(self, neighbour: Neighbour, unreadable: Unreadable, cookie: int, now_s: float) -> None:
-        if neighbour.pay(UNREADABLE_UNITS + unreadable.size // UNIT_BYTES, now_s):
+        is_paid = neighbour.pay(UNREADABLE_UNITS + unreadable.size // UNIT_BYTES, now_s)
+        if is_paid and unreadable.command != UNREJECTED:
             neighbour.say(Reject(unreadable.command, PARSING), last_of(cookie))
         neighbour.counts["unreadable"] += 1
 

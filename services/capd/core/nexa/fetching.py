@@ -6,9 +6,11 @@ A neighbour that announces what it does not send thus delays a message by second
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from services.capd.core.holdings import Holdings
+from services.capd.core.limits import Profile
 
 from .commands import GetMsg
 from .limits import NexaLimits
@@ -29,7 +31,8 @@ IDS_MAX = 1_000
 class Fetching:
     """The ids that were requested and have not come, and those that were turned away a moment ago."""
 
-    def __init__(self, holdings: Holdings, limits: NexaLimits) -> None:
+    def __init__(self, holdings: Holdings, profile: Profile, limits: NexaLimits) -> None:
+        self._is_strict = profile is Profile.STRICT
         self._holdings = holdings
         self._pool = holdings.pool
         self._limits = limits
@@ -40,17 +43,18 @@ class Fetching:
         return f"<Fetching: {len(self._asked)} asked for>"
 
     def announced(self, neighbour: Neighbour, ids: Iterable[bytes], line: float, now_s: float) -> None:
-        """Record the ids that a neighbour has announced and we lack, and request as many as allowed."""
+        """Record the ids that a neighbour has announced and we lack, and request as many as allowed; under `compat` as
+        often as they were announced, as the deployed node does."""
         for own_id in ids:
             self.want(neighbour, own_id, now_s)
-        self.ask(neighbour, line, now_s)
+        self.ask(neighbour, line, now_s, {} if self._is_strict else Counter(ids))
 
     def want(self, neighbour: Neighbour, own_id: bytes, now_s: float) -> None:
         """Record a message of a neighbour as wanted if we lack it; `ask` requests it."""
         if len(neighbour.lacking.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
             neighbour.lacking.wanted[own_id] = None
 
-    def ask(self, neighbour: Neighbour, line: float, now_s: float) -> None:
+    def ask(self, neighbour: Neighbour, line: float, now_s: float, repeated: Mapping[bytes, int] | None = None) -> None:
         """Request wanted messages from a neighbour if there is room for them; put off those that another was asked for
         a moment ago."""
         if not self._holdings.has_room:
@@ -66,7 +70,7 @@ class Fetching:
                 if len(neighbour.lacking.later) < self._limits.wanted_ids:
                     neighbour.lacking.later[own_id] = again_s
                 continue
-            ids.append(own_id)
+            ids += [own_id] * (repeated or {}).get(own_id, 1)
             neighbour.lacking.asked[own_id] = now_s
             self._note(own_id, now_s)
         for at in range(0, len(ids), IDS_MAX):

@@ -217,7 +217,7 @@ class Neighbour:
     def overdue(self, now_s: float) -> None:
         """Close the connection if a greeting, a packet or the answer to a ping is late."""
         if late := self.session.overdue(now_s):
-            self.stop(reasons.TOO_SLOW, late)
+            self.stop(*late)
         elif self._ping is not None and now_s - self._ping[2] >= self._limits.pong_s:
             said = f"{self.unread_bytes} bytes wait, no answer to a ping within {self._limits.pong_s:g} s"
             self.stop(reasons.DOES_NOT_READ, said)

@@ -37,6 +37,9 @@ DOOR, DIALLED = "nexa", "nexa dialled"
 AGENT = b"/capd-pool:1.0/"
 EVENTS_PER_S, EVENTS_BURST = 2.0, 50.0
 SUM_S = 10.0
+UNGREETED = (
+    "it closes the connection without a greeting: it has banned this machine's address, for four hours, or has no room"
+)
 PARTIAL_BYTES = 1 << 17
 """Bytes of an incomplete packet at which the total of all connections is checked."""
 
@@ -169,6 +172,8 @@ class Neighbours:
         if neighbour.target:
             lasted_s = now.mono_s - neighbour.opened_s
             problem = reason.clause + (f" ({text})" if text else "")
+            if neighbour.fault is None and not neighbour.is_greeted:
+                problem = UNGREETED
             self._dialling.ended(neighbour.target, lasted_s if neighbour.is_greeted else 0.0, problem, now.mono_s)
         if neighbour.is_greeted or neighbour.fault is not None:
             yield from self._note("capd_parted", neighbour.name, reason, text, now.mono_s)
@@ -225,4 +230,5 @@ class Neighbours:
             ],
             "unconnected": [{"target": target, "problem": problem} for target, problem in self._dialling.problems()],
             "refused": dict(self.refused),
+            "banned": self._addresses.banned(now.mono_s),
         }
