@@ -95,6 +95,12 @@ class PoolClient:
         found: dict[str, Any] = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
         return found
 
+    async def outside(self) -> int:
+        """Return the number of neighbours that are connected and of peers that are present."""
+        found = await service_answer(self._node, self._service, "peers")
+        open_ones = [one for one in found.get("neighbours", ()) if one["open"]]
+        return len(open_ones) + len([one for one in found.get("pools", ()) if one["present"]])
+
     async def messages(
         self, pattern: Pattern, start: int = 0, limit: int | None = None
     ) -> AsyncIterator[tuple[Standing, bytes]]:

@@ -77,7 +77,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
             "relayed",
             b"TKD\x0can offer",
         )
-        assert [one["id"] for one in await wallet.run("query", "--ids")] == [offer["id"], other["id"]]
+        assert [one["id"] for one in await wallet.run("query", "--ids")] == [other["id"], offer["id"]]
         reply = await wallet.one("reply", offer["id"], "I take it")
         to_alice = bytes.fromhex(offer["id"])[::-1][:16].hex()
         assert [one["id"] for one in await wallet.run("query", "--prefix", to_alice)] == [reply["id"]]
