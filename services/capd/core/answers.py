@@ -46,6 +46,7 @@ class PoolAnswers:
         self.lookups = Lookups(holdings.watches)
         self._turned_away = turned_away
         self._searches = Searches()
+        self._accepted: dict[str, list[Row]] = {}
 
     def answer(self, request: m.Request, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Yield the deeds of a request: changes to keep, log events, and the answer to send."""
@@ -83,6 +84,13 @@ class PoolAnswers:
                 lines = pool.lines(now_s)
                 answer = m.PoolInfo(n, pool.bytes, len(pool), lines.relay, lines.local, lines.highest)
         yield c.Send(asker, m.encode_message(answer), ANSWER_TTL_S)
+
+    def accepted(self, now: c.Now) -> Iterator[c.Deed]:
+        """Log which messages were posted, those that came together in one event: before their ends, and in the
+        transaction that keeps them."""
+        posted, self._accepted = self._accepted, {}
+        for by, rows in posted.items():
+            yield from notes.accepted(rows, by, int(now.wall_s))
 
     @property
     def is_held_up(self) -> bool:
@@ -143,8 +151,10 @@ class PoolAnswers:
 
     def _taken(self, taken: Taken, message: CapdMessage, by: str, now: c.Now) -> Iterator[c.Deed]:
         self._holdings.outside.posted(taken.row.id)
-        yield from notes.evicted([taken])
-        yield from notes.accepted([taken.row], by, int(now.wall_s))
+        if taken.lost:
+            yield from self.accepted(now)
+            yield from notes.evicted([taken])
+        self._accepted.setdefault(by, []).append(taken.row)
         yield from self.tell(taken.row, message, int(now.wall_s))
 
     def tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:
