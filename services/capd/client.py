@@ -21,8 +21,9 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
 from services.capd.core import messages as m
+from services.capd.core.answers import WAITING
 from services.capd.core.limits import Standing
-from services.capd.core.message import shown_id
+from services.capd.core.message import read_message, shown_id
 from services.capd.core.pattern import Pattern
 
 WAITING_MAX = 4096
@@ -82,25 +83,44 @@ class PoolClient:
 
     async def state_now(self, told: m.Match, own_id: bytes) -> str:
         """Return the state of a message now: that of the match if the pool is away, `gone` if the pool no longer holds
-        it.
+        it."""
+        found = await self.how_it_stands(own_id)
+        state = GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
+        return Standing.RELAYED.value if state == WAITING else state
+
+    async def how_it_stands(self, own_id: bytes) -> dict[str, Any]:
+        """Return a message's state, and to how many others it was announced, as `router why` shows them.
 
         The node is asked, not the pool by a message: its answer would come behind the matches that wait."""
-        found = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
-        return GONE if found.get("error") == m.NOT_HELD else str(found.get("state", told.standing.value))
+        found: dict[str, Any] = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
+        return found
+
+    async def outside(self) -> int:
+        """Return the number of neighbours that are connected and of peers that are present."""
+        found = await service_answer(self._node, self._service, "peers")
+        open_ones = [one for one in found.get("neighbours", ()) if one["open"]]
+        return len(open_ones) + len([one for one in found.get("pools", ()) if one["present"]])
 
     async def messages(
         self, pattern: Pattern, start: int = 0, limit: int | None = None
     ) -> AsyncIterator[tuple[Standing, bytes]]:
-        """Yield the messages that match, page by page, each with its standing."""
+        """Yield the messages that match, page by page, each with its standing, the newest first. What comes meanwhile
+        moves the pages, and yet each is yielded once."""
+        seen: set[bytes] = set()
         async for page in self._pages(pattern, start, limit, m.PAGE_MESSAGES_MAX, ids=False):
-            for one in page.messages:
-                yield one
+            for standing, wire in page.messages:
+                if (own_id := read_message(wire).own_id()) not in seen:
+                    seen.add(own_id)
+                    yield standing, wire
 
     async def ids(self, pattern: Pattern, start: int = 0, limit: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the ids of the messages that match, page by page."""
+        """Yield the ids of the messages that match, page by page, each once, the newest first."""
+        seen: set[bytes] = set()
         async for page in self._pages(pattern, start, limit, m.PAGE_IDS_MAX, ids=True):
             for one in page.ids:
-                yield one
+                if one not in seen:
+                    seen.add(one)
+                    yield one
 
     async def _pages(
         self, pattern: Pattern, start: int, limit: int | None, most: int, *, ids: bool

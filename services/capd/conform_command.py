@@ -30,7 +30,8 @@ CONNECT_S = 10.0
 @click.option(
     "--harmful/--harmless",
     default=None,
-    help="Also checks that cost points, or a ban of this machine. Default: only of a node on this machine.",
+    help="Also checks that cost points, and the one that gets this machine banned. Default: of a node on this machine, "
+    "all but that one.",
 )
 @click.option(
     "--timeout",
@@ -66,7 +67,14 @@ def conform(
             yield stream
 
     probe = Probe(
-        connects, network, int(time.time()), token_bytes(16), only=only, is_harmful=is_harmful, answer_s=timeout
+        connects,
+        network,
+        int(time.time()),
+        token_bytes(16),
+        only=only,
+        is_harmful=is_harmful,
+        is_banning=harmful is True,
+        answer_s=timeout,
     )
     if trio.run(partial(show_all, probe.outcomes(), as_json=as_json)):
         raise SystemExit(Exit.FAILED)

@@ -13,7 +13,6 @@ from msgspec import Struct
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, note
 from router.core.wire.text import span_text
-from services.capd.core.limits import LAST_S
 from services.capd.core.message import NEVER, NO_HASH, CapdMessage, rescind_hash_of, shown_id
 from services.capd.core.priority import LOCAL_PRIORITY, RELAY_PRIORITY, last_second
 from services.capd.core.solving import (
@@ -57,7 +56,7 @@ class Solved(Struct, frozen=True):
         message, now_s = self.message, int(time.time())
         until_s = last_second(message.initial_priority, message.create_time, relay_line)
         if message.expires_at is not None:
-            until_s = min(until_s, message.expires_at - LAST_S - 1)
+            until_s = min(until_s, message.expires_at - 1)
         return {
             "id": shown_id(message.own_id()),
             "priority": message.priority(now_s),
@@ -103,10 +102,8 @@ def wish_of(
         priority_for(LOCAL_S if chosen is None else chosen)
     except Unsolvable as error:
         raise Failure(Exit.USAGE, f"--relay-s {chosen}: {error}") from None
-    if chosen is not None and expires is not None and expires <= LAST_S + chosen:
-        part = "at all" if expires <= LAST_S else f"for longer than {expires - LAST_S} s"
-        said = f"nodes do not pass on a message in the last {LAST_S} s before its --expires"
-        note(f"{said}: this one is not passed on {part}")
+    if chosen is not None and expires is not None and expires < chosen:
+        note(f"this message is passed on for {expires} s, until its --expires, and not for {chosen} s")
     return Wish(data, chosen, expires, rescindable, processes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -25,6 +25,9 @@ from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, end_of_message, read_message
 from services.capd.core.pattern import Pattern
 from services.capd.core.pool_file import encode_pool, messages_in
+
+TOGETHER = 256
+"""Messages that `import` hands in at once."""
 
 
 @click.command("export", cls=Command)
@@ -109,8 +112,11 @@ async def _all(name: str) -> tuple[list[CapdMessage], int]:
 async def _hand_in(
     name: str, messages: Iterable[CapdMessage], counts: Counter[str], turned_away: Counter[Reason]
 ) -> None:
+    """Hand in messages, `TOGETHER` at a time, so that the pool keeps them in one transaction; count what became of
+    each. Raise `Malformed` when those before the damage have been handed in."""
     async with pool_client(name) as pool:
-        for message in messages:
+
+        async def hand_in(message: CapdMessage) -> None:
             answer: m.PostAnswer = await pool.ask(m.Post, message.encoded())
             counts["handed_in"] += 1
             if answer.result:
@@ -119,6 +125,26 @@ async def _hand_in(
                 counts["new" if answer.held is None else "known"] += 1
             if answer.held is not None and not answer.held.is_served:
                 counts[answer.held.value] += 1
+
+        for some in batches(messages, TOGETHER):
+            async with trio.open_nursery() as nursery:
+                for message in some:
+                    nursery.start_soon(hand_in, message)
+
+
+def batches(messages: Iterable[CapdMessage], most: int) -> Iterator[list[CapdMessage]]:
+    """Yield the messages in batches. Raise `Malformed` after the batch with those before the damage."""
+    some: list[CapdMessage] = []
+    try:
+        for message in messages:
+            some.append(message)
+            if len(some) == most:
+                yield some
+                some = []
+    except Malformed:
+        yield some
+        raise
+    yield some
 
 
 def _say_handed_in(counts: Counter[str], turned_away: Counter[Reason], as_json: bool) -> None:

@@ -72,6 +72,8 @@ def _note_problems(found: dict[str, Any]) -> None:
             note(f"{short(one['address'])}: {one['problem']}")
     for one in found["unconnected"]:
         note(f"{one['target']}: {one['problem']}")
+    for host, seconds in found["banned"].items():
+        note(f"{host}: banned here for {span_text(seconds)} more, for what came from it")
     for word, count in found["refused"].items():
         note(f"{counted(count, 'connection')} {'was' if count == 1 else 'were'} refused or ended: {word}")
 

@@ -12,6 +12,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json, time_text
 from router.core.wire.errors import RouterError
+from router.core.wire.text import counted
 from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, held_id, pool_client
 from services.capd.command_input import data_of, hex_of, id_of, name_option
@@ -150,7 +151,7 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
                 info: m.PoolInfo = await pool.ask(m.Info)
                 found = await made(wish, info.relay, info.least)
                 took_s = time.monotonic() - began_s
-                await _post(pool, found)
+                announced_to = await _post(pool, found, is_local=wish.relay_s is None)
                 if last is not None:
                     await pool.ask(m.Rescind, last.secret)
             except (Failure, RouterError) as error:
@@ -161,7 +162,7 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
                 is_late = True
                 await trio.sleep(AGAIN_S)
                 continue
-            _show(found, info, as_json)
+            _show(found, info, announced_to, as_json)
             last, is_late = found, False
             life_s = LOCAL_LIFE_S if wish.relay_s is None else wish.relay_s
             pause_s = max(1.0, life_s - min(ANEW_S, life_s / ANEW_SHARE) - 2 * took_s)
@@ -170,17 +171,20 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
             await trio.sleep(pause_s)
 
 
-async def _post(pool: PoolClient, found: Solved) -> None:
+async def _post(pool: PoolClient, found: Solved, *, is_local: bool) -> int | None:
+    """Post a message; return to how many neighbours and peers it was announced, None if it is local, or was held
+    already."""
     own_id = shown_id(found.message.own_id())
     if found.secret:
         secrets_file.keep(invocation().home.path, own_id, found.secret)
     answer: m.PostAnswer = await pool.ask(m.Post, found.message.encoded())
     if answer.result:
         raise Failure(Exit.REFUSED, f"{reasons.of(answer.result).word}: {answer.text}")
+    return None if is_local else (await pool.how_it_stands(found.message.own_id())).get("announced_to")
 
 
-def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
-    shown = found.facts(info.relay)
+def _show(found: Solved, info: m.PoolInfo, announced_to: int | None, as_json: bool) -> None:
+    shown = {**found.facts(info.relay), "announced_to": announced_to}
     if as_json:
         say_json(shown)
         return
@@ -190,9 +194,14 @@ def _show(found: Solved, info: m.PoolInfo, as_json: bool) -> None:
             ("id", shown["id"]),
             ("priority", f"{shown['priority']:.4g}"),
             ("relay_until", None if until_s is None else time_text(until_s)),
+            ("announced_to", None if announced_to is None else _reach(announced_to)),
             ("secret", shown["secret"]),
         ]
     )
+
+
+def _reach(announced_to: int) -> str:
+    return counted(announced_to, "neighbour") if announced_to else "nobody yet; whoever connects in time is told of it"
 
 
 async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]:

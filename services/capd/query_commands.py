@@ -23,6 +23,7 @@ from services.capd.core.pattern import Pattern
 from services.capd.core.view import number, view_of
 
 LIFE_S = 86_400
+ALONE = "nobody: the pool is alone, and its offers stay here; name nodes in services.capd.connect, or pools in peers"
 
 
 @click.command(cls=Command)
@@ -30,10 +31,11 @@ LIFE_S = 86_400
 @json_option
 def info(name: str, as_json: bool) -> None:
     """Say how full the pool is, and which priorities it passes on and takes."""
-    found: m.PoolInfo = trio.run(_ask, name, m.Info)
+    found, outside = trio.run(_info, name)
     if as_json:
         say_json(
             {
+                "neighbours": outside,
                 "size": found.size,
                 "count": found.count,
                 "relayPriority": number(found.relay),
@@ -48,6 +50,7 @@ def info(name: str, as_json: bool) -> None:
             ("passes on", f"from a priority of {found.relay:.4g}"),
             ("takes", f"from a priority of {found.least:.4g}"),
             ("highest", f"{found.highest:.4g}"),
+            ("connected", f"{outside} of its neighbours and peers" if outside else ALONE),
         ]
     )
 
@@ -86,7 +89,7 @@ def query(
     name: str,
     as_json: bool,
 ) -> None:
-    """Print the messages whose first bytes match, one a line, in the order in which the pool took them.
+    """Print the messages whose first bytes match, one a line; those that the pool took last come first.
 
     A byte beyond the end of short data matches only where the mask is 0.
     """
@@ -159,6 +162,13 @@ def watch(
 async def _ask(name: str, kind: type[Any], *arguments: Any) -> Any:
     async with pool_client(name) as pool:
         return await pool.ask(kind, *arguments)
+
+
+async def _info(name: str) -> tuple[m.PoolInfo, int]:
+    """Return a pool's lines, and the number of its neighbours and peers that are there."""
+    async with pool_client(name) as pool:
+        found: m.PoolInfo = await pool.ask(m.Info)
+        return found, await pool.outside()
 
 
 async def _query(name: str, pattern: Pattern, start: int, limit: int | None, ids: bool, as_json: bool) -> None:

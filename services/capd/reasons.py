@@ -27,6 +27,9 @@ TOO_FAST = Reason.declare(
     139, "capd:too-fast", "The peer asks for more work than one may in this time: it is dealt with later.", later=True
 )
 NO_SUCH_QUERY = Reason.declare(140, "capd:no-such-query", "The asker has no such standing query, or it is over.")
+NOT_ASKED = Reason.declare(
+    141, "capd:not-asked", "The neighbour has answered with a message that it was not asked for."
+)
 
 # The reasons why a connection to a neighbour is refused or ended.
 WRONG_NETWORK = Reason.declare(

@@ -55,10 +55,9 @@ class CapdPool:
             self._holdings,
             self._answers,
             self._turned_away,
-            Profile(settings.profile),
         )
         self._listen = settings.listen
-        network = Network(settings.network, settings.connect)
+        network = Network(settings.network, settings.connect, settings.fetch)
         self._neighbours = Neighbours(
             network,
             self._holdings,
@@ -75,7 +74,8 @@ class CapdPool:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         self._holdings.begin()
         looked = self._look_at_disk() if isinstance(heard, c.Started | c.Tick) else []
-        return [*looked, *self._disk.fit(self._heard(heard, now))]
+        earlier = () if isinstance(heard, c.Message) else self._answers.accepted(now)
+        return [*looked, *self._disk.fit([*earlier, *self._heard(heard, now)])]
 
     def _look_at_disk(self) -> list[c.Deed]:
         found = list(self._disk.look())
@@ -86,7 +86,7 @@ class CapdPool:
         """Announce to neighbours and peers what was taken, whoever brought it, and answer the requests that waited for
         this turn."""
         self._holdings.begin()
-        turns = *self._neighbours.settled(now), *self._answers.take_turn(now)
+        turns = *self._answers.accepted(now), *self._neighbours.settled(now), *self._answers.take_turn(now)
         return self._disk.fit([*turns, *self._pools.settled(now), *self._woken(now)])
 
     def _woken(self, now: c.Now) -> Iterator[c.Deed]:
@@ -143,6 +143,8 @@ class CapdPool:
         except Malformed as error:
             yield c.Refuse(Reason.MALFORMED, str(error))
         else:
+            if not isinstance(said, m.Post):
+                yield from self._answers.accepted(now)
             if isinstance(said, BetweenPools):
                 if self._disk.is_full and isinstance(said, Held | Bring):
                     yield c.Refuse(Reason.DISK_FULL)

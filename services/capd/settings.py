@@ -88,6 +88,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Annotated[str, Meta(pattern=rf"^{PLACE}\Z", extra={"form": "HOST:PORT"})], ...],
         about("Nexa nodes and other pools to connect to; one that is away is dialled again, at most every 5 minutes."),
     ] = ()
+    fetch: Annotated[
+        bool,
+        about("Whether a Nexa node that connects is asked for all that it holds: 65,536 questions, in some 44 s."),
+    ] = False
     peers: Annotated[
         tuple[str, ...],
         about(

@@ -77,7 +77,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
             "relayed",
             b"TKD\x0can offer",
         )
-        assert [one["id"] for one in await wallet.run("query", "--ids")] == [offer["id"], other["id"]]
+        assert [one["id"] for one in await wallet.run("query", "--ids")] == [other["id"], offer["id"]]
         reply = await wallet.one("reply", offer["id"], "I take it")
         to_alice = bytes.fromhex(offer["id"])[::-1][:16].hex()
         assert [one["id"] for one in await wallet.run("query", "--prefix", to_alice)] == [reply["id"]]
@@ -104,7 +104,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         reversed_id = bytes.fromhex(reply["id"])[::-1].hex()
         for typed in (reply["id"], reversed_id, reply["id"][:20]):
             [held] = (await node.run("why", typed, "--json")).json["services"].values()
-            assert held["state"] == "relayed" and held["priority"] > 2 and held["relay_until"] == reply["relay_until"]
+            assert held["state"] == "waiting" and held["priority"] > 2 and held["relay_until"] == reply["relay_until"]
         result = await node.run("audit", str(home.path), "--json")
         assert result.json["unaccounted"] == 0 and result.json["duplicates"] == 0
         [pool] = [one for one in result.json["services"] if one["service"] == "capd"]

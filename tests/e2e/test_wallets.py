@@ -9,8 +9,11 @@ import trio
 import wallets
 from rigs.serving import serving
 
+import router
 from router.rig.process import until
 from router.settings.home import Home
+from services import capd
+from services.capd import reasons
 
 
 async def test_two_wallets_find_each_other_and_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,3 +34,39 @@ async def test_two_wallets_find_each_other_and_agree(tmp_path: Path, capsys: pyt
     assert lines[:3] == ["ada looks for offers", "bob offers: 5 for 7", "ada takes: 5 for 7"]
     assert set(lines[3:5]) == {"ada hears bob: agreed", "bob hears ada: done"}
     assert len(lines) == 6 and lines[5].startswith("bob rescinds 00")
+
+
+async def test_public_names_of_the_pool_do_what_a_wallet_needs(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[[node.services]]\nname = "capd"\nmodule = "services.capd"\nrun = "inside"\n')
+    async with (
+        serving(home.path, {"link.goodbye_s": 0.5}),
+        router.connect(as_name="ann", home=home.path) as node,
+        capd.open_pool(node) as pool,
+    ):
+        await pool.watch(b"TKD\0", b"\xff\xff\xff\0")
+        first = await pool.post(b"TKD\x0cfirst", rescindable=True, replies_s=60)
+        second = await pool.post(b"TKD\x0csecond")
+        assert (first.announced_to, second.secret) == (0, b"")
+        hits = [await anext(pool), await anext(pool)]
+        assert [hit.data for hit in hits] == [b"TKD\x0cfirst", b"TKD\x0csecond"] and hits[0].id == first.id
+        assert [hit.id for hit in await pool.query(b"TKD\x0c")] == [second.id, first.id], "the newest first"
+        answer = await pool.reply(hits[0], b"I take it")
+        reply = await anext(pool)
+        assert (reply.id, reply.reply, reply.state) == (answer.id, b"I take it", "relayed") and reply.priority > 2
+        for one in (*hits, reply):
+            await one.settle()
+        await pool.rescind(first)
+        assert [hit.id for hit in await pool.query(b"TKD\x0c", limit=5)] == [second.id]
+        await pool.unwatch(b"TKD\0", b"\xff\xff\xff\0")
+        with pytest.raises(capd.PoolError, match="no-such-query") as refused:
+            await pool.unwatch(b"TKD\x0c")
+        assert refused.value.reason is reasons.NO_SUCH_QUERY
+        with pytest.raises(capd.PoolError, match="not posted with rescindable"):
+            await pool.rescind(second)
+        with pytest.raises(capd.PoolError, match="no work makes a message live for 600 s"):
+            await pool.post(b"x", relay_s=600)
+        with pytest.raises(capd.PoolError, match="pubsub"):
+            async with capd.open_pool(node, "pubsub"):
+                pass

@@ -100,10 +100,10 @@ class PlainPool:
             one.rescinded |= one.message.rescind_hash == rescind_hash
 
     def found(self, value: bytes, mask: bytes, now_s: int) -> list[bytes]:
-        """Return the ids of served messages that match, in the order in which they were taken."""
+        """Return the ids of served messages that match, those first that were taken last."""
         return [
             one.message.own_id()
-            for one in self.held
+            for one in reversed(self.held)
             if not one.rescinded
             and not one.message.has_expired(now_s)
             and all(

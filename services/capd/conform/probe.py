@@ -87,7 +87,7 @@ class Listener:
 
 class Probe:
     """Checks the node to which `connects` leads. `only`: the names of the checks to make, all if it is empty;
-    `is_harmful`: whether to make those that cost points or a ban."""
+    `is_harmful`: whether to make those that cost points, and `is_banning`, that which costs a ban."""
 
     def __init__(
         self,
@@ -98,12 +98,13 @@ class Probe:
         *,
         only: Collection[str] = (),
         is_harmful: bool = True,
+        is_banning: bool = True,
         answer_s: float = ANSWER_S,
     ) -> None:
         self._connects = connects
         self._trial = Trial(network, now_s, 3.0, seed)
         self._only = only
-        self._is_harmful = is_harmful
+        self._is_harmful, self._is_banning = is_harmful, is_banning
         self._answer_s = answer_s
 
     def __repr__(self) -> str:
@@ -115,7 +116,9 @@ class Probe:
         for check in checks(self._trial):
             if self._only and check.name not in self._only:
                 continue
-            if check.is_harmful and not self._is_harmful:
+            if check.is_banning and not self._is_banning:
+                got, ok = "left out: it gets this machine banned for hours (--harmful)", None
+            elif check.is_harmful and not self._is_harmful:
                 got, ok = "left out: it would cost points or a ban (--harmful)", None
             else:
                 got, ok = await self._judged(check)

@@ -18,6 +18,7 @@ from . import notes
 from .columns import Row
 from .holdings import Holdings
 from .limits import Standing
+from .lookups import Lookups
 from .message import CapdMessage, read_with_id
 from .notes import note_id
 from .pool import Known, Rejected, Taken
@@ -31,6 +32,8 @@ T = TypeVar("T")
 _Deciding = Generator[c.Deed, None, T]  # yields the deeds that come before an answer, and returns the answer
 ANSWER_TTL_S = 60
 """Lifetime of an answer that waits for its asker."""
+WAITING = "waiting"
+"""The state, for an operator, of a message that is to be passed on and that nobody outside is known to have."""
 READ_IDS_MAX, READ_BYTES = 1_000, 36 << 10
 """Most ids, and bytes of messages, on a page that `read` returns: as base64 it fits a service's answer."""
 
@@ -40,8 +43,10 @@ class PoolAnswers:
 
     def __init__(self, holdings: Holdings, turned_away: TurnedAway) -> None:
         self._holdings = holdings
+        self.lookups = Lookups(holdings.watches)
         self._turned_away = turned_away
         self._searches = Searches()
+        self._accepted: dict[str, list[Row]] = {}
 
     def answer(self, request: m.Request, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Yield the deeds of a request: changes to keep, log events, and the answer to send."""
@@ -50,8 +55,12 @@ class PoolAnswers:
             if not self._searches.may(asker, request, len(pool), now.mono_s):
                 yield c.Refuse(reasons.TOO_FAST)
                 return
-            self._searches.put(asker, request)
-            yield from self._searched(now_s)
+            content = self.lookups.look(request.pattern, now.mono_s) if self._holdings.has_room else None
+            if content is None:
+                self._searches.put(asker, request)
+                yield from self._searched(now_s)
+            else:
+                self._searches.hold(asker, request, content)
             return
         answer: m.Answer
         match request:
@@ -76,13 +85,22 @@ class PoolAnswers:
                 answer = m.PoolInfo(n, pool.bytes, len(pool), lines.relay, lines.local, lines.highest)
         yield c.Send(asker, m.encode_message(answer), ANSWER_TTL_S)
 
+    def accepted(self, now: c.Now) -> Iterator[c.Deed]:
+        """Log which messages were posted, those that came together in one event: before their ends, and in the
+        transaction that keeps them."""
+        posted, self._accepted = self._accepted, {}
+        for by, rows in posted.items():
+            yield from notes.accepted(rows, by, int(now.wall_s))
+
     @property
     def is_held_up(self) -> bool:
         """Whether searches wait only because the units of this turn are used up."""
         return self._searches.is_held_up
 
     def take_turn(self, now: c.Now) -> Iterator[c.Deed]:
-        """Start the next turn, and answer the waiting searches that its units allow."""
+        """Start the next turn, and answer the waiting searches that its units allow; first those for which neighbours
+        have answered."""
+        self._searches.release(self.lookups.is_open)
         self._searches.begin_turn()
         yield from self._searched(int(now.wall_s))
 
@@ -100,10 +118,14 @@ class PoolAnswers:
         if row is None:
             return {"error": m.NOT_HELD}
         until_s = self._holdings.pool.relay_until(row, now_s)
+        standing, reach = self._holdings.pool.standing(row, now_s), self._holdings.outside.of(row.id)
+        waits = standing is Standing.RELAYED and self._holdings.is_waiting(row)
         return {
-            "state": self._holdings.pool.standing(row, now_s).value,
+            "state": WAITING if waits else standing.value,
             "priority": number(round(aged(row.initial, row.create_time, now_s), 4)),
             "relay_until": until_s if until_s >= row.create_time else None,
+            "announced_to": None if reach is None else len(reach.announced_to),
+            "taken_by": None if reach is None else len(reach.taken_by),
         }
 
     # -- messages ------------------------------------------------------------------------------------------
@@ -128,8 +150,11 @@ class PoolAnswers:
         return m.PostAnswer(n, 0, own_id)
 
     def _taken(self, taken: Taken, message: CapdMessage, by: str, now: c.Now) -> Iterator[c.Deed]:
-        yield from notes.evicted([taken])
-        yield from notes.accepted([taken.row], by, int(now.wall_s))
+        self._holdings.outside.posted(taken.row.id)
+        if taken.lost:
+            yield from self.accepted(now)
+            yield from notes.evicted([taken])
+        self._accepted.setdefault(by, []).append(taken.row)
         yield from self.tell(taken.row, message, int(now.wall_s))
 
     def tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:

@@ -182,6 +182,23 @@ class Columns:
             found = start + np.flatnonzero(self.lives[start : self._used])[:most]
         return found
 
+    def between(self, number: int, least: float, below: float, most: int, now_s: int) -> Places:
+        """Return the places of the held rows with the lowest numbers above this one whose priority is at least `least`
+        and less than `below`, at most `most`, in ascending order."""
+        start = int(np.searchsorted(self.numbers[: self._used], np.uint64(min(number, NEVER_S)), side="right"))
+        found: list[Places] = []
+        count = 0
+        for block in self._blocks(start):
+            initials = self.initials[block]
+            priorities = initials - initials / float(LIFE_S) * (float(now_s) - self.created[block])
+            fits = (priorities >= least) & (priorities < below) & (self.lives[block] == HELD)
+            places = block.start + np.flatnonzero(fits)
+            found.append(places)
+            count += len(places)
+            if count >= most:
+                break
+        return np.concatenate(found)[:most] if found else NOWHERE
+
     def _make_room(self) -> None:
         """Pack the columns if many rows are dead, else enlarge them."""
         if self._dead * GROWTH_SHARE >= self._used:

@@ -6,7 +6,7 @@ rows.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -19,6 +19,7 @@ from .columns import Row
 from .limits import PoolLimits, Profile
 from .message import CapdMessage, rescind_hash_of
 from .messages import MESSAGE_BYTES_MAX
+from .outside import Outside
 from .pool import Known, Pool, Rejected, Taken
 from .priority import LIFE_S
 from .watches import StandingQuery, Watches
@@ -40,10 +41,14 @@ class Changes(Struct):
     taken: list[Row] = field(default_factory=list)
     secrets: list[bytes] = field(default_factory=list)
 
-    def take(self) -> tuple[list[Row], list[bytes]]:
-        """Return the changes since the last call, and remove them from the list."""
-        found = self.taken, self.secrets
-        self.taken, self.secrets = [], []
+    def take_rows(self) -> list[Row]:
+        """Return the rows that were taken since the last call, and remove them from the list."""
+        found, self.taken = self.taken, []
+        return found
+
+    def take_secrets(self) -> list[bytes]:
+        """Return the secrets that have ended messages since the last call, and remove them from the list."""
+        found, self.secrets = self.secrets, []
         return found
 
 
@@ -63,6 +68,8 @@ class Holdings:
         self._recent: dict[bytes, tuple[bytes, int]] = {}
         """Secrets that have ended messages, each with its hash and the Unix second until which it is passed on."""
         self._followers: list[Changes] = []
+        self.outside = Outside()
+        self._began_at = 0  # the last number that was given before the start
         self.has_room = True
         """Whether the disk has room; if it has none, nothing is accepted that must be kept."""
 
@@ -74,7 +81,7 @@ class Holdings:
         if (state := self._kept.get(rows.STATE)) is None:
             yield c.Put(rows.STATE, rows.encode_state(0))
         else:
-            self.pool.last = rows.read_state(state)
+            self.pool.last = self._began_at = rows.read_state(state)
         keys = sorted(self._kept)
         messages = [key for key in keys if key.startswith(rows.MESSAGE)]
         for at in range(0, len(messages), RESTORE_AT_ONCE):
@@ -97,6 +104,22 @@ class Holdings:
         """Return the message of a row."""
         found = self._unkept.get(row.number)
         return found or rows.read_kept(self._kept[rows.message_key(row.number)]).message
+
+    def is_waiting(self, row: Row) -> bool:
+        """Whether nobody outside is known to have a message. Of one that was taken before the start it is known only if
+        somebody has named it or was sent it since."""
+        reach = self.outside.of(row.id)
+        return row.number <= self._began_at if reach is None else not reach.taken_by
+
+    def has_outside(self, ids: Iterable[bytes], by: str) -> None:
+        """Record that a neighbour or a peer has messages: it was sent them, or has named them itself."""
+        for own_id in ids:
+            if self.outside.of(own_id) is None:
+                row = self.pool.get(own_id)
+                if row is None or row.number > self._began_at:
+                    continue
+                self.outside.posted(own_id)
+            self.outside.taken((own_id,), by)
 
     def begin(self) -> None:
         """Forget the messages that waited to be kept: all deeds yielded so far are carried out, and `kept` has them."""

@@ -12,8 +12,6 @@ NONCE_BYTES_MAX = 255
 POOL_BYTES = 10 << 20
 DATA_BYTES_MAX = 64 << 10
 DATA_SHARE = 8
-LAST_S = 300
-"""Seconds before a message's own expiration in which a strict pool no longer passes it on (seed 004)."""
 
 
 class Profile(Enum):

@@ -23,7 +23,7 @@ from router.core.wire.reasons import Reason
 from services.capd import reasons
 
 from .columns import NEVER_S, Columns, Row
-from .limits import LAST_S, NONCE_BYTES_MAX, PoolLimits, Profile, Standing
+from .limits import NONCE_BYTES_MAX, PoolLimits, Profile, Standing
 from .lives import Disclose, Displace, Expire, Life, after
 from .message import NO_HASH, CapdMessage, is_met
 from .numbers_by import NumbersBy
@@ -228,10 +228,15 @@ class Pool:
         """Return the rows with numbers above this one, in ascending order, at most `most`."""
         return self._columns.rows(self._columns.after(number, most))
 
+    def between(self, number: int, least: float, below: float, most: int, now_s: int) -> list[Row]:
+        """Return the rows of held messages with numbers above this one whose priority is at least `least` and less than
+        `below`, in ascending order of their numbers, at most `most`."""
+        return self._columns.rows(self._columns.between(number, least, below, most, now_s))
+
     def find(self, pattern: Pattern, now_s: int, start: int = 0, most: int = EVERYTHING) -> tuple[int, list[Row]]:
         """Return the number of served messages that match, and the rows of those after the first `start`, at most
-        `most`, in the order in which they were taken."""
-        places = self._columns.find(pattern, now_s if self._is_strict else None)
+        `most`; those that were taken last come first."""
+        places = self._columns.find(pattern, now_s if self._is_strict else None)[::-1]
         return len(places), self._columns.rows(places[start : start + most])
 
     def standing(self, row: Row, now_s: int) -> Standing:
@@ -272,7 +277,7 @@ class Pool:
         creation."""
         until_s = last_second(row.initial, row.create_time, self.relay_line(now_s))
         if self._is_strict and row.expires_at != NEVER_S:
-            until_s = min(until_s, row.expires_at - LAST_S - 1)
+            until_s = min(until_s, row.expires_at - 1)
         return until_s
 
     def relay_line(self, now_s: int) -> float:

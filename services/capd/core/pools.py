@@ -26,7 +26,6 @@ from . import notes
 from .answers import PoolAnswers
 from .columns import Row
 from .holdings import Holdings
-from .limits import Profile
 from .message import CapdMessage, read_message
 from .messages import MESSAGE_BYTES_MAX
 from .nexa.limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS
@@ -57,14 +56,13 @@ class Pools:
         holdings: Holdings,
         answers: PoolAnswers,
         turned_away: TurnedAway,
-        profile: Profile,
     ) -> None:
         self._peers = {key: Peer(key) for key in peers}
         self._holdings = holdings
         self._changes = holdings.follow()
         self._answers = answers
         self._turned_away = turned_away
-        self._passing_on = PassingOn(holdings.pool, profile)
+        self._passing_on = PassingOn(holdings.pool)
         self._declined: dict[bytes, float] = {}
         self._brought: dict[bytes, PublicKey] = {}
         self._number = 0
@@ -140,10 +138,12 @@ class Pools:
         more = len(rows) == b.HELD_IDS_MAX
         ids = tuple(row.id for row in rows if self._passing_on.is_announced(row, now_s))
         yield peer.say(b.Held(ids, rows[-1].number if more else pool.last, more))
+        self._holdings.outside.announced(ids, peer.key.hex())
 
     def _want(self, peer: Peer, held: b.Held, now: c.Now) -> Iterator[c.Deed]:
         """Ask the peer for the listed messages that we lack, except those already asked for or turned away a moment
         ago."""
+        self._holdings.has_outside(held.ids, peer.key.hex())
         if len(peer.wants) >= WANTS_MAX:
             return  # a later catch-up lists these again
         asked = {own_id for one in self._peers.values() for ids, _ in one.wants.values() for own_id in ids}
@@ -182,6 +182,7 @@ class Pools:
         yield peer.say(b.Bring(n, done, tuple(wire for _, wire in chosen)))
         yield from notes.sent([row for row, _ in chosen], peer.key.hex())
         peer.counts["sent"] += len(chosen)
+        self._holdings.has_outside([row.id for row, _ in chosen], peer.key.hex())
 
     # -- CAPD messages that peers bring --------------------------------------------------------------------
 
@@ -258,7 +259,7 @@ class Pools:
     def settled(self, now: c.Now) -> Iterator[c.Deed]:
         """Announce what was taken to the peers that are present, except to the one that brought it, and send the
         secrets that have ended messages."""
-        taken, secrets = self._changes.take()
+        taken, secrets = self._changes.take_rows(), self._changes.take_secrets()
         brought, self._brought = self._brought, {}
         now_s, pool = int(now.wall_s), self._holdings.pool
         held = [row for one in taken if (row := pool.get(one.id)) and self._passing_on.is_announced(row, now_s)]
@@ -268,6 +269,7 @@ class Pools:
             ids = tuple(row.id for row in held if brought.get(row.id) != peer.key)
             for at in range(0, len(ids), b.HELD_IDS_MAX):
                 yield peer.say(b.Held(ids[at : at + b.HELD_IDS_MAX]))
+            self._holdings.outside.announced(ids, peer.key.hex())
             peer.counts["told"] += len(ids)
             yield from peer.tell(secrets)
 

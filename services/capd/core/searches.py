@@ -7,7 +7,7 @@ Waiting searches are lost when the process ends: their askers get no answer, and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
@@ -29,6 +29,7 @@ class Searches:
     def __init__(self) -> None:
         self._allowances: dict[PublicKey, Allowance] = {}
         self._waiting: dict[PublicKey, deque[Query]] = {}
+        self._held: dict[bytes, list[tuple[PublicKey, Query]]] = {}
         self._count = 0
         self._turn_left = TURN_UNITS
 
@@ -38,7 +39,7 @@ class Searches:
     @property
     def is_held_up(self) -> bool:
         """Whether searches wait only because the units of this turn are used up."""
-        return self._count > 0
+        return bool(self._waiting)
 
     def may(self, asker: PublicKey, query: Query, rows: int, now_s: float) -> bool:
         """Charge an asker for a search in a pool of `rows` rows; return False if too many searches wait, or its
@@ -55,6 +56,18 @@ class Searches:
         """Queue a search."""
         self._waiting.setdefault(asker, deque()).append(query)
         self._count += 1
+
+    def hold(self, asker: PublicKey, query: Query, content: bytes) -> None:
+        """Hold a search until `release` is called for its content."""
+        self._held.setdefault(content, []).append((asker, query))
+        self._count += 1
+
+    def release(self, is_open: Callable[[bytes], bool]) -> None:
+        """Queue the searches that were held for contents that are not open any more."""
+        for content in [one for one in self._held if not is_open(one)]:
+            for asker, query in self._held.pop(content):
+                self._count -= 1
+                self.put(asker, query)
 
     def now(self, rows: int) -> Iterator[tuple[PublicKey, Query]]:
         """Yield the searches to answer now, of one asker after the other, while units of this turn are left."""

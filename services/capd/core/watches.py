@@ -41,6 +41,8 @@ class Watches:
         self._at: list[StandingQuery | None] = []
         self._until: dict[StandingQuery, int] = {}
         self._free: list[int] = []
+        self.changes = 0
+        """The number of queries that were added or removed so far."""
         self._of_one: Counter[PublicKey] = Counter()
         self._by_first: dict[int, dict[int, set[int]]] = {}  # places, by the mask and the value of the first word
         self._columns: NDArray[np.uint32] = np.zeros((2 * _WORDS, _PLACES_MIN), np.uint32)
@@ -63,6 +65,7 @@ class Watches:
         self._until[watch] = until_s
         if watch in self._places:
             return
+        self.changes += 1
         place = self._free.pop() if self._free else self._new_place()
         self._places[watch], self._at[place] = place, watch
         self._of_one[watch.asker] += 1
@@ -77,6 +80,7 @@ class Watches:
         if place is None:
             return False
         after(Asking.STANDS, event)
+        self.changes += 1
         del self._until[watch]
         self._at[place] = None
         self._columns[:_WORDS, place], self._columns[_WORDS:, place] = 1, 0  # no key matches this
@@ -93,6 +97,10 @@ class Watches:
         for watch in over:
             self.remove(watch, Expire)
         return over
+
+    def patterns(self) -> Iterator[Pattern]:
+        """Yield the pattern of each standing query, in the order in which they came."""
+        return (watch.pattern for watch in self._places)
 
     def askers(self, data: bytes) -> Iterator[PublicKey]:
         """Yield each asker with a standing query that matches the data of a message, once."""

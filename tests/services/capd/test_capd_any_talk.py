@@ -136,7 +136,7 @@ class Talk:
         for one in all_of_them:
             assert 0 <= one.subscriptions <= 4 and 0 <= one.waiting_ids <= 12 and len(one.requests) <= 7
             assert one.waiting_ids == sum(len(r.message.ids) for r in one.requests if isinstance(r.message, n.GetMsg))
-            assert len(one.told) <= 3 and len(one.wanted) <= 8 and len(one.asked) <= 3
+            assert len(one.told) <= 3 and len(one.lacking.wanted) <= 8 and len(one.lacking.asked) <= 3
             assert one.unread_bytes + one.session.queued_bytes <= 2_000 + 8 * 700 or one.fault
 
 

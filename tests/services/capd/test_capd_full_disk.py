@@ -61,7 +61,7 @@ def test_pool_on_a_full_disk_answers_takes_nothing_and_keeps_changes_when_there_
     # Requests are answered without the disk, at any door.
     [answer] = pool.say(m.encode_message(m.Query(1, TKD)))
     assert isinstance(answer, c.Send) and not answer.kept
-    assert served(pool) == [one.encoded() for one in (OFFER, SHORT, ENDED)]
+    assert served(pool) == [one.encoded() for one in (ENDED, SHORT, OFFER)]
     assert pool.ask(m.Get(1, OFFER.own_id())).count == 1 and pool.ask(m.Info(1)).count == 3
     [reply] = client.say(PrefixQuery(5, 1, 0, 10, b"TKD\x0c"))
     assert isinstance(reply, MessagesReply) and reply.total == 3
@@ -100,8 +100,8 @@ def test_read_question_answers_a_command_whose_node_takes_no_message() -> None:
     page = read(m.Query(3, TKD))
     assert (page.n, page.count) == (3, 9) and 0 < len(page.messages) < 9
     rest = read(m.Query(4, TKD, start=len(page.messages)))
-    assert [wire for _, wire in (*page.messages, *rest.messages)] == [one.encoded() for one in messages]
-    assert read(m.Query(3, TKD, ids=True)).ids == tuple(one.own_id() for one in messages)
+    assert [wire for _, wire in (*page.messages, *rest.messages)] == [one.encoded() for one in messages[::-1]]
+    assert read(m.Query(3, TKD, ids=True)).ids == tuple(one.own_id() for one in messages[::-1])
     assert read(m.Get(1, messages[0].own_id())).count == 1 and read(m.Info(1)).count == 9
     assert "needs no disk" in read(m.Post(1, OFFER.encoded()))["error"]
     [answer] = [one for one in pool.hear(c.Asked(1, "read", "?")) if isinstance(one, c.Answer)]

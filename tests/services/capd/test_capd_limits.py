@@ -17,7 +17,7 @@ from services.capd.core.nexa import serving
 from services.capd.core.nexa.addresses import BAN_S
 from services.capd.core.nexa.envelope import Packet, Unpacker
 from services.capd.core.nexa.limits import QUERY_UNITS, NexaLimits
-from services.capd.core.nexa.neighbours import DOOR
+from services.capd.core.nexa.neighbours import DIALLED, DOOR
 from services.capd.core.nexa.packets import Ping, Pong, packet_of
 from services.capd.core.pattern import Pattern
 from services.capd.settings import Settings
@@ -208,7 +208,7 @@ def test_silent_neighbour_is_pinged_and_a_slow_one_closed() -> None:
     client = greeted(pool)
     client.is_reading = False
     pool.pass_time(LIMITS.ping_s)
-    assert [one.command for one in Unpacker(REGTEST).feed(bytes(client.unread))] == ["ping"]
+    assert [one.command for one in Unpacker(REGTEST).feed(bytes(client.unread))] == ["capdgetinfo", "ping"]
     client.is_reading = True
     client.written(bytes(client.unread))
     pool.pass_time(LIMITS.pong_s)
@@ -269,3 +269,20 @@ def test_query_costs_units_for_its_matches(monkeypatch: pytest.MonkeyPatch) -> N
     while not client.is_closed:
         found += len(client.say(n.PrefixQuery(1, 1, 0, 0, b"TK")))
     assert 4 <= found <= 6, "8 messages of each cost as much as 8 units"
+
+
+def test_ban_is_told_by_peers_at_either_side() -> None:
+    place = "203.0.113.7:7001"
+    pool, other = Pool(Settings(network="regtest", connect=(place,))), Pool()
+    assert pool.dialled == [f"tcp://{place}"]
+    liar = greeted(other, FAR)
+    liar.say(n.Msg(tuple(posted(b"%d" % number, 4.0, BORN - 590) for number in range(100))))
+    assert liar.is_closed and peers(other)["banned"] == {"203.0.113.7": int(BAN_S)}
+    other.pass_time(3600)
+    assert peers(other)["banned"] == {"203.0.113.7": int(BAN_S) - 3600}
+    closed = Client.__new__(Client)
+    closed.is_closed, closed.is_reading, closed.unread = False, False, bytearray()
+    pool.open(closed, place, DIALLED, place)
+    pool.hear(c.Came(DIALLED, closed.peer, b""))
+    [problem] = peers(pool)["unconnected"]
+    assert problem["target"] == place and "has banned this machine's address" in problem["problem"]

@@ -55,9 +55,9 @@ def test_commands_of_one_read_are_handled_in_order() -> None:
         n.PrefixQuery(1, n.MESSAGES, 0, 9, b"TKD\x0c"), Ping(7),
     ]  # fmt: skip
     assert client.say(*said) == [
-        n.Inv(ids), n.Msg((OFFER, secret)), own.RescindSecrets((SECRET,)), n.Msg((OFFER,)),
-        n.MessagesReply(1, 1, (OFFER,)), Pong(7),
-    ]  # fmt: skip
+        n.Msg((OFFER, secret)), own.RescindSecrets((SECRET,)), n.Msg((OFFER,)), n.MessagesReply(1, 1, (OFFER,)),
+        Pong(7), n.Inv(ids[:1]),
+    ], "announced when all is handled, as deployed"  # fmt: skip
     pool.crash()
     assert pool.ask(m.Query(1, Pattern.prefix(b""), True, 0, 10)).ids == (OFFER.own_id(),)
 
@@ -152,18 +152,20 @@ def test_announced_message_is_requested_from_the_first_and_then_from_another() -
     assert honest.say(n.Inv((OFFER.own_id(),))) == [], "it is here"
     bad = CapdMessage(b"bad work", BORN, OFFER.difficulty_bits)
     assert honest.say(n.Msg((bad,)), n.Inv((bad.own_id(),))) == [], "what was turned away is not asked for again"
-    pool.pass_time(60)
+    pool.pass_time(59)
+    assert honest.take() == [n.GetInfo()], "asked for its line once more"
+    pool.pass_time(1)
     assert honest.say(n.Inv((bad.own_id(),))) == [n.GetMsg(2.0, (bad.own_id(),))], "for a minute"
 
 
 # -- what is passed on ----------------------------------------------------------------------------------------------
 
 
-def test_messages_that_would_be_below_the_line_within_five_seconds_are_not_sent() -> None:
+def test_messages_at_or_above_the_line_on_arrival_are_announced_and_sent_unless_they_are_below_it_at_once() -> None:
     pool = Pool()
     client, picky = greeted(pool), greeted(pool, FAR, 5)
     picky.say(n.PoolLines(1.0, 3.0, 9.0))
-    cases = [(2.005, False, False), (2.1, True, False), (3.01, True, False), (3.1, True, True)]
+    cases = [(1.9, False, False), (2.005, True, False), (2.99, True, False), (3.01, True, True), (3.1, True, True)]
     for priority, here, there in cases:
         message = posted(b"%d" % int(1000 * priority), priority)
         assert post(pool, message) == 0
@@ -177,16 +179,16 @@ def test_messages_that_would_be_below_the_line_within_five_seconds_are_not_sent(
     picky.say(n.PoolLines(0.0, float("nan"), 0.0))
     assert post(pool, posted(b"to nobody", 50.0)) == 0 and client.take() == [] == picky.take()
     seen = peers(pool)["neighbours"]
-    assert [one["line"] for one in seen] == [1e300, "nan"] and [one["announced"] for one in seen] == [3, 1]
+    assert [one["line"] for one in seen] == [1e300, "nan"] and [one["announced"] for one in seen] == [4, 2]
 
 
 @pytest.mark.parametrize("settings", (STRICT, COMPAT), ids=("strict", "compat"))
-def test_messages_are_not_passed_on_in_the_last_minutes_of_their_own_expiration(settings: Settings) -> None:
+def test_messages_are_passed_on_until_their_own_expiration(settings: Settings) -> None:
     pool = Pool(settings)
     client, expected = greeted(pool), settings is COMPAT
     query = n.PrefixQuery(1, n.IDS | n.SUBSCRIBE, 0, 10, b"of")
     assert client.say(query) == [n.IdsReply(1, 0, ())]
-    for seconds, passed, served in ((301, True, True), (300, expected, True), (0, expected, expected)):
+    for seconds, passed, served in ((301, True, True), (1, True, True), (0, expected, expected)):
         message = posted(b"of %d s" % seconds, 9.0, expiration=seconds)
         assert post(pool, message) == 0
         match = [n.IdsReply(1, 1, (message.own_id(),))] if served else []
@@ -194,6 +196,7 @@ def test_messages_are_not_passed_on_in_the_last_minutes_of_their_own_expiration(
         assert bool(client.say(n.GetMsg(2.0, (message.own_id(),)))) is passed
     assert [one.total for one in client.say(query)] == [3 if expected else 2]
     pool.pass_time(301)
+    client.take()
     assert [one.total for one in client.say(query)] == [3 if expected else 0]
 
 
@@ -210,7 +213,7 @@ def test_queries_are_answered_as_deployed() -> None:
     ids = tuple(one.own_id() for one in stored)
     for content in (b"TK", b"TKD\x0c", b"TKD\x0c0000"):
         assert client.say(n.PrefixQuery(most, n.MESSAGES, 0, most, content)) == [
-            n.MessagesReply(most, 3, tuple(stored))
+            n.MessagesReply(most, 3, tuple(stored[::-1]))
         ]
         assert client.say(n.PrefixQuery(7, n.IDS, 1, 1, content)) == [n.IdsReply(7, 3, ids[1:2])]
     assert client.say(n.PrefixQuery(7, n.MESSAGES, most, most, b"TK")) == [n.MessagesReply(7, 3, ())]
@@ -221,7 +224,7 @@ def test_queries_are_answered_as_deployed() -> None:
     for kind in (0, 3, 4, 0x7F, n.SUBSCRIBE, n.SUBSCRIBE | 3):
         assert client.say(n.PrefixQuery(7, kind, 0, 9, b"TK")) == [], "an unknown type gets no answer"
     masked = own.MaskedQuery(8, n.IDS, 0, most, Pattern.of(b"\0KD", b"\0\xff\xff"))
-    assert client.say(masked) == [n.IdsReply(8, 3, ids)]
+    assert client.say(masked) == [n.IdsReply(8, 3, ids[::-1])]
     client.session.say(n.PrefixQuery(7, n.IDS, 0, 9, b"no"), 0x9_0000)
     client.flush()
     assert [one.cookie for one in client.heard] == [0x9_FFFF]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS, Host
 
+from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -23,6 +25,7 @@ from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.nexa.limits import QUERY_UNITS
 from services.capd.core.pattern import Pattern
 from services.capd.core.watches import WATCHES_OF_ONE_MAX
+from services.capd.file_commands import batches
 from services.capd.settings import Settings
 
 OFFER = posted(b"TKD\x0coffer of something", 4.0)
@@ -44,7 +47,7 @@ def query(host: Host, pattern: Pattern = ALL, start: int = 0, limit: int = 100) 
 def test_post_is_kept_and_logged_before_it_is_answered() -> None:
     host = Host()
     deeds = host.say(m.encode_message(m.Post(1, OFFER.encoded())))
-    assert [type(one).__name__ for one in deeds] == ["Put", "Put", "LogEvent", "Send"]
+    assert [type(one).__name__ for one in deeds] == ["Put", "Put", "Send", "LogEvent"], "in one transaction"
     [note] = host.events("capd_accepted")
     assert note.message == OFFER.own_id()[::-1] and note.fields["raw"] == OFFER.own_id().hex()
     assert note.fields["relay_until"] == BORN + 300 and note.fields["by"] == ASKERS[0].hex()
@@ -235,12 +238,12 @@ def test_queries_are_answered_in_pages() -> None:
     for message in messages:
         post(host, message)
     found = host.ask(m.Query(1, Pattern.prefix(b"m"), True, 1, 2))
-    assert found == m.FoundIds(1, 5, tuple(one.own_id() for one in messages[1:3]))
-    assert query(host, start=3, limit=9) == [(Standing.RELAYED, one.encoded()) for one in messages[3:]]
+    assert found == m.FoundIds(1, 5, tuple(one.own_id() for one in messages[3:1:-1]))
+    assert query(host, start=3, limit=9) == [(Standing.RELAYED, one.encoded()) for one in messages[1::-1]]
     assert query(host, start=5) == [] == query(host, start=(1 << 32) - 1)
     for number in range(5):
         assert post(host, posted(bytes([number]) * 60_000, 1.01)).result == 0
-    assert len(query(host, start=5)) == 4, "a page has 256 KiB"
+    assert len(query(host)) == 4, "a page has 256 KiB"
 
 
 @pytest.mark.parametrize(
@@ -363,3 +366,39 @@ def test_waiting_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     said = [c.Message(MessageId(bytes(31) + bytes([n])), body, source=ASKERS[0]) for n in range(many)]
     kinds = [type(one).__name__ for heard in said for one in host.rules.hear(heard, host.now)]
     assert kinds == ["Send"] * (many - 4) + ["Refuse"], "three wait, and one comes again later"
+
+
+def test_posts_of_one_cycle_share_an_event_that_stands_before_their_ends() -> None:
+    host = Host()
+    first, second, third = (
+        posted(b"m%d" % number, secret_hash=rescind_hash_of(b"s%d" % number)) for number in range(3)
+    )
+
+    def said(number: int, request: m.Request) -> c.Message:
+        return c.Message(MessageId(bytes([number]) * 32), m.encode_message(request), source=ASKERS[0])
+
+    heard = [said(number, m.Post(number, one.encoded())) for number, one in enumerate((first, second), 1)]
+    deeds = [deed for one in heard for deed in host.keep(host.rules.hear(one, host.now))]
+    assert not [one for one in deeds if isinstance(one, c.LogEvent)]
+    host.keep(host.rules.settled(host.now))
+    [together] = host.events("capd_accepted")
+    assert set(together.messages) == {one.own_id()[::-1] for one in (first, second)}
+    for one in (said(4, m.Post(4, third.encoded())), said(5, m.Rescind(5, b"s2"))):
+        host.keep(host.rules.hear(one, host.now))
+    assert [one.event for one in host.notes[1:]] == ["capd_accepted", "capd_rescinded"], "before what ends it"
+    host.keep(host.rules.settled(host.now))
+    assert len(host.events("capd_accepted")) == 2
+
+
+def test_import_hands_in_what_stands_before_damage() -> None:
+    messages = [posted(b"m%d" % number) for number in range(5)]
+
+    def damaged() -> Iterator[CapdMessage]:
+        yield from messages
+        raise Malformed("damaged")
+
+    found: list[list[CapdMessage]] = []
+    with pytest.raises(Malformed):
+        for some in batches(damaged(), 2):
+            found.append(some)
+    assert found == [messages[:2], messages[2:4], messages[4:]] and [*batches([], 2)] == [[]]

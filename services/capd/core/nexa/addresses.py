@@ -82,6 +82,12 @@ class Addresses:
         found = self._known.get(host)
         return found is not None and now_s < found.banned_until_s
 
+    def banned(self, now_s: float) -> dict[str, int]:
+        """Return the seconds for which addresses are still banned."""
+        return {
+            host: int(one.banned_until_s - now_s) for host, one in self._known.items() if now_s < one.banned_until_s
+        }
+
     def take(self, host: str, units: int, now_s: float) -> bool:
         """Take units of work from the allowance of an address; return whether there were enough."""
         return self._of(host).allowance.take(units, now_s)

@@ -32,7 +32,7 @@ class Check(Struct, frozen=True):
     announcements may come later. Each expectation is a choice of descriptions.
 
     `names`: the names of messages, by their ids. `is_own`: whether the command is one of ours, which a node may ignore.
-    `is_harmful`: whether it costs points, or a ban."""
+    `is_harmful`: whether it costs points, or, with `is_banning`, a ban of this machine, also on loopback."""
 
     name: str
     begin: str
@@ -44,6 +44,7 @@ class Check(Struct, frozen=True):
     messages: Mapping[bytes, CapdMessage] = field(default_factory=dict)
     is_own: bool = False
     is_harmful: bool = False
+    is_banning: bool = False
 
     @property
     def expectation(self) -> str:

@@ -197,12 +197,12 @@ def _queries(trial: Trial) -> Iterator[Check]:
         wanted = tuple((f"capdqreply {one} {ANSWER}",) for one in expected)
         return Check(name, GREETED, f"capdmsg A B C, capdq {sent}", data, wanted, names=of.names, messages=of.messages)
 
-    yield query("query-8", "8 bytes", MESSAGES, 8, "77 messages of 3: A B C")
+    yield query("query-8", "8 bytes", MESSAGES, 8, "77 messages of 3: C B A")
     yield query("query-16", "16 bytes", MESSAGES, 16, "77 messages of 1: A")
-    yield query("query-ids", "8 bytes, ids", IDS, 8, "77 ids of 3: A B C")
+    yield query("query-ids", "8 bytes, ids", IDS, 8, "77 ids of 3: C B A")
     yield query("query-page", "8 bytes, from 1, 1", MESSAGES, 8, "77 messages of 3: B", start=1, quantity=1)
     yield query("query-none", "what nobody has", MESSAGES, bytes(16), "77 messages of 0:")
-    yield query("query-most", "2³² − 1 of them", MESSAGES, 8, "77 messages of 3: A B C", quantity=MOST)
+    yield query("query-most", "2³² − 1 of them", MESSAGES, 8, "77 messages of 3: C B A", quantity=MOST)
     yield query("query-cookie", "cookie 2³² − 1", IDS, 16, f"{MOST} ids of 1: A", cookie=MOST)
     for length in (0, 1, 3, 17):
         content = b"x" * length
@@ -286,4 +286,5 @@ def _harmful(trial: Trial) -> Iterator[Check]:
     yield check("10,001-ids", "capdgetmsg of 10,001 ids", data, names={})
     other = next(magic for magic in MAGICS.values() if magic != trial.magic)
     data = packet_of(GetInfo()).encoded(other)
-    yield check("wrong-magic", "a packet of another network", data, names={}, then=CLOSED)
+    said = "a packet of another network"
+    yield replace(check("wrong-magic", said, data, names={}, then=CLOSED), is_banning=True)

@@ -24,6 +24,8 @@ PAYLOAD_BYTES_MAX = 4 << 20
 SKIPPED_BYTES_MAX = 32 << 20
 """Most bytes of a payload that is not read: it is dropped as it comes, and not held."""
 LAST = 0xFFFF
+NAMELESS = ""
+"""The command of a packet whose header names none: it is skipped, as by the deployed node."""
 _HEAD = Struct("<4s12sII")
 _COMMAND = re.compile(rb"([!-~]{1,12})\0*")
 
@@ -100,12 +102,13 @@ class Unpacker:
         if len(data) < _HEAD.size:
             return None
         _, padded, length, cookie = _HEAD.unpack_from(data)
-        if (command := _COMMAND.fullmatch(padded)) is None:
-            raise Malformed(f"the command {padded!r} is not printable, or not padded with zeros")
-        name = command[1].decode()
-        most = self._most_of(name)
+        command = _COMMAND.fullmatch(padded)
+        name = NAMELESS if command is None else command[1].decode()
+        most = None if command is None else self._most_of(name)
         if length > (limit := SKIPPED_BYTES_MAX if most is None else most):
-            raise TooLarge(f"{name} has a payload of {length} bytes; the limit is {limit}")
+            raise TooLarge(
+                f"{name or 'a packet without a command'} has a payload of {length} bytes; the limit is {limit}"
+            )
         if most is None:
             del data[: _HEAD.size]
             self._skip = length

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd import reasons
 from services.capd.core import notes
 from services.capd.core.answers import PoolAnswers
+from services.capd.core.columns import Row
 from services.capd.core.holdings import Holdings
 from services.capd.core.limits import Profile
 from services.capd.core.message import CapdMessage
-from services.capd.core.pool import Known, Rejected, Taken
-from services.capd.core.priority import RELAY_PRIORITY, aged
 from services.capd.core.turned_away import TurnedAway
 
-from .addresses import Addresses, network_of
+from .announcing import Announcing
+from .bringing import Bringing
 from .commands import (
     GET_IDS_MAX,
     INV_IDS_MAX,
     INV_TYPE,
+    BadLengthReply,
     GetInfo,
     GetMsg,
     IdsReply,
@@ -40,18 +40,23 @@ from .fetching import Fetching
 from .limits import QUERY_UNITS, SECRET_UNITS, UNIT_BYTES, UNIT_IDS, UNIT_ROWS, UNREADABLE_UNITS, NexaLimits
 from .neighbour import Neighbour
 from .own_commands import SECRETS_MAX, GetHeld, HeldIds, MaskedQuery, RescindSecrets
-from .packets import Ping, Pong, Reject
+from .packets import PARSING, Ping, Pong, Reject
 from .passing_on import PassingOn
-from .sent_lines import GRACE_S
+from .questioning import Questioning
 from .serving import Serving
 from .session import Heard, Unreadable
 
-BELOW_POINTS, TOO_MANY_POINTS = 1, 20
+TOO_MANY_POINTS = 20
 SECRETS_KNOWN_MAX = 10_000
 """Most secrets that have ended messages and are remembered, so that they cost little when they come again."""
 SECRETS_TOLD_MAX = 256
 """Secrets that are sent to a new neighbour, the latest; there, each one that ends nothing costs us units."""
-PARSING = "error parsing message"
+UNREJECTED = "capdqreply"
+"""The command that the deployed node ignores unread, since it asks nothing."""
+LINES_S = 60.0
+"""Seconds between two questions to a neighbour for its lines."""
+FELL_S = 10.0
+"""Seconds between two reports to a neighbour that our relay line has fallen."""
 
 
 class Exchange:
@@ -62,23 +67,23 @@ class Exchange:
         holdings: Holdings,
         answers: PoolAnswers,
         turned_away: TurnedAway,
-        addresses: Addresses,
         neighbours: Collection[Neighbour],
         profile: Profile,
         limits: NexaLimits,
+        *,
+        is_fetching: bool = False,
     ) -> None:
         self._holdings = holdings
-        self._answers = answers
-        self._turned_away = turned_away
-        self._addresses = addresses
         self._neighbours = neighbours
         self._changes = holdings.follow()
+        self._unannounced: list[Row] = []
         self._secrets: dict[bytes, None] = {}
-        self._is_strict = profile is Profile.STRICT
-        self._limits = limits
-        self._passing_on = PassingOn(holdings.pool, profile)
-        self._fetching = Fetching(holdings, limits)
-        self._serving = Serving(holdings, self._passing_on, profile, limits)
+        passing_on = PassingOn(holdings.pool)
+        self._announcing = Announcing(holdings, passing_on, profile, limits)
+        self._fetching = Fetching(holdings, profile, limits)
+        self._serving = Serving(holdings, passing_on, profile, limits)
+        self._bringing = Bringing(holdings, answers, turned_away, self._fetching, self._serving, profile)
+        self._questioning = Questioning(holdings, answers.lookups, is_fetching=is_fetching)
 
     def __repr__(self) -> str:
         return f"<Exchange: {self._fetching!r}, {self._serving!r}>"
@@ -89,17 +94,37 @@ class Exchange:
         """Ask a new neighbour for its lines and for the ids that it holds; a Nexa node ignores the second request."""
         neighbour.say(GetInfo())
         neighbour.say(GetHeld(0))
-        neighbour.is_listing = True
+        neighbour.coverage.greeted(self._holdings.pool.last)
+        neighbour.lacking.is_listing = True
 
     def closed(self, neighbour: Neighbour) -> None:
-        """End the standing queries of a neighbour whose connection has ended."""
+        """End the standing queries of a neighbour whose connection has ended, and what it was asked for."""
         self._serving.unsubscribe(neighbour)
+        self._questioning.closed(neighbour)
 
     def due(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
-        """Request from a neighbour the messages that are due, and answer its waiting requests."""
+        """Request from a neighbour the messages that are due, announce to it what was not announced before, ask for its
+        lines and tell ours, and answer its waiting requests."""
         if neighbour.is_open:
+            self._lines_due(neighbour, now)
+            self._questioning.due(neighbour, now.mono_s)
+            self._announcing.due(neighbour, now)
             self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
             yield from self._serving.serve(neighbour, now)
+
+    def prefixes_left(self, neighbour: Neighbour) -> int | None:
+        """Return how many prefixes are left of the fetching of everything; None if it has not begun."""
+        return self._questioning.left(neighbour)
+
+    def _lines_due(self, neighbour: Neighbour, now: c.Now) -> None:
+        """Ask for a neighbour's lines from time to time, since nobody reports that they fall; report that ours has
+        fallen below what it was told."""
+        if now.mono_s - neighbour.lines_asked_s >= LINES_S:
+            neighbour.lines_asked_s = now.mono_s
+            neighbour.say(GetInfo())
+        told_s = neighbour.lines_told_s
+        if now.mono_s - told_s >= FELL_S and self._relay_line(now) < neighbour.sent_lines.last:
+            self._say_lines(neighbour, 0, now)
 
     def take_turn(self, neighbour: Neighbour, share: int, now: c.Now) -> Iterator[c.Deed]:
         """Start a neighbour's next turn, of `share` units, and answer the requests that waited for it."""
@@ -126,9 +151,9 @@ class Exchange:
                 neighbour.ponged(nonce)
                 yield from self._serving.serve(neighbour, now)
             case GetInfo():
-                self._say_lines(neighbour, heard.cookie, now)
+                self._say_lines(neighbour, last_of(heard.cookie), now)
             case PoolLines(_, relay, _):
-                neighbour.line = relay
+                neighbour.line, neighbour.has_told_line = relay, True
             case Inv() | HeldIds():
                 self._fetch(neighbour, message, now)
             case GetMsg() | PrefixQuery() | MaskedQuery() | GetHeld():
@@ -137,22 +162,27 @@ class Exchange:
                 self._serving.unsubscribe(neighbour, cookie)
             case Msg(messages):
                 yield from self._messages(neighbour, messages, now)
-            case MessagesReply(_, _, messages):  # we send no queries
-                neighbour.pay(len(messages), mono_s)
-            case IdsReply(_, _, ids):
+            case MessagesReply():
+                yield from self._reply(neighbour, message, now)
+            case IdsReply(cookie, _, ids):  # we ask for messages
                 neighbour.pay(len(ids) // UNIT_IDS, mono_s)
+                self._questioning.refused(neighbour, cookie)
+            case BadLengthReply(cookie, _):
+                self._questioning.refused(neighbour, cookie)
             case RescindSecrets(secrets):
                 yield from self._rescind(neighbour, secrets, now)
 
     def _reject(self, neighbour: Neighbour, unreadable: Unreadable, cookie: int, now_s: float) -> None:
-        if neighbour.pay(UNREADABLE_UNITS + unreadable.size // UNIT_BYTES, now_s):
+        is_paid = neighbour.pay(UNREADABLE_UNITS + unreadable.size // UNIT_BYTES, now_s)
+        if is_paid and unreadable.command != UNREJECTED:
             neighbour.say(Reject(unreadable.command, PARSING), last_of(cookie))
         neighbour.counts["unreadable"] += 1
 
     def _say_lines(self, neighbour: Neighbour, cookie: int, now: c.Now) -> None:
         lines = self._holdings.pool.lines(int(now.wall_s))
         neighbour.sent_lines.record(lines.relay, now.mono_s)
-        neighbour.say(PoolLines(lines.local, lines.relay, lines.highest), last_of(cookie))
+        neighbour.lines_told_s = now.mono_s
+        neighbour.say(PoolLines(lines.local, lines.relay, lines.highest), cookie)
 
     def _fetch(self, neighbour: Neighbour, inventory: Inv | HeldIds, now: c.Now) -> None:
         """Request the messages of an inventory that we lack, if the neighbour may send the inventory and pays for
@@ -162,9 +192,13 @@ class Exchange:
                 if kind != INV_TYPE or not self._fits(neighbour, len(ids), INV_IDS_MAX, now):
                     return
             case HeldIds(after, ids):
-                if not neighbour.is_listing and not neighbour.pay(len(ids), now.mono_s):
+                if not neighbour.lacking.is_listing and not neighbour.pay(len(ids), now.mono_s):
                     return
-                neighbour.is_listing, neighbour.next_page = False, after if neighbour.is_listing else 0
+                neighbour.lacking.is_listing, neighbour.lacking.next_page = (
+                    False,
+                    after if neighbour.lacking.is_listing else 0,
+                )
+        self._holdings.has_outside(ids, neighbour.name)
         self._fetching.announced(neighbour, ids, self._relay_line(now), now.mono_s)
 
     def _answer(self, neighbour: Neighbour, heard: Heard, now: c.Now) -> Iterator[c.Deed]:
@@ -178,6 +212,10 @@ class Exchange:
             is_accepted = neighbour.pay(QUERY_UNITS + rows // UNIT_ROWS, now.mono_s)
         if not is_accepted:
             return
+        if isinstance(message, GetHeld):
+            neighbour.is_of_ours = True
+            line = self._announcing.line_of(neighbour, int(now.wall_s))
+            neighbour.coverage.listed(line, is_first=not message.after)
         self._serving.asked(neighbour, heard)
         yield from self._serving.serve(neighbour, now)
         if isinstance(message, GetHeld) and not message.after:
@@ -190,69 +228,29 @@ class Exchange:
         """Whether a list of `count` ids is accepted and paid for; more than `most` cost points, as at the deployed
         node."""
         if count > most:
-            self._charge(neighbour, TOO_MANY_POINTS, f"{count} ids at once; at most {most}", now)
+            neighbour.charge(TOO_MANY_POINTS, f"{count} ids at once; at most {most}", now.mono_s)
             return False
         return neighbour.pay(count // UNIT_IDS, now.mono_s)
-
-    def _charge(self, neighbour: Neighbour, points: int, text: str, now: c.Now) -> None:
-        neighbour.counts["points_given"] += points
-        if self._addresses.charge(neighbour.host, points, now.mono_s):
-            neighbour.stop(reasons.MISBEHAVED, text)
 
     # -- messages ------------------------------------------------------------------------------------------
 
     def _messages(self, neighbour: Neighbour, messages: Iterable[CapdMessage], now: c.Now) -> Iterator[c.Deed]:
-        """Judge messages one by one, and take those that are not rejected, in one transaction."""
-        taken: list[tuple[Taken, CapdMessage]] = []
-        now_s = int(now.wall_s)
-        for message in messages:
-            units = 1 + len(message.data) // UNIT_BYTES
-            if not neighbour.pay(units, now.mono_s):
-                break
-            own_id = message.own_id()
-            was_asked = self._fetching.came(neighbour, own_id)
-            rejected = self._below(neighbour, message, now)
-            if rejected is None:
-                verdict, deeds = self._holdings.add(message, own_id, now_s)
-                yield from deeds
-                rejected = verdict if isinstance(verdict, Rejected) else None
-                if isinstance(verdict, Taken):
-                    taken.append((verdict, message))
-                if rejected is None and (was_asked or isinstance(verdict, Taken)):
-                    neighbour.refund(units, now.mono_s)
-                neighbour.counts["known"] += isinstance(verdict, Known)
-            if rejected is not None:
-                neighbour.counts["turned_away"] += 1
-                if rejected.reason is Reason.DISK_FULL:
-                    self._fetching.want(neighbour, own_id, now.mono_s)
-                elif rejected.reason is not reasons.FUTURE:
-                    self._fetching.decline(own_id, now.mono_s)
-                yield from self._turned_away.rejected(neighbour.name, own_id, rejected, now, network_of(neighbour.host))
-        neighbour.counts["taken"] += len(taken)
-        yield from notes.evicted([one for one, _ in taken])
-        yield from notes.accepted([one.row for one, _ in taken], neighbour.name, now_s)
-        for one, message in taken:
-            yield from self._answers.tell(one.row, message, now_s)
-        self.announce(now)
+        """Take the messages that a neighbour brings, unless they are rejected, and request more of it."""
+        yield from self._bringing.brought(neighbour, messages, now)
+        self._tell(int(now.wall_s))
         self._fetching.ask(neighbour, self._relay_line(now), now.mono_s)
 
-    def _below(self, neighbour: Neighbour, message: CapdMessage, now: c.Now) -> Rejected | None:
-        """Reject a message below the priority that neighbours may bring; one below the ban line also costs a point.
-
-        Under `compat` the relay floor is the ban line, without grace, and a message from the future is below it."""
-        now_s, initial, created = int(now.wall_s), message.initial_priority, message.create_time
-        priority = aged(initial, created, now_s)
-        is_future = created > now_s
-        if self._is_strict:
-            earlier = aged(initial, created, max(created, now_s - GRACE_S))
-            is_charged = not is_future and earlier < neighbour.sent_lines.ban_line(now.mono_s)
-        else:
-            is_charged = priority < RELAY_PRIORITY
-        if is_charged:
-            self._charge(neighbour, BELOW_POINTS, f"a message of priority {priority:.4g}", now)
-        if is_future or not (is_charged or priority < RELAY_PRIORITY):
-            return None  # the pool judges the future and the work, with reasons of its own
-        return Rejected(reasons.BELOW_LINE, f"{priority:.4g}; neighbours may bring {RELAY_PRIORITY:g}")
+    def _reply(self, neighbour: Neighbour, reply: MessagesReply, now: c.Now) -> Iterator[c.Deed]:
+        """Take the messages of an answer to a question of ours, and ask on."""
+        content = self._questioning.content_of(neighbour, reply.cookie)
+        if content is None:  # a question that was given up, or none of ours
+            neighbour.pay(len(reply.messages), now.mono_s)
+            yield from self._bringing.unasked(neighbour, b"", now, 0)
+            return
+        neighbour.refund(1, now.mono_s)
+        yield from self._bringing.answered(neighbour, content, reply.messages, now)
+        self._tell(int(now.wall_s))
+        self._questioning.answered(neighbour, reply, now.mono_s)
 
     # -- rescinding ----------------------------------------------------------------------------------------
 
@@ -271,36 +269,37 @@ class Exchange:
                 neighbour.refund(SECRET_UNITS, now.mono_s)
             yield from notes.rescinded(ended, neighbour.name, reasons.RESCINDED)
             neighbour.counts["rescinded"] += len(ended)
-        self.announce(now)
+        self._pass_on_secrets()
 
     # -- announcements -------------------------------------------------------------------------------------
 
     def announce(self, now: c.Now) -> None:
         """Announce the messages that were taken to all neighbours, whoever brought them, and pass on secrets that have
         ended messages."""
+        now_s, pool = int(now.wall_s), self._holdings.pool
+        self._tell(now_s)
+        taken, self._unannounced = self._unannounced, []
+        held = [row for one in taken if (row := pool.get(one.id)) is not None]
         open_ones = [one for one in self._neighbours if one.is_open]
-        now_s = int(now.wall_s)
-        announced = []
-        taken, secrets = self._changes.take()
-        for row in taken:
-            if self._holdings.pool.get(row.id) is None or not self._holdings.pool.standing(row, now_s).is_served:
-                continue
-            self._serving.tell(row)
-            if self._passing_on.is_announced(row, now_s):
-                announced.append(row)
-        for neighbour in open_ones if announced else ():
-            ids = tuple(row.id for row in announced if self._passing_on.may_go(row, neighbour.line, now_s))
-            if neighbour.unread_bytes >= self._limits.announce_bytes:
-                neighbour.counts["not_announced"] += len(ids)
-                continue
-            for at in range(0, len(ids), INV_IDS_MAX):
-                neighbour.say(Inv(ids[at : at + INV_IDS_MAX]))
-            neighbour.counts["announced"] += len(ids)
+        self._announcing.taken(held, open_ones, now_s)
+        self._questioning.search(open_ones, now.mono_s)
+        self._pass_on_secrets()
+
+    def _tell(self, now_s: int) -> None:
+        """Send messages that were taken to the neighbours whose standing queries they match; they are announced when
+        all that came together has been handled."""
+        for row in self._changes.take_rows():
+            if self._holdings.pool.get(row.id) is not None and self._holdings.pool.standing(row, now_s).is_served:
+                self._serving.tell(row)
+            self._unannounced.append(row)
+
+    def _pass_on_secrets(self) -> None:
+        secrets = self._changes.take_secrets()
         for secret in secrets:
             self._secrets[secret] = None
             if len(self._secrets) > SECRETS_KNOWN_MAX:
                 del self._secrets[next(iter(self._secrets))]
-        _say_secrets(open_ones, secrets)
+        _say_secrets((one for one in self._neighbours if one.is_open), secrets)
 
 
 def _say_secrets(neighbours: Iterable[Neighbour], secrets: list[bytes]) -> None:

@@ -6,9 +6,11 @@ A neighbour that announces what it does not send thus delays a message by second
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from services.capd.core.holdings import Holdings
+from services.capd.core.limits import Profile
 
 from .commands import GetMsg
 from .limits import NexaLimits
@@ -29,7 +31,8 @@ IDS_MAX = 1_000
 class Fetching:
     """The ids that were requested and have not come, and those that were turned away a moment ago."""
 
-    def __init__(self, holdings: Holdings, limits: NexaLimits) -> None:
+    def __init__(self, holdings: Holdings, profile: Profile, limits: NexaLimits) -> None:
+        self._is_strict = profile is Profile.STRICT
         self._holdings = holdings
         self._pool = holdings.pool
         self._limits = limits
@@ -40,55 +43,60 @@ class Fetching:
         return f"<Fetching: {len(self._asked)} asked for>"
 
     def announced(self, neighbour: Neighbour, ids: Iterable[bytes], line: float, now_s: float) -> None:
-        """Record the ids that a neighbour has announced and we lack, and request as many as allowed."""
+        """Record the ids that a neighbour has announced and we lack, and request as many as allowed; under `compat` as
+        often as they were announced, as the deployed node does."""
         for own_id in ids:
             self.want(neighbour, own_id, now_s)
-        self.ask(neighbour, line, now_s)
+        self.ask(neighbour, line, now_s, {} if self._is_strict else Counter(ids))
 
     def want(self, neighbour: Neighbour, own_id: bytes, now_s: float) -> None:
         """Record a message of a neighbour as wanted if we lack it; `ask` requests it."""
-        if len(neighbour.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
-            neighbour.wanted[own_id] = None
+        if len(neighbour.lacking.wanted) < self._limits.wanted_ids and self._is_lacking(own_id, now_s):
+            neighbour.lacking.wanted[own_id] = None
 
-    def ask(self, neighbour: Neighbour, line: float, now_s: float) -> None:
+    def ask(self, neighbour: Neighbour, line: float, now_s: float, repeated: Mapping[bytes, int] | None = None) -> None:
         """Request wanted messages from a neighbour if there is room for them; put off those that another was asked for
         a moment ago."""
         if not self._holdings.has_room:
             return
         ids: list[bytes] = []
-        while neighbour.wanted and len(neighbour.asked) < self._limits.outstanding_ids:
-            own_id = next(iter(neighbour.wanted))
-            del neighbour.wanted[own_id]
-            if own_id in neighbour.asked or not self._is_lacking(own_id, now_s):
+        while neighbour.lacking.wanted and len(neighbour.lacking.asked) < self._limits.outstanding_ids:
+            own_id = next(iter(neighbour.lacking.wanted))
+            del neighbour.lacking.wanted[own_id]
+            if own_id in neighbour.lacking.asked or not self._is_lacking(own_id, now_s):
                 continue
             again_s = self._asked.get(own_id, -AGAIN_S) + AGAIN_S
             if now_s < again_s:
-                if len(neighbour.later) < self._limits.wanted_ids:
-                    neighbour.later[own_id] = again_s
+                if len(neighbour.lacking.later) < self._limits.wanted_ids:
+                    neighbour.lacking.later[own_id] = again_s
                 continue
-            ids.append(own_id)
-            neighbour.asked[own_id] = now_s
+            ids += [own_id] * (repeated or {}).get(own_id, 1)
+            neighbour.lacking.asked[own_id] = now_s
             self._note(own_id, now_s)
         for at in range(0, len(ids), IDS_MAX):
             neighbour.sent_lines.record(line, now_s)
             neighbour.say(GetMsg(line, tuple(ids[at : at + IDS_MAX])))
-        if neighbour.next_page and not neighbour.wanted and 2 * len(neighbour.asked) < self._limits.outstanding_ids:
-            neighbour.say(GetHeld(neighbour.next_page))
-            neighbour.next_page, neighbour.is_listing = 0, True
+        if (
+            neighbour.lacking.next_page
+            and not neighbour.lacking.wanted
+            and 2 * len(neighbour.lacking.asked) < self._limits.outstanding_ids
+        ):
+            neighbour.say(GetHeld(neighbour.lacking.next_page))
+            neighbour.lacking.next_page, neighbour.lacking.is_listing = 0, True
 
     def due(self, neighbour: Neighbour, line: float, now_s: float) -> None:
         """Request from a neighbour what another has not sent in time, and give up what it has not sent itself."""
-        for own_id in [one for one, at_s in neighbour.later.items() if at_s <= now_s]:
-            del neighbour.later[own_id]
-            neighbour.wanted[own_id] = None
-        while neighbour.asked and now_s - next(iter(neighbour.asked.values())) >= GIVEN_UP_S:
-            del neighbour.asked[next(iter(neighbour.asked))]
+        for own_id in [one for one, at_s in neighbour.lacking.later.items() if at_s <= now_s]:
+            del neighbour.lacking.later[own_id]
+            neighbour.lacking.wanted[own_id] = None
+        while neighbour.lacking.asked and now_s - next(iter(neighbour.lacking.asked.values())) >= GIVEN_UP_S:
+            del neighbour.lacking.asked[next(iter(neighbour.lacking.asked))]
         self.ask(neighbour, line, now_s)
 
     def came(self, neighbour: Neighbour, own_id: bytes) -> bool:
         """Record that a neighbour has sent a message; return whether it was asked for it."""
         self._asked.pop(own_id, None)
-        return neighbour.asked.pop(own_id, None) is not None
+        return neighbour.lacking.asked.pop(own_id, None) is not None
 
     def decline(self, own_id: bytes, now_s: float) -> None:
         """Record that a message was turned away, so that it is not requested for `DECLINED_S`."""

@@ -26,6 +26,10 @@ _NOWHERE = bytes(10) + b"\xff\xff"
 _WIDTHS = {0xFD: 2, 0xFE: 4, 0xFF: 8}
 
 
+class OldProtocol(Malformed):
+    """Raised for the version of a node whose protocol is too old."""
+
+
 class Address(Struct, frozen=True):
     """An address of a node: 16 bytes of IPv6, or of IPv4 mapped into it, and a port."""
 
@@ -65,7 +69,7 @@ def read_version(payload: bytes) -> Version:
     reader = Reader(payload)
     protocol, services, time_s = _HEAD.unpack(reader.take(_HEAD.size, "protocol, services and time"))
     if protocol < PROTOCOL_MIN:
-        raise Malformed(f"the protocol {protocol} is too old; {PROTOCOL_MIN} is the least")
+        raise OldProtocol(f"the protocol {protocol} is too old; {PROTOCOL_MIN} is the least")
     to, own = _read_address(reader), _read_address(reader)
     nonce = reader.uint(8, "the nonce")
     agent = reader.vector("the agent", AGENT_BYTES_MAX)

@@ -10,6 +10,8 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
+
 from router.core.link.allowance import Allowance
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.reasons import Reason
@@ -20,6 +22,7 @@ from services.capd.core.priority import RELAY_PRIORITY
 from services.capd.core.view import number
 
 from .addresses import Addresses, host_of
+from .coverage import Coverage
 from .limits import UNIT_BYTES, NexaLimits
 from .packets import Message, Ping
 from .sent_lines import SentLines
@@ -38,6 +41,22 @@ class Origin(NamedTuple):
     target: str = ""
 
 
+class Lacking(Struct):
+    """The messages that a neighbour has and we lack. `wanted`: ids that it has announced and that may be requested from
+    it."""
+
+    wanted: dict[bytes, None] = field(default_factory=dict)
+    later: dict[bytes, float] = field(default_factory=dict)
+    """Ids that it has announced and that were requested from another first, each with the time at which it is asked
+    itself."""
+    asked: dict[bytes, float] = field(default_factory=dict)
+    """Ids that were requested from it and that it has not sent, each with the time of the request."""
+    is_listing: bool = False
+    """Whether it is listing the ids that it holds."""
+    next_page: int = 0
+    """The number from which to ask for more of them, 0 if there are no more."""
+
+
 class Neighbour:
     """A connection to a neighbour. `line`: the least priority of messages to send to it. `requests`: its requests that
     wait. `fault`: why we close the connection."""
@@ -49,17 +68,14 @@ class Neighbour:
         self.host = host_of(origin.address)
         self.session = session
         self.line = RELAY_PRIORITY
+        self.has_told_line = self.is_of_ours = False
+        """Whether it has told its line; whether it has used a command of ours, as no Nexa node does."""
         self.sent_lines = SentLines()
+        self.lines_asked_s = self.lines_told_s = now_s
+        """When it was asked for its lines, and told ours, for the last time."""
+        self.coverage = Coverage()
         self.requests: deque[Heard] = deque()
-        self.wanted: dict[bytes, None] = {}
-        """Ids that it has announced and that may be requested from it."""
-        self.later: dict[bytes, float] = {}
-        """Ids that it has announced and that were requested from another first, each with the time at which it is asked
-        itself."""
-        self.asked: dict[bytes, float] = {}
-        """Ids that were requested from it and that it has not sent, each with the time of the request."""
-        self.is_listing, self.next_page = False, 0
-        """Whether it is listing the ids that it holds, and the number from which to ask on, 0 if there are no more."""
+        self.lacking = Lacking()
         self.told: dict[tuple[int, bytes], None] = {}
         """The matches that were sent to it: the cookie of its query, and the message's id."""
         self.subscriptions = 0
@@ -143,6 +159,12 @@ class Neighbour:
         self._allowance.charge(-units, now_s)
         self._addresses.take(self.host, -units, now_s)
 
+    def charge(self, points: int, text: str, now_s: float) -> None:
+        """Add points to its address; close the connection if these are too many, which also bans the address."""
+        self.counts["points_given"] += points
+        if self._addresses.charge(self.host, points, now_s):
+            self.stop(reasons.MISBEHAVED, text)
+
     def may_subscribe(self, count: int) -> bool:
         """Add to the standing queries of its address, or subtract; return False if they would be too many."""
         return self._addresses.subscribe(self.host, count)
@@ -195,7 +217,7 @@ class Neighbour:
     def overdue(self, now_s: float) -> None:
         """Close the connection if a greeting, a packet or the answer to a ping is late."""
         if late := self.session.overdue(now_s):
-            self.stop(reasons.TOO_SLOW, late)
+            self.stop(*late)
         elif self._ping is not None and now_s - self._ping[2] >= self._limits.pong_s:
             said = f"{self.unread_bytes} bytes wait, no answer to a ping within {self._limits.pong_s:g} s"
             self.stop(reasons.DOES_NOT_READ, said)

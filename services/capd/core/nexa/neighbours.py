@@ -37,6 +37,9 @@ DOOR, DIALLED = "nexa", "nexa dialled"
 AGENT = b"/capd-pool:1.0/"
 EVENTS_PER_S, EVENTS_BURST = 2.0, 50.0
 SUM_S = 10.0
+UNGREETED = (
+    "it closes the connection without a greeting: it has banned this machine's address, for four hours, or has no room"
+)
 PARTIAL_BYTES = 1 << 17
 """Bytes of an incomplete packet at which the total of all connections is checked."""
 
@@ -46,6 +49,7 @@ class Network(Struct, frozen=True):
 
     name: str
     connect: Sequence[str] = ()
+    is_fetching: bool = False
 
 
 class Neighbours:
@@ -69,7 +73,9 @@ class Neighbours:
         self._addresses = Addresses(self._limits)
         self._dialling = Dialling(DIALLED, network.connect, chance)
         everybody = self._neighbours.values()
-        self._exchange = Exchange(holdings, answers, turned_away, self._addresses, everybody, profile, limits)
+        self._exchange = Exchange(
+            holdings, answers, turned_away, everybody, profile, limits, is_fetching=network.is_fetching
+        )
         self._events = Allowance(EVENTS_PER_S, EVENTS_BURST)
         self._unsaid: Counter[tuple[str, Reason]] = Counter()
         self._next_sum_s = 0.0
@@ -166,6 +172,8 @@ class Neighbours:
         if neighbour.target:
             lasted_s = now.mono_s - neighbour.opened_s
             problem = reason.clause + (f" ({text})" if text else "")
+            if neighbour.fault is None and not neighbour.is_greeted:
+                problem = UNGREETED
             self._dialling.ended(neighbour.target, lasted_s if neighbour.is_greeted else 0.0, problem, now.mono_s)
         if neighbour.is_greeted or neighbour.fault is not None:
             yield from self._note("capd_parted", neighbour.name, reason, text, now.mono_s)
@@ -214,8 +222,13 @@ class Neighbours:
         """Return the connections, targets and refusals as an operator sees them."""
         return {
             "neighbours": [
-                one.view(self._addresses.points(one.host, now.mono_s), now.mono_s) for one in self._neighbours.values()
+                {
+                    **one.view(self._addresses.points(one.host, now.mono_s), now.mono_s),
+                    "prefixes_left": self._exchange.prefixes_left(one),
+                }
+                for one in self._neighbours.values()
             ],
             "unconnected": [{"target": target, "problem": problem} for target, problem in self._dialling.problems()],
             "refused": dict(self.refused),
+            "banned": self._addresses.banned(now.mono_s),
         }

@@ -12,13 +12,15 @@ from services.capd.core.message import ID_BYTES, SECRET_BYTES_MAX
 from services.capd.core.serialisation import Reader, vector
 
 from . import commands, own_commands
-from .envelope import PAYLOAD_BYTES_MAX, Packet
+from .envelope import Packet
 from .greeting import EXTVERSION_BYTES_MAX, Version, encode_extversion, read_extversion, read_version
 
 SMALL_BYTES_MAX = 1_024
 MESSAGES_BYTES_MAX = 32 << 20
 """Longest payload with messages: a Nexa node answers a request for ids in one packet, however long the messages are."""
-MALFORMED_CODE = 1
+MALFORMED_CODE, OBSOLETE_CODE = 1, 17
+PARSING = "error parsing message"
+"""The text of a rejection of what cannot be read."""
 _U64 = struct.Struct("<Q")
 
 
@@ -45,10 +47,11 @@ class Pong(Struct, frozen=True):
 
 
 class Reject(Struct, frozen=True):
-    """A report that a command could not be read."""
+    """A report that a command could not be read, or, with another code, that a version is too old."""
 
     command: str
     text: str
+    code: int = MALFORMED_CODE
 
 
 Greeting = Version | ExtVersion | Verack
@@ -62,6 +65,7 @@ COMMANDS: tuple[type, ...] = (
 PAYLOADS: Mapping[str, int] = {
     "version": SMALL_BYTES_MAX,
     "extversion": EXTVERSION_BYTES_MAX,
+    "xversion": EXTVERSION_BYTES_MAX,
     "verack": SMALL_BYTES_MAX,
     "ping": SMALL_BYTES_MAX,
     "pong": SMALL_BYTES_MAX,
@@ -71,7 +75,7 @@ PAYLOADS: Mapping[str, int] = {
     "capdgetmsg": 2 * commands.GET_IDS_MAX * ID_BYTES,
     "capdmsg": MESSAGES_BYTES_MAX,
     "capdq": SMALL_BYTES_MAX,
-    "capdqreply": PAYLOAD_BYTES_MAX,
+    "capdqreply": MESSAGES_BYTES_MAX,
     "capdremove": SMALL_BYTES_MAX,
     "capdmaskq": SMALL_BYTES_MAX,
     "capdgetheld": SMALL_BYTES_MAX,
@@ -89,10 +93,12 @@ def read_packet(packet: Packet) -> Message | None:
             return read_version(payload)
         case "extversion":
             return ExtVersion(read_extversion(payload))
+        case "xversion":  # an older form, which declares no pool
+            return ExtVersion({})
         case "verack":
             return Verack()
         case "ping":
-            return Ping(_nonce(payload))
+            return Ping(Reader(payload).uint(8, "the nonce"))
         case "pong":
             return Pong(_nonce(payload))
     if (read := own_commands.OWN_READERS.get(name)) is not None:
@@ -113,8 +119,8 @@ def packet_of(message: Message, cookie: int = 0) -> Packet:
             return Packet("ping", _U64.pack(nonce), cookie)
         case Pong(nonce):
             return Packet("pong", _U64.pack(nonce), cookie)
-        case Reject(command, text):
-            payload = vector(command.encode()) + bytes((MALFORMED_CODE,)) + vector(text.encode())
+        case Reject(command, text, code):
+            payload = vector(command.encode()) + bytes((code,)) + vector(text.encode())
             return Packet("reject", payload, cookie)
         case (
             own_commands.MaskedQuery() | own_commands.GetHeld() | own_commands.HeldIds() | own_commands.RescindSecrets()
@@ -130,5 +136,5 @@ def checksum(payload: bytes) -> int:
 
 
 def _nonce(payload: bytes) -> int:
-    """Return the number of a ping; 0 for an old one, which has none."""
+    """Return the number of a pong; 0 for one without a number, which answers no ping of ours."""
     return Reader(payload).uint(8, "the nonce") if payload else 0

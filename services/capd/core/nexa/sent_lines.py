@@ -24,6 +24,11 @@ class SentLines:
     def __repr__(self) -> str:
         return f"<SentLines: the last is {self._last:.4g}>"
 
+    @property
+    def last(self) -> float:
+        """Return the line that was sent last."""
+        return self._last
+
     def record(self, line: float, now_s: float) -> None:
         """Record a line that is sent to the neighbour."""
         if line != self._last:

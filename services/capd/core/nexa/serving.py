@@ -117,6 +117,7 @@ class Serving:
             for _, message in chosen:
                 neighbour.say(Msg((message,)), last_of(cookie))
         neighbour.counts["sent"] += len(chosen)
+        self._holdings.has_outside([row.id for row, _ in chosen], neighbour.name)
         if self._notes.take(1, now.mono_s):
             yield from notes.sent([row for row, _ in chosen], neighbour.name)
 
@@ -192,13 +193,15 @@ class Serving:
         """End a neighbour's standing queries with this cookie; all of them if it is None."""
         neighbour.may_subscribe(-self.subscriptions.remove(neighbour, cookie))
 
-    def tell(self, row: Row) -> None:
-        """Send a message that was taken to the neighbours whose standing queries it matches, once for each cookie."""
+    def tell(self, row: Row, *, again: bool = False) -> None:
+        """Send a message that was taken to the neighbours whose standing queries it matches, once for each cookie; with
+        `again`, also to those that were sent it before."""
         if not len(self.subscriptions):
             return
         message = self._holdings.message(row)
         for neighbour, one in self.subscriptions.matching(message.data):
-            if not neighbour.has_room or not self._remember(neighbour, one.cookie, row.id):
+            is_new = neighbour.has_room and self._remember(neighbour, one.cookie, row.id)
+            if not neighbour.has_room or not (is_new or again):
                 continue
             if one.ids:
                 neighbour.say(IdsReply(one.cookie, 1, (row.id,)))

@@ -1,9 +1,10 @@
 """One connection between Nexa nodes: bytes in, messages out.
 
 Greetings are answered here, and pings until both sides have greeted; a later ping must be answered after the requests
-before it, so it is handed out. Wrong bytes and messages out of turn raise `RemoteProtocolError`, after which the
+before it, so it is handed out. Wrong bytes and greetings out of turn raise `RemoteProtocolError`, after which the
 connection is to be closed. A command whose payload cannot be read is handed out as `Unreadable`: the deployed node
-rejects it, and goes on.
+rejects it, and goes on. So it does with a greeting, and with one that declares no pool: as a listener we wait as well,
+but not for long.
 """
 
 from __future__ import annotations
@@ -15,10 +16,27 @@ from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 from services.capd import reasons
 
-from .envelope import Packet, Unpacker, WrongMagic
-from .greeting import COOKIES_KEY, EXTVERSION, Version, has_pool
-from .packets import PAYLOADS, ExtVersion, Message, Ping, Pong, Verack, checksum, packet_of, read_packet
-from .tables import PACKET_S, TABLES, Said
+from .envelope import Packet, Unpacker, WrongMagic, last_of
+from .greeting import COOKIES_KEY, EXTVERSION, PROTOCOL_MIN, OldProtocol, Version, has_pool
+from .packets import (
+    OBSOLETE_CODE,
+    PARSING,
+    PAYLOADS,
+    ExtVersion,
+    Greeting,
+    Message,
+    Ping,
+    Pong,
+    Reject,
+    Verack,
+    checksum,
+    packet_of,
+    read_packet,
+)
+from .tables import GREETING_S, PACKET_S, TABLES, Said
+
+REJECTED_MAX = 8
+"""Most packets of one connection that are rejected before it has greeted."""
 
 
 class Unreadable(NamedTuple):
@@ -50,7 +68,8 @@ class Session:
         self._out: list[bytes] = []
         self._steps_s = opened_s
         self._partial_s: float | None = None
-        self._knows_cookies = False
+        self._knows_cookies = self._has_pool = False
+        self._rejected = 0
         self.packets = 0
         self.queued_bytes = 0
         self.version: Version | None = None
@@ -64,7 +83,7 @@ class Session:
     @property
     def is_open(self) -> bool:
         """Whether both sides have greeted, and have a pool."""
-        return self._said.state is self._heard.state is Said.VERACK
+        return self._has_pool and self._said.state is self._heard.state is Said.VERACK
 
     @property
     def partial_bytes(self) -> int:
@@ -76,8 +95,14 @@ class Session:
         """Return the number of skipped bytes, which came for unknown commands."""
         return self._unpacker.skipped
 
-    def overdue(self, now_s: float) -> str:
-        """Return what the other side has not sent in time, or ""."""
+    def overdue(self, now_s: float) -> tuple[Reason, str] | None:
+        """Return why to close the connection to a side that has not sent something in time, or has no pool."""
+        if self._heard.state is Said.VERACK and not self._has_pool and now_s - self._steps_s >= GREETING_S:
+            return reasons.NO_POOL, "its extversion names none"
+        late = self._late(now_s)
+        return (reasons.TOO_SLOW, late) if late else None
+
+    def _late(self, now_s: float) -> str:
         if now_s - self._steps_s >= self._heard.timeout_s:
             return f"{self._heard.state.value} for {self._heard.timeout_s:g} s"
         if self._partial_s is not None and now_s - self._partial_s >= PACKET_S:
@@ -131,12 +156,19 @@ class Session:
         try:
             message = read_packet(packet)
         except Malformed as error:
-            if not self.is_open:
-                raise Malformed(f"{packet.command}: {error}") from None
-            found.append(Heard(Unreadable(packet.command, str(error), len(packet.payload)), packet.cookie))
+            if self.is_open:
+                found.append(Heard(Unreadable(packet.command, str(error), len(packet.payload)), packet.cookie))
+            else:
+                self._reject(packet, error)
             return
         assert message is not None
+        if self._heard.state is not Said.VERACK and not isinstance(message, Greeting):
+            if isinstance(message, Ping) and self._heard.state is not Said.NOTHING:
+                self.say(Pong(message.nonce))
+            return
         if isinstance(message, Verack) and self._heard.state is Said.VERSION:
+            if self._rejected:
+                return  # its extversion could not be read
             raise RemoteProtocolError(reasons.NO_POOL, "it ends its greeting without an extversion")
         self._heard.step(self._peer, message)
         match message:
@@ -145,8 +177,9 @@ class Session:
             case ExtVersion(values):
                 self._steps_s = now_s
                 self._knows_cookies = values.get(COOKIES_KEY, 0) != 0
-                self.say(Verack())
-                if not has_pool(values):
+                self.say(Verack(), last_of(packet.cookie))
+                self._has_pool = has_pool(values)
+                if not self._has_pool and self._we is Agency.INITIATOR:
                     raise RemoteProtocolError(reasons.NO_POOL, "its extversion names none")
             case Verack():
                 self._steps_s = now_s
@@ -154,6 +187,17 @@ class Session:
                 self.say(Pong(nonce))
             case _:
                 found.append(Heard(message, packet.cookie))
+
+    def _reject(self, packet: Packet, error: Malformed) -> None:
+        """Reject a greeting that cannot be read, and go on; raise `Malformed` where we have dialled, and after many."""
+        self._rejected += 1
+        if self._we is Agency.INITIATOR or self._rejected > REJECTED_MAX:
+            raise Malformed(f"{packet.command}: {error}")
+        if isinstance(error, OldProtocol):
+            said = f"Protocol Version must be {PROTOCOL_MIN} or greater"
+            self.say(Reject(packet.command, said, OBSOLETE_CODE), last_of(packet.cookie))
+        else:
+            self.say(Reject(packet.command, PARSING), last_of(packet.cookie))
 
     def _greeted(self, version: Version, now_s: float) -> None:
         self.version, self._steps_s = version, now_s

@@ -4,7 +4,8 @@
 
 The listener sends its version when it has the dialler's. Either side sends `extversion` when it has the other's
 version, and `verack` when it has the other's `extversion`. The protocol between pools begins when both sides are open.
-Pings are answered from the version on. Unknown commands are not in the tables: they are ignored.
+Pings are answered from the version on. Unknown commands are not in the tables: they are ignored, as is a known one
+before its time, unless it is a greeting.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Said(Enum):
 def _half(speaker: Agency) -> Table:
     def row(said: Said, on: dict[type, Enum], timeout_s: float) -> Row:
         pings: dict[type, Enum] = {} if said is Said.NOTHING else {Ping: said, Pong: said}
-        return Row(speaker, {**on, **pings}, timeout_s)
+        return Row(speaker, {**on, **pings, Reject: said}, timeout_s)
 
     return {
         Said.NOTHING: row(Said.NOTHING, {Version: Said.VERSION}, GREETING_S),
         Said.VERSION: row(Said.VERSION, {ExtVersion: Said.EXTVERSION}, GREETING_S),
         Said.EXTVERSION: row(Said.EXTVERSION, {Verack: Said.VERACK}, GREETING_S),
-        Said.VERACK: row(Said.VERACK, dict.fromkeys((*COMMANDS, Reject), Said.VERACK), inf),
+        Said.VERACK: row(Said.VERACK, dict.fromkeys(COMMANDS, Said.VERACK), inf),
     }
 
 

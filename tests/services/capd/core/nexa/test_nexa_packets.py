@@ -77,8 +77,7 @@ def test_extversion_takes_the_later_of_two_values_and_omits_other_than_numbers()
     (
         (MAGICS["nexa"], "72271221 instead of eae5efea"),
         (b"G", "47 instead of eae5efea"),
-        (REGTEST + bytes(20), "is not printable"),
-        (REGTEST + b"ping\0pong\0\0\0" + bytes(8), "not padded with zeros"),
+        (REGTEST + b"\n" * 20, "a packet without a command has a payload of 168430090 bytes"),
         (Packet("capdmsg").encoded(REGTEST)[:16] + b"\xff" * 8, "a payload of 4294967295 bytes"),
     ),
 )
@@ -87,6 +86,16 @@ def test_unpacker_rejects_bytes_that_are_no_packet(wire: bytes, said: str) -> No
     for data in (wire, b""):
         with pytest.raises(Malformed, match=said):
             list(unpacker.feed(data))
+
+
+def test_unpacker_skips_a_packet_whose_command_is_not_printable_or_not_padded_with_zeros() -> None:
+    for name in (bytes(12), b"ping\0pong\0\0\0", b"\n" * 12):
+        wrong = REGTEST + name + (5).to_bytes(4, "little") + bytes(4) + b"12345"
+        unpacker = Unpacker(REGTEST)
+        found = [
+            one for part in (wrong[:30], wrong[30:] + Packet("pong").encoded(REGTEST)) for one in unpacker.feed(part)
+        ]
+        assert found == [Packet(""), Packet("pong")] and unpacker.skipped == 5
 
 
 def test_last_of_repeats_the_cookie() -> None:

@@ -66,9 +66,9 @@ def test_tables_are_complete(side: Agency) -> None:
     other = LISTENER if side is DIALLER else DIALLER
     pings, all_kinds = {Ping, Pong}, {Version, ExtVersion, Verack, Ping, Pong, Reject, *COMMANDS}
     allowed: dict[Said, dict[type, Said]] = {
-        Said.NOTHING: {Version: Said.VERSION},
-        Said.VERSION: {ExtVersion: Said.EXTVERSION, **dict.fromkeys(pings, Said.VERSION)},
-        Said.EXTVERSION: {Verack: Said.VERACK, **dict.fromkeys(pings, Said.EXTVERSION)},
+        Said.NOTHING: {Version: Said.VERSION, Reject: Said.NOTHING},
+        Said.VERSION: {ExtVersion: Said.EXTVERSION, **dict.fromkeys((*pings, Reject), Said.VERSION)},
+        Said.EXTVERSION: {Verack: Said.VERACK, **dict.fromkeys((*pings, Reject), Said.EXTVERSION)},
         Said.VERACK: dict.fromkeys(all_kinds - {Version, ExtVersion, Verack}, Said.VERACK),
     }
     assert set(TABLES[side]) == set(Said) == set(allowed)
@@ -89,7 +89,9 @@ def test_tables_are_complete(side: Agency) -> None:
 
 
 def test_payloads_bound_every_command_that_is_read() -> None:
-    assert {*n.READERS, *own.OWN_READERS, "version", "extversion", "verack", "ping", "pong"} == set(PAYLOADS)
+    assert {*n.READERS, *own.OWN_READERS, "version", "extversion", "xversion", "verack", "ping", "pong"} == set(
+        PAYLOADS
+    )
 
 
 @pytest.mark.parametrize("message", OWN, ids=lambda one: type(one).__name__)
@@ -150,15 +152,21 @@ WRONG: list[tuple[str, bytes, Reason, str]] = [
     ("second extversion", GREET + wire(ExtVersion({})), reasons.OUT_OF_TURN, "initiator sent ExtVersion in open"),
     ("second verack", GREET + wire(Verack()), reasons.OUT_OF_TURN, "initiator sent Verack in open"),
     ("no version", wire(ExtVersion(EXTVERSION)), reasons.OUT_OF_TURN, "initiator sent ExtVersion in silent"),
-    ("a command first", wire(n.GetInfo()), reasons.OUT_OF_TURN, "initiator sent GetInfo in silent"),
-    ("a command too early", wire(GREETING, n.GetInfo()), reasons.OUT_OF_TURN, "initiator sent GetInfo in greeted"),
     ("no extversion", wire(GREETING, Verack()), reasons.NO_POOL, "ends its greeting without an extversion"),
     ("no bit", wire(replace(GREETING, services=1)), reasons.NO_POOL, "says that it knows no extversion"),
-    ("no key", wire(GREETING, ExtVersion({COOKIES_KEY: 1})), reasons.NO_POOL, "its extversion names none"),
-    ("key 0", wire(GREETING, ExtVersion({CAPD_KEY: 0})), reasons.NO_POOL, "its extversion names none"),
-    ("old protocol", wire(replace(GREETING, protocol=80_002)), reasons.BAD_PACKET, "the protocol 80002 is too old"),
+    (
+        "old protocols",
+        wire(replace(GREETING, protocol=80_002)) * 9,
+        reasons.BAD_PACKET,
+        "the protocol 80002 is too old",
+    ),
     ("itself", wire(replace(GREETING, nonce=8)), reasons.ITSELF, "its greeting is our own"),
-    ("cut version", Packet("version", bytes(30)).encoded(REGTEST), reasons.BAD_PACKET, "version: the protocol 0 is"),
+    (
+        "cut versions",
+        Packet("version", bytes(30)).encoded(REGTEST) * 9,
+        reasons.BAD_PACKET,
+        "version: the protocol 0 is",
+    ),
     ("long version", Packet("version", bytes(1025)).encoded(REGTEST), reasons.BAD_PACKET, "1025 bytes; the limit is"),
     (
         "length bomb",
@@ -174,11 +182,11 @@ WRONG: list[tuple[str, bytes, Reason, str]] = [
     ),
     (
         "too many numbers",
-        wire(GREETING) + Packet("extversion", b"\xfd\x01\x04" + bytes(9000)).encoded(REGTEST),
+        wire(GREETING) + Packet("extversion", b"\xfd\x01\x04" + bytes(9000)).encoded(REGTEST) * 9,
         reasons.BAD_PACKET,
         "an extversion of 1025 numbers",
     ),
-    ("no name", REGTEST + b"\n" * 20, reasons.BAD_PACKET, "is not printable"),
+    ("no name", REGTEST + b"\n" * 20, reasons.BAD_PACKET, "a packet without a command has a payload of 168430090"),
 ]
 
 
@@ -219,20 +227,33 @@ def test_unreadable_payload_is_no_fault_of_the_connection() -> None:
     assert session.hear(wire(n.GetInfo()), 0.0) == [Heard(n.GetInfo(), 0)], "it goes on"
 
 
+def test_listener_goes_on_after_a_greeting_that_cannot_be_read_and_parts_with_one_without_a_pool_later() -> None:
+    session = a_listener()
+    early = session.hear(wire(n.GetInfo(), Ping(3)) + wire(replace(GREETING, protocol=80_002)), 0.0)
+    assert early == [] and [one.command for one in Unpacker(REGTEST).feed(session.take())] == ["reject"]
+    assert session.hear(wire(GREETING, n.GetInfo(), ExtVersion({COOKIES_KEY: 1}), Verack(), Ping(3)), 1.0) == []
+    said = [one.command for one in Unpacker(REGTEST).feed(session.take())]
+    assert said == ["version", "extversion", "verack", "pong"] and not session.is_open
+    assert session.overdue(10.9) is None and session.overdue(11.0) == (reasons.NO_POOL, "its extversion names none")
+    dialler = Session(Agency.INITIATOR, REGTEST, replace(GREETING, nonce=8), 0.0)
+    with pytest.raises(RemoteProtocolError, match="its extversion names none"):
+        dialler.hear(wire(GREETING, ExtVersion({COOKIES_KEY: 1})), 0.0)
+
+
 def test_overdue_names_what_is_late() -> None:
     session = a_listener()
-    assert session.overdue(9.9) == "" and session.overdue(10.0) == "silent for 10 s"
+    assert session.overdue(9.9) is None and session.overdue(10.0) == (reasons.TOO_SLOW, "silent for 10 s")
     session.hear(wire(GREETING), 9.0)
-    assert session.overdue(18.9) == "" and session.overdue(19.0) == "greeted for 10 s"
+    assert session.overdue(18.9) is None and session.overdue(19.0) == (reasons.TOO_SLOW, "greeted for 10 s")
     session.hear(wire(ExtVersion(EXTVERSION), Verack()), 18.0)
-    assert session.overdue(1e9) == ""
+    assert session.overdue(1e9) is None
     data = wire(n.GetInfo(), n.GetInfo())
     for at in range(23):
         session.hear(data[at : at + 1], 20.0 + at)
-    assert session.overdue(20.0 + PACKET_S - 1) == ""
-    assert session.overdue(20.0 + PACKET_S) == "a packet is not whole after 120 s"
+    assert session.overdue(20.0 + PACKET_S - 1) is None
+    assert session.overdue(20.0 + PACKET_S) == (reasons.TOO_SLOW, "a packet is not whole after 120 s")
     session.hear(data[23:24], 300.0)
-    assert session.overdue(1e9) == "", "it is whole"
+    assert session.overdue(1e9) is None, "it is whole"
     session.hear(Packet("block", bytes(100)).encoded(REGTEST)[:60], 400.0)
     assert session.overdue(400.0 + PACKET_S), "what is not read has an end, too"
 

@@ -1,0 +1,181 @@
+"""What a wallet does with the pool of its node: post, reply, watch, query, rescind. Import it from `services.capd`.
+
+async with router.connect(as_name="ada") as node, open_pool(node) as pool:
+    offer = await pool.post(b"TKD\\x0c5 for 7", rescindable=True, replies_s=600)
+    async for hit in pool:
+        await hit.settle()
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from router.cli.exits import Failure
+from router.client.node import Node
+from router.client.received import Received
+from router.core.wire.errors import RouterError
+from router.core.wire.reasons import Reason
+from services.capd import reasons
+from services.capd.client import SERVICE, PoolClient, pool_of
+from services.capd.core import messages as m
+from services.capd.core.message import CapdMessage, read_message, reply_prefix, shown_id
+from services.capd.core.pattern import Pattern
+from services.capd.drafting import made, wish_of
+
+REPLY_BYTES = 16
+"""The first bytes of a reply, which name the message that it replies to."""
+DAY_S = 86_400
+
+
+class PoolError(RouterError):
+    """Raised if the pool refuses, or does not answer. `reason`: the pool's reason, None without an answer."""
+
+    def __init__(self, text: str, reason: Reason | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class Offer(Struct, frozen=True):
+    """A message of one's own. `id`: as people see it; `secret`: what rescinds it, b"" if it cannot be rescinded;
+    `announced_to`: to how many neighbours and peers it was announced when it was posted."""
+
+    message: CapdMessage
+    secret: bytes
+    announced_to: int | None
+
+    @property
+    def id(self) -> str:
+        return shown_id(self.message.own_id())
+
+
+class Hit(Struct, frozen=True):
+    """A message of somebody. `state`: as `router capd query` prints it; `arrival`: what brought it, if it was watched
+    for."""
+
+    message: CapdMessage
+    state: str
+    arrival: Received | None = None
+
+    @property
+    def id(self) -> str:
+        """Return the id as people see it."""
+        return shown_id(self.message.own_id())
+
+    @property
+    def data(self) -> bytes:
+        return self.message.data
+
+    @property
+    def priority(self) -> float:
+        """Return the priority at this second."""
+        return self.message.priority(int(time.time()))
+
+    @property
+    def reply(self) -> bytes:
+        """Return the data of a reply behind the bytes that name its message."""
+        return self.message.data[REPLY_BYTES:]
+
+    async def settle(self) -> None:
+        """Say that the message is dealt with; one that is not comes again after a crash."""
+        if self.arrival is not None:
+            await self.arrival.settle()
+
+
+class NodePool:
+    """The pool of a node, for a wallet that is connected there."""
+
+    def __init__(self, client: PoolClient) -> None:
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"<NodePool over {self._client!r}>"
+
+    async def post(
+        self,
+        data: bytes,
+        *,
+        relay_s: int = 300,
+        expires_s: int | None = None,
+        rescindable: bool = False,
+        replies_s: int | None = None,
+    ) -> Offer:
+        """Do the work of a message that nodes pass on for `relay_s` seconds, and post it. With `replies_s`, replies are
+        watched for as long, from before anybody can reply."""
+        try:
+            wish = wish_of(data, relay_s, expires_s, None, local=False, rescindable=rescindable)
+            info: m.PoolInfo = await self._client.ask(m.Info)
+            made_ = await made(wish, info.relay, info.least)
+        except Failure as error:
+            raise PoolError(str(error)) from None
+        own_id = made_.message.own_id()
+        if replies_s is not None:
+            await self._ask(m.Watch, Pattern.prefix(reply_prefix(own_id)), replies_s)
+        await self._ask(m.Post, made_.message.encoded())
+        stands = await self._client.how_it_stands(own_id)
+        return Offer(made_.message, made_.secret, stands.get("announced_to"))
+
+    async def reply(self, to: Hit | Offer, data: bytes, *, relay_s: int = 300) -> Offer:
+        """Post a reply to a message."""
+        return await self.post(reply_prefix(to.message.own_id()) + data, relay_s=relay_s)
+
+    async def watch(self, value: bytes, mask: bytes | None = None, *, life_s: int = DAY_S) -> None:
+        """Leave a standing query for data that begins with these bytes, of which only the bits in `mask` count. Matches
+        come by `async for hit in pool`, also those that waited while the wallet was away, if its connection has a kept
+        name."""
+        await self._ask(m.Watch, _pattern(value, mask), life_s)
+
+    async def unwatch(self, value: bytes, mask: bytes | None = None) -> None:
+        """End a standing query."""
+        await self._ask(m.Unwatch, _pattern(value, mask))
+
+    def __aiter__(self) -> NodePool:
+        return self
+
+    async def __anext__(self) -> Hit:
+        """Return the next message that standing queries have found; `settle` it when it is dealt with."""
+        match, arrival = await self._client.matches.receive()
+        return Hit(read_message(match.message), match.standing.value, arrival)
+
+    async def query(self, value: bytes = b"", mask: bytes | None = None, *, limit: int | None = None) -> list[Hit]:
+        """Return the messages that match, the newest first; neighbours are asked for them as well, for three seconds
+        at most."""
+        try:
+            pages = self._client.messages(_pattern(value, mask), 0, limit)
+            return [Hit(read_message(wire), standing.value) async for standing, wire in pages]
+        except Failure as error:
+            raise PoolError(str(error)) from None
+
+    async def rescind(self, offer: Offer) -> None:
+        """End a message that was posted as rescindable: no pool of ours serves it any more."""
+        if not offer.secret:
+            raise PoolError(f"{offer.id} was not posted with rescindable=True")
+        await self._ask(m.Rescind, offer.secret)
+
+    async def _ask(self, kind: type[Any], *arguments: Any) -> Any:
+        try:
+            answer = await self._client.ask(kind, *arguments)
+        except Failure as error:
+            raise PoolError(str(error)) from None
+        if result := getattr(answer, "result", 0):
+            reason = reasons.of(result)
+            raise PoolError(f"{reason.word}: {answer.text or reason.clause}", reason)
+        return answer
+
+
+def _pattern(value: bytes, mask: bytes | None) -> Pattern:
+    return Pattern.prefix(value) if mask is None else Pattern.of(value, mask)
+
+
+@asynccontextmanager
+async def open_pool(node: Node, service: str = SERVICE) -> AsyncIterator[NodePool]:
+    """Use the pool of that name at the node; the node's unicasts are read here. Raise `PoolError` if there is none."""
+    try:
+        async with pool_of(node, service) as client:
+            yield NodePool(client)
+    except Failure as error:
+        raise PoolError(str(error)) from None
