@@ -90,15 +90,24 @@ class DeedSorter:
         """Return what follows from one event, of which `received` is the message if it is one. Raises `WrongDeed` if
         one of the deeds is wrong; none of them is then to be done."""
         follows = CycleChanges()
-        for one in deeds:
-            deed = self._checks.judge(one, hears_message=received is not None)
-            if type(deed) is c.Put:  # as most are
-                follows.batch.kept[deed.key] = deed.value
-            else:
-                self._lay_down(follows, deed, received)
-                if isinstance(deed, c.Answer) and deed is not one:
-                    self._warn(deed.value["error"])
+        try:
+            for one in deeds:
+                self._sort_one(follows, one, received)
+        except BaseException:
+            for deed in follows.deeds:
+                if isinstance(deed, c.Answer):
+                    self._checks.unanswered(deed.number)
+            raise
         return follows
+
+    def _sort_one(self, follows: CycleChanges, one: object, received: Received | None) -> None:
+        deed = self._checks.judge(one, hears_message=received is not None)
+        if type(deed) is c.Put:  # as most are
+            follows.batch.kept[deed.key] = deed.value
+            return
+        self._lay_down(follows, deed, received)
+        if isinstance(deed, c.Answer) and deed is not one:
+            self._warn(deed.value["error"])
 
     def wire(self, deed: c.Send | c.Publish | c.Forward) -> bytes:
         """Return the signed message. Raises `WrongDeed`, or another `RouterError` if it cannot be made now."""

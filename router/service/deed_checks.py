@@ -77,6 +77,10 @@ class DeedChecks:
         """Record that a question was answered."""
         self._asked[number] = True
 
+    def unanswered(self, number: int) -> None:
+        """Record that the answer to a question is not given after all."""
+        self._asked[number] = False
+
     def judge(self, deed: object, *, hears_message: bool) -> c.Deed:
         """Return the deed as it is to be carried out; raise `WrongDeed`. `hears_message`: a message is being heard."""
         if type(deed) is c.Put:  # as most are

@@ -110,12 +110,10 @@ class DoorEntrance:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in EXHAUSTED:
-                    self._rest(own, error)
-                    return
-                if error.errno not in _GONE:
-                    raise
-                continue
+                if error.errno in _GONE:
+                    continue
+                self._rest(own, error)
+                return
             self._admit(stream)
 
     def _admit(self, stream: socket.socket) -> None:
@@ -148,8 +146,9 @@ class DoorEntrance:
             self._warn(text)
 
     def _rest(self, own: socket.socket, error: OSError) -> None:
-        """Accept nobody at this socket for a while, for want of descriptors or memory."""
-        self._warn_now_and_then("exhausted", f"accepts nobody for now: {words(error)}; {RAISE_LIMIT}")
+        """Accept nobody at this socket for a while, mostly for want of descriptors or memory."""
+        remedy = f"; {RAISE_LIMIT}" if error.errno in EXHAUSTED else ", and goes on trying"
+        self._warn_now_and_then("rests", f"accepts nobody for now: {words(error)}{remedy}")
         self._readers.unwatch(own.fileno())
         self._nursery.start_soon(self._watch_later, own)
 

@@ -98,6 +98,19 @@ async def test_a_door_waits_while_the_process_is_out_of_descriptors(tmp_path: Pa
     assert said.startswith('its door "desk" accepts nobody for now: too many open files; raise the limit of open files')
 
 
+async def test_a_door_at_which_nobody_can_be_accepted_says_so_and_the_others_go_on(tmp_path: Path) -> None:
+    warned: list[str] = []
+    async with open_streams(tmp_path, warned) as (streams, heard, place):
+        broken = socket.create_server(("127.0.0.1", 0))
+        streams.listen("porch", broken)
+        broken.shutdown(socket.SHUT_RDWR)  # From then on accept(2) fails with EINVAL.
+        while not warned:
+            await trio.sleep(0.001)
+        async with await trio.open_unix_socket(place):
+            assert (await heard.next()).door == "desk"
+    assert warned == ['its door "porch" accepts nobody for now: invalid argument, and goes on trying']
+
+
 async def test_a_door_whose_file_was_removed_is_made_again_and_loses_no_guest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

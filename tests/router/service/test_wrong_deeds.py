@@ -29,10 +29,12 @@ from router.service.contract import Answer, Asked, Put, Message, LogEvent, Refus
 
 class Golf:
     def __init__(self, setup):
-        self.kept = setup.kept
+        self.kept, self.waits = setup.kept, 0
 
     def hear(self, heard, now):
         match heard:
+            case Message(body=b"answer" | b"right") if not self.waits:
+                return []
             case Message(body=b"putt"):
                 return [Put(b"putt", b"1"), LogEvent("golf_put", heard.id), Send(heard.source, b"putt")]
             case Message(body=b"long"):
@@ -41,6 +43,13 @@ class Golf:
                 return [LogEvent("golf_hit", heard.id, fields={"far": 1.5})]
             case Message(body=b"count"):
                 return [Put(b"putt", b"1"), Put(b"count", 17)]
+            case Asked(number, "later"):
+                self.waits = number
+                return []
+            case Message(body=b"answer"):
+                return [Answer(self.waits, "wrong"), Put(b"putt", 17)]
+            case Message(body=b"right"):
+                return [Answer(self.waits, "right")]
             case Message(body=b"word"):
                 return [Put(b"putt", b"1"), Refuse("golf:rain")]
             case Message(body=b"one"):
@@ -146,3 +155,23 @@ def test_the_guestbook_lists_its_pages_in_answers_that_fit() -> None:
         listed += [one["page"] for one in answer.value["pages"]]
         first = answer.value["next"]
     assert listed == list(range(1, 31))
+
+
+async def test_a_question_whose_answer_was_not_given_may_be_answered_by_the_next_message(
+    tmp_path: Path, golf: Path
+) -> None:
+    async with playing(tmp_path) as (home, node):
+
+        async def fate(body: bytes) -> str:
+            sent = await node.send(key_of(home, "golf").public, body, wait=True)
+            [outcome] = await sent.final(HANG_S)
+            return outcome.state
+
+        async def asks() -> None:
+            assert await ask(node, "golf later") == "right"
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(asks)
+            while await fate(b"answer") != "refused":  # delivered: the question has not come yet
+                pass
+            assert await fate(b"right") == "delivered"

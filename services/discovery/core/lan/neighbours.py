@@ -117,8 +117,8 @@ class Neighbour(Struct, eq=False):
         Who copies a datagram can send it from any address, but not before it was sent. The address where a link has
         proven the key stays, and is taken in any case."""
         if source not in self.sources and len(self.sources) >= SOURCES_MAX:
-            others = [one for one in self.sources if one.ip != self.ip]
-            oldest = min(others, key=lambda one: (one not in self.outdated, self.sources[one]))
+            others = [one for one in self.sources if one.ip != self.ip]  # none if all are the proven address, on links
+            oldest = min(others or self.sources, key=lambda one: (one not in self.outdated, self.sources[one]))
             is_over = oldest in self.outdated or self.sources[oldest] <= now_s - stale_s
             if not is_over and source.ip != self.ip:
                 return False

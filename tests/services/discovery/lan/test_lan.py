@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from itertools import pairwise
 from random import Random
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from samples.lan import DOOR, HIGH, LOW, WALL_S, SimulatedNetwork, at, came, interface, key_of, of, signed, speaking
 
+from router.core.wire.advert import decode_datagram
 from router.core.wire.reasons import ADVERT_STALE, Reason
 from router.service.contract import AddNeighbour, Tick, Wake, Write
 from router.service.roles.discovery import (
@@ -29,7 +31,7 @@ from router.service.roles.discovery import (
 from services.discovery.core.lan.answers import ANSWERED_PER_S
 from services.discovery.core.lan.gate import RENEWED_BURST, REST_BURST, SHARED_PER_S, SOURCE_BURST
 from services.discovery.core.lan.lan import FAREWELL, SPOKEN, YIELD_S, Lan
-from services.discovery.core.lan.neighbours import SOURCES_MAX
+from services.discovery.core.lan.neighbours import SOURCES_MAX, Neighbour, Source
 from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, OFF, Network, Permit, network_of
 from services.discovery.core.lan.paces import Pace
 from services.discovery.core.lan.reports import CLAIMED_S, KEPT_S
@@ -110,6 +112,14 @@ def test_a_port_that_is_taken_is_asked_for_again() -> None:
     lan.hear(Listening("", "port 4101 is taken"), at(0))
     assert lan.problem == "port 4101 is taken"
     assert of(Listen, lan.hear(Tick(), at(11))) == [Listen("tls://:4101")]
+
+
+def test_a_key_that_was_proven_at_an_address_which_five_links_have_is_heard_on_each() -> None:
+    ip = ip_address("fe80::9")
+    neighbour = Neighbour(decode_datagram(signed(HIGH)), ip=ip)
+    for link in range(SOURCES_MAX + 1):
+        assert neighbour.came_from(Source(ip, link), float(link), 60.0)
+    assert [one.at for one in neighbour.sources] == [1, 2, 3, 4]
 
 
 # -- hearing ----------------------------------------------------------------------------------------------------------
