@@ -17,8 +17,8 @@ from rigs.patience import HANG_S
 
 _PURE = """
     __future__ abc array base64 binascii bisect blake3 cbor2 collections contextlib dataclasses datetime enum
-    fractions functools hashlib heapq hmac io ipaddress itertools json math msgspec nacl operator re
-    statistics string struct textwrap types typing unicodedata urllib zlib
+    fractions functools h11 hashlib heapq hmac io ipaddress itertools json math msgspec nacl operator re
+    statistics string struct textwrap types typing unicodedata urllib wsproto zlib
 """
 PURE = _PURE.split()
 FINDS = ("importlib", "pkgutil")  # for the one file that finds modules by name, see `BY_NAME`

@@ -34,8 +34,8 @@ BACKLOG_MESSAGES = 50_000
     "--transport",
     "transports",
     multiple=True,
-    type=click.Choice(["unix", "tls"]),
-    help="The transport to measure.  [default: both]",
+    type=click.Choice(["unix", "tls", "ws"]),
+    help="The transport to measure; repeatable.  [default: unix and tls]",
 )
 @click.option("--messages", default=30_000, type=AT_LEAST_1, show_default=True, help="Messages in the throughput run.")
 @click.option("--size", default=1024, type=click.IntRange(16, 60_000), show_default=True, help="Bytes in a body.")

@@ -17,6 +17,7 @@ TRIES = 3
 BACKLOG_MESSAGES = 1_000_000
 CROWD = 100
 STALLED_MAX = LOG_MAX = 0.1
+WEB_SOCKET_MAX = 0.15
 
 Row = dict[str, Any]
 
@@ -81,12 +82,31 @@ def _logged(bench: Bench) -> Row:
     return _slower(replace(bench, program="router.bench.unlogged"), Shape(), bench, Shape(), LOG_MAX)
 
 
-def _slower(free: Bench, free_shape: Shape, held: Bench, held_shape: Shape, most: float) -> Row:
+def _web_socket(bench: Bench) -> Row:
+    """Measure how much slower WebSockets are than TLS."""
+    return _slower(bench, Shape(), bench, Shape(), WEB_SOCKET_MAX, ("tls", "ws"))
+
+
+def _idle_web_socket(bench: Bench) -> Row:
+    """Measure the memory of an idle WebSocket as a share of that of an idle TLS link."""
+    tls, web = (scenarios.idle(bench, transport, 300) for transport in ("tls", "ws"))
+    return web | {"tls_kib_per_link": tls["kib_per_link"], "share_of_tls": web["kib_per_link"] / tls["kib_per_link"]}
+
+
+def _slower(
+    free: Bench,
+    free_shape: Shape,
+    held: Bench,
+    held_shape: Shape,
+    most: float,
+    transports: tuple[str, str] = ("unix", "unix"),
+) -> Row:
     """Measure by how much the second is slower than the first, by pairs of consecutive runs."""
+    of_free, of_held = transports
     rows: list[tuple[Row, Row]] = []
 
     def pair() -> float:
-        rows.append((_fresh(free, "unix", free_shape), _fresh(held, "unix", held_shape)))
+        rows.append((_fresh(free, of_free, free_shape), _fresh(held, of_held, held_shape)))
         one, other = rows[-1]
         return 1 - float(other["messages_per_s"]) / float(one["messages_per_s"])
 
@@ -144,6 +164,10 @@ GOALS: tuple[tuple[Callable[[Bench], Row], tuple[RowGoal, ...]], ...] = (
     )),
     (lambda bench: scenarios.idle(bench, "tls", 300), (
         RowGoal("KiB of memory for an idle TLS link", "kib_per_link", 48.0, False),
+    )),
+    (_web_socket, (RowGoal("WebSocket: how much slower it is than TLS", "slower", WEB_SOCKET_MAX, False),)),
+    (_idle_web_socket, (
+        RowGoal("Memory of an idle WebSocket, as a share of an idle TLS link's", "share_of_tls", 0.5, False),
     )),
 )  # fmt: skip
 

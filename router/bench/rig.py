@@ -77,7 +77,7 @@ class Rig(NodeProcess):
         residents: Residents = NOBODY,
     ) -> None:
         enter = machine.enter if machine else ()
-        flags = ("--lan",) if machine else ("--listen", "tls://127.0.0.1:0")
+        flags = ("--lan",) if machine else ("--listen", f"{transport if transport != 'unix' else 'tls'}://127.0.0.1:0")
         super().__init__(
             "the node", Home(path), path / "stderr", settings, *flags, served_by=(*enter, *program(module))
         )

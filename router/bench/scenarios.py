@@ -46,7 +46,7 @@ class Bench:
     async def rig(self, transport: str, keys: Sequence[SigningKey], **settings: str) -> Rig:
         """Return a started core that lets in `members`, and the keys of apps if they act as those of other machines."""
         residents = OF_A_CORE if self.services else NOBODY
-        guests = [*(keys if transport == "tls" else ()), *self.members]
+        guests = [*(keys if transport != "unix" else ()), *self.members]
         rig = Rig(self._home(), transport, self._settings(settings), guests, self.program, residents=residents)
         await rig.start()
         return rig

@@ -127,7 +127,7 @@ def neighbour_warnings(config: Config) -> Iterator[str]:
 def _host_port(url: str) -> tuple[str, int] | None:
     """Return host and port of a URL; None if it has none or leaves the port to the system."""
     try:
-        host, port = transport.tcp_address(url, transport.scheme_of(url))
+        host, port = transport.place_of(url)
     except InvalidUrl:
         return None
     return (host, port) if port else None

@@ -149,7 +149,8 @@ async def _ask_node(facts: Facts, home: Home) -> None:
 
 def listeners_of(facts: Facts, config: Config) -> tuple[str, ...]:
     """Return the URLs where other machines may connect: those of the running node, and those of the configuration."""
-    running = tuple(facts.running.status["listeners"]) if facts.running is not None else ()
+    named = {transport.told_as(one): one for one in config.node.listen}
+    running = tuple(named.get(one, one) for one in facts.running.status["listeners"]) if facts.running else ()
     known = [url.rpartition(":")[0] for url in running]
     configured = (one for one in config.node.listen if not (one.endswith(":0") and one.rpartition(":")[0] in known))
     found = (*running, *configured) if facts.names_listen or not running else running
@@ -248,6 +249,7 @@ def _judged_listeners(config: Config, listen: Sequence[str], key: bytes, facts: 
     running = facts.running.status["listeners"] if facts.running is not None else ()
     for url in listen:
         dial = facts.dials.get(url)
-        yield network_checks.judge_port(url, facts.taken.get(url, ""), dial, url in running)
+        started = transport.told_as(url) in running
+        yield network_checks.judge_port(url, facts.taken.get(url, ""), dial, started)
         if dial is not None and (found := network_checks.judge_tls(url, dial, key)) is not None:
             yield found

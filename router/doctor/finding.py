@@ -43,8 +43,8 @@ class Descriptors(Struct, frozen=True):
 
 
 class DialResult(Struct, frozen=True):
-    """The result of dialling a URL: the key that answered in hex, or why none did; `took_s`: the time until TLS was
-    established."""
+    """The result of dialling a URL: why nothing answered, "" if something did, and its key in hex, "" if the transport
+    proves none; `took_s`: the time until the transport's connection was established."""
 
     url: str
     key: str = ""

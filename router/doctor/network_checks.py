@@ -75,14 +75,15 @@ def judge_port(url: str, problem: str, dial: DialResult | None, started: bool) -
     if not started:
         said = f"router.toml names {url} in node.listen, and the running node does not listen there"
         return Finding("port", None, said, "start it again, unless it was started with --listen")
-    if not dial.key:
+    if dial.why:
         said, remedy = split_remedy(dial.why)
         return Finding("port", False, f"{url} does not answer: {said}", remedy)
     return Finding("port", True, f"{url} answers")
 
 
 def judge_tls(url: str, dial: DialResult, key: bytes) -> Finding | None:
-    """Judge the key that answered at this node's own port; None if nothing answered, which `judge_port` reports."""
+    """Judge the key that answered at this node's own port; None if nothing answered, which `judge_port` reports,
+    or nothing that proves a key by itself."""
     if not dial.key:
         return None
     if dial.key != key.hex():
@@ -149,6 +150,8 @@ def _answered(where: str, one: AdvertisedAddress, key: bytes, ports: frozenset[i
         return Finding("address", None, f"{where} was not dialled, as no node runs")
     if one.dial.key == key.hex():
         return Finding("address", True, f"{where} leads to this node")
+    if not one.dial.key and not one.dial.why:
+        return Finding("address", None, f"{where} answers; only a link shows that it is this node")
     if one.dial.key:
         said = f"at {where} answers {short(key_text('addr', bytes.fromhex(one.dial.key)))}, not this node"
         return Finding("address", False, said, "name this node's own address in node.advertise, or mend the forwarding")

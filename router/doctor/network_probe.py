@@ -24,7 +24,6 @@ RESOLVE_S = 5.0
 ECHO_S = 1.0
 GROUP = "239.255.85.80"
 """The multicast group of the LAN's datagrams (R-D17)."""
-_EVERY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 _UP, _LOOPBACK, _POINT_TO_POINT, _MULTICAST = 0x1, 0x8, 0x10, 0x1000
 
 
@@ -49,22 +48,16 @@ async def dial(url: str) -> DialResult:
     """Dial with a throwaway key, and return which key answered, or why none did."""
     began = trio.current_time()
     try:
-        stream = await transport.dial(_reachable(url), SigningKey(os.urandom(32)), None, timeout_s=DIAL_S)
+        stream = await transport.dial(transport.seen_here(url), SigningKey(os.urandom(32)), None, timeout_s=DIAL_S)
     except ConnectFailed as error:
         return DialResult(url, why=error.text)
+    except transport.InvalidUrl as error:
+        return DialResult(url, why=str(error))
     took_s = trio.current_time() - began
     key = stream.peer.hex() if stream.peer is not None else ""
     with trio.move_on_after(ECHO_S):
         await stream.aclose()
-    return DialResult(url, key, "" if key else "it proves no key", took_s)
-
-
-def _reachable(url: str) -> str:
-    """Return the URL at which this machine reaches what listens at `url`, which may be every interface."""
-    scheme = transport.scheme_of(url)
-    host, port = transport.tcp_address(url, scheme)
-    host = _EVERY.get(host, host)
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return DialResult(url, key, "", took_s)
 
 
 async def probe_address(address: TransportAddress, *, dials: bool) -> AdvertisedAddress:
@@ -143,7 +136,7 @@ async def _echo(number: int, name: str, found: list[InterfaceCheck]) -> None:
 
 def is_on_loopback(urls: Sequence[str]) -> bool:
     """Whether what listens at these URLs is reached from its own machine only; False if nothing listens."""
-    hosts = [transport.tcp_address(url, transport.scheme_of(url))[0] for url in urls]
+    hosts = [transport.place_of(url)[0] for url in urls]
     return bool(hosts) and all(_is_loopback(host) for host in hosts)
 
 
@@ -159,5 +152,5 @@ def ports_of(urls: Sequence[str]) -> frozenset[int]:
     found = set[int]()
     for url in urls:
         with suppress(transport.InvalidUrl):
-            found.add(transport.tcp_address(url, transport.scheme_of(url))[1])
+            found.add(transport.place_of(url)[1])
     return frozenset(found)

@@ -37,7 +37,8 @@ LAN = "services.discovery", "lan", "here"
     "--listen",
     multiple=True,
     metavar="URL",
-    help="The URL to listen on, instead of those in the configuration: tls://HOST:PORT or unix://PATH. Repeatable.",
+    help="The URL to listen on, instead of those in the configuration: tls://HOST:PORT, unix://PATH, "
+    "ws://127.0.0.1:PORT or wss://:PORT?certificate=FILE&key=FILE. Repeatable.",
 )
 @click.option(
     "--verifiers",

@@ -281,6 +281,8 @@ class Connection:
     def _come_up(self, peer: PublicKey, hello: link_items.Hello, mono_ns: int) -> None:
         """Report that the other end has proven its key."""
         self.is_up, self._trickles = True, False
+        if self._stream.peer is None:
+            self._stream.link_proved(peer)
         if self._node.paces is not None and self._session.is_stranger:
             self._pace = self._node.paces.one()
         self._node.tell(LinkOpened(self.link_writer, peer, self._stream.owner, self._dialled, hello))

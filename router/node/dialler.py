@@ -20,8 +20,7 @@ from router.core.routing.admission import TOGETHER_S
 from router.core.service.back_off import BackOff
 from router.core.wire.address import (
     AddressSource,
-    IpAddress,
-    parse_address,
+    ip_address_of,
     refusal_of,
 )
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -256,11 +255,11 @@ class Dialler:
 
         A hint was judged by its source when it came (R-C28), but not the address that a name in it resolves to."""
         try:
-            at = parse_address(one.address)
+            at = ip_address_of(one.address)
         except BadText as error:
             raise ConnectFailed(Reason.UNSUPPORTED, str(error)) from None
-        if not isinstance(at, IpAddress):
-            raise ConnectFailed(Reason.UNSUPPORTED, f"{at} is of a kind that this version does not dial")
+        if at is None:
+            raise ConnectFailed(Reason.UNSUPPORTED, f"{one.address} is of a kind that this version does not dial")
         source = _source(neighbour, is_named=one.address != one.url)
         budget = self._budgets.of(source)
         async with self._room_of_doubted, self._room:  # the others are dialled, however many of these do not answer

@@ -28,6 +28,8 @@ from router.service.verbs.add_neighbour import AddNeighbour as AddNeighbour
 from router.service.verbs.answer import Answer as Answer
 from router.service.verbs.answer import Asked as Asked
 from router.service.verbs.grant import Grant as Grant
+from router.service.verbs.inquire import Inquire as Inquire
+from router.service.verbs.inquire import Told as Told
 from router.service.verbs.log_event import LogEvent as LogEvent
 from router.service.verbs.verb import Deed as Deed
 
@@ -87,7 +89,8 @@ class Message(Heard, frozen=True):
 
     `wire`: the bytes as received, without VIA; `via`: the router next to ours that brought it, None if it was published
     on this node; `seen`: the ids that a multicast names; `redelivered`: an earlier life of the service may have been
-    given it.
+    given it. `sender`, `seq`, `deps`: of a sealed message, the member's signed words: who says it, which of theirs it
+    is, and the messages that it answers; a unicast's `sender` is its source.
     """
 
     id: MessageId
@@ -98,6 +101,9 @@ class Message(Heard, frozen=True):
     seen: tuple[MessageId, ...] = ()
     wire: bytes = b""
     redelivered: bool = False
+    sender: PublicKey | None = None
+    seq: int | None = None
+    deps: tuple[MessageId, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Message {self.id!r} of {self.group or self.source!r}: {self.body!r}>"

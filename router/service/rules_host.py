@@ -27,6 +27,7 @@ from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
 from router.service.heard_lately import HeardLately, leaves_trace
 from router.service.host import Place, Service
+from router.service.inquiries import Inquiries
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
@@ -125,6 +126,7 @@ class RulesHost(Service):
         self._failures = ConfinedFailures(self._log_failure, place.on_warning)
         self._ask = Requests(self, self.hear, self._was_not_done)
         self._requests = RequestQueue(self._ask.do, self._sending.put)
+        self._inquiries = Inquiries(self.hear)
 
     async def live(self) -> None:
         state = self.state
@@ -148,6 +150,7 @@ class RulesHost(Service):
         self.nursery.start_soon(self._hear_words)
         self.nursery.start_soon(self._sending.run, self.node.wires)
         self.nursery.start_soon(self._requests.run)
+        self.nursery.start_soon(self._inquiries.run, self.node)
         self.nursery.start_soon(self._jobs.run)
         self.nursery.start_soon(self._alarm.run)
         await self._cycle()  # it hears that it has started, which may fail
@@ -394,6 +397,8 @@ class RulesHost(Service):
                 self._send_unkept(deed)
             case c.Pull() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
+            case c.Inquire():
+                self._inquiries.ask(deed)
             case _:
                 if self._ask.begins(deed):
                     self._requests.put(deed)
@@ -413,4 +418,16 @@ def wanted_one_by_one(heard: c.Heard) -> tuple[c.Heard, ...]:
 
 
 def _message(one: Received) -> c.Message:
-    return c.Message(one.id, one.body, one.source, one.group, one.via, one.seen, one.wire, one.redelivered)
+    return c.Message(
+        one.id,
+        one.body,
+        one.source,
+        one.group,
+        one.via,
+        one.seen,
+        one.wire,
+        one.redelivered,
+        one.sender,
+        one.seq,
+        one.deps,
+    )

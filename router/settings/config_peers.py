@@ -25,7 +25,7 @@ from router.settings.toml_lines import Block, Statement, blocks, lines
 
 Grant = Literal["join", "store", "relay", "why"]
 
-URL_FORM = "tls://HOST:PORT or unix:PATH"
+URL_FORM = "tls://HOST:PORT, wss://HOST/PATH or unix:PATH"
 Url = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*:[^\s\x00-\x1f\x7f]+$", extra={"form": URL_FORM})]
 Name = Annotated[str, Meta(pattern=rf"^(?:{NAME_PATTERN})?\Z", extra={"form": NAME_FORM})]
 Until = Annotated[

@@ -2,12 +2,13 @@
 
     tls://host:port      tls://[::1]:4101     tls://:4101 (listen on every interface)
     unix:///run/me/s     unix://relative/s    unix://~/s
-    memory://name
+    memory://name        ws://localhost:4190/link                 wss://host/link
 
 A file `<scheme>.py` in a `transports` folder on Python's path offers `dial`, `listen` and `check` as in `Transport`;
 `load` finds it by name. So a new transport touches nothing else: it checks its own URLs, with their options behind a
 `?`, sets `LOCAL = True` if only processes of this machine connect, offers `resolve` if its URLs may hold names, and
-gets those of the node's handshake limits that its `listen` names as parameters.
+gets those of the node's handshake limits that its `listen` names as parameters. If its URLs have more parts than host
+and port, it offers `place`, and `seen_here` and `told_as` if a listener's URL is not the one to dial.
 """
 
 from __future__ import annotations
@@ -97,6 +98,10 @@ class Stream(Protocol):
     @property
     def received_bytes(self) -> int:
         """The bytes on the wire for everything received, with encryption; 0 for a stream that adds nothing."""
+
+    def link_proved(self, key: PublicKey) -> None:
+        """Note that the link has proven the other end's key, which the transport does not prove: until then the
+        connection gives way to others."""
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """Wait for data and return 1 to `max_bytes` bytes; `b""` when the peer has closed cleanly.
@@ -234,6 +239,33 @@ def after(prefix: str, url: str) -> str:
     return url[len(prefix) :]
 
 
+def place_of(url: str) -> tuple[str, int]:
+    """Return the host and the TCP port in a URL. Raises `InvalidUrl`."""
+    found: Callable[[str], tuple[str, int]] | None = getattr(load(scheme_of(url)), "place", None)
+    return tcp_address(url, scheme_of(url)) if found is None else found(url)
+
+
+def seen_here(url: str) -> str:
+    """Return the URL at which this machine itself dials what listens at that one. Raises `InvalidUrl`."""
+    host, port = place_of(url)
+    host = _EVERY.get(host, host)
+    found: Callable[[str, str], str] | None = getattr(load(scheme_of(url)), "seen_here", None)
+    if found is not None:
+        return found(url, host)
+    return f"{scheme_of(url)}://[{host}]:{port}" if ":" in host else f"{scheme_of(url)}://{host}:{port}"
+
+
+def told_as(url: str) -> str:
+    """Return the URL as a listener there tells it, without what is for listening alone; one that no transport can use
+    as it is."""
+    try:
+        found: Callable[[str], str] | None = getattr(load(scheme_of(url)), "told_as", None)
+        return url if found is None else found(url)
+    except InvalidUrl:
+        return url
+
+
+_EVERY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s:/\[\]@]*)):(?P<port>[0-9]{1,5})")
 
 

@@ -36,7 +36,7 @@ BUSY_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"  # fatal, internal_error: may be se
 
 LEFT = "the peer closed the connection before its handshake began"
 CROWD = (
-    "TLS handshakes are queued: %d wait and %d are under way, from %d address prefixes, most of them from %s "
+    "Handshakes are queued: %d wait and %d are under way, from %d address prefixes, most of them from %s "
     "(%d); new connections wait as well. If they are meant to come, raise limits.handshakes_per_s and "
     "limits.handshakes_per_s_per_prefix; if not, block their addresses in the firewall"
 )
@@ -64,10 +64,10 @@ def is_gone(sock: SocketType) -> bool:
     return bool(poll.poll(0))
 
 
-def turn_away(sock: SocketType) -> None:
-    """Close before any handshake, with an alert that distinguishes this from a broken connection."""
+def turn_away(sock: SocketType, last_words: bytes = BUSY_ALERT) -> None:
+    """Close before any handshake, with last words that distinguish this from a broken connection."""
     with suppress(OSError):
-        os.write(sock.fileno(), BUSY_ALERT)
+        os.write(sock.fileno(), last_words)
     close_after_last_byte(sock)
 
 
@@ -176,7 +176,7 @@ class Places:
                 f"the handshake was not done after {limits.spared_s:g} s, and others from {prefix.name} waited"
             )
         if scope.cancelled_caught:
-            raise NotLetIn(f"the TLS handshake was not done after {limits.timeout_s:g} s")
+            raise NotLetIn(f"the handshake was not done after {limits.timeout_s:g} s")
 
     async def _turn(self, prefix: _Prefix, is_gone: Callable[[], bool]) -> None:
         if is_gone():

@@ -14,7 +14,8 @@ import trio
 from trio.socket import SocketType
 
 from router.core.wire.crypto import PublicKey
-from router.transport.contract import Buffer, ConnectFailed, Handler, ListenFailed, OnRefused, Stream, StreamBroken
+from router.transport.contract import Buffer, ConnectFailed, Handler, ListenFailed, OnRefused, StreamBroken
+from router.transport.stream import DuplexStream
 
 PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
 ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of sockets
@@ -106,7 +107,7 @@ class Listener(Protocol):
     async def accept(self) -> tuple[SocketType, Any]: ...
 
 
-Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raises NotLetIn or StreamBroken
+Admit = Callable[[SocketType, str], Awaitable[DuplexStream]]  # (socket, where); raises NotLetIn or StreamBroken
 
 
 class Acceptor:
@@ -189,11 +190,7 @@ class Acceptor:
 
     async def _serve(self, sock: SocketType, where: str, neighbourhood: str) -> None:
         try:
-            stream = await self._prove(sock, where, neighbourhood)
-            try:
-                await self._handler(stream)
-            finally:
-                await stream.aclose()
+            await self._run_handler(sock, where, neighbourhood)
         except* NotLetIn as group:
             self._on_refused(where, "; ".join(str(error) for error in group.exceptions))
         except* (StreamBroken, ConnectFailed):
@@ -202,11 +199,22 @@ class Acceptor:
             sock.close()
             self._open -= 1
 
-    async def _prove(self, sock: SocketType, where: str, neighbourhood: str) -> Stream:
+    async def _run_handler(self, sock: SocketType, where: str, neighbourhood: str) -> None:
+        """Admit a connection and run its handler. Until a key is proven, which the link does if the transport cannot,
+        it gives way to others."""
         with trio.CancelScope() as scope:
             self._unproven.setdefault(neighbourhood, {})[scope] = None
             try:
-                return await self._admit(sock, where)
+                stream = await self._admit(sock, where)
+                try:
+                    if stream.place:
+                        stream.when_proven(lambda _: self._forget(neighbourhood, scope))
+                    else:
+                        self._forget(neighbourhood, scope)
+                    await self._handler(stream)
+                finally:
+                    await stream.aclose()
             finally:
                 self._forget(neighbourhood, scope)
-        raise NotLetIn("it had not proven a key when another connection needed its place")
+        if scope.cancelled_caught:
+            raise NotLetIn("it had not proven a key when another connection needed its place")

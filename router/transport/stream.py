@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -21,7 +21,8 @@ class DuplexStream(ABC):
     """
 
     __slots__ = (
-        "_broken", "_closed", "_receiving", "_sending", "_unsendable", "ip", "owner", "path", "peer", "place", "where",
+        "_broken", "_closed", "_on_proven", "_receiving", "_sending", "_unsendable", "ip", "owner", "path", "peer",
+        "place", "where",
     )  # fmt: skip
 
     def __init__(
@@ -43,6 +44,7 @@ class DuplexStream(ABC):
         self._broken: str | None = None
         self._unsendable: str | None = None
         self._sending = self._receiving = self._closed = False
+        self._on_proven: tuple[Callable[[PublicKey], None], ...] = ()
 
     def __repr__(self) -> str:
         whom = "" if self.peer is None else f" with {self.peer.hex()[:12]}…"
@@ -51,6 +53,18 @@ class DuplexStream(ABC):
     @property
     def received_bytes(self) -> int:
         return 0
+
+    def when_proven(self, act: Callable[[PublicKey], None]) -> None:
+        """Call `act` with the other end's key once that is proven, which it may be already."""
+        if self.peer is not None:
+            act(self.peer)
+        else:
+            self._on_proven += (act,)
+
+    def link_proved(self, key: PublicKey) -> None:
+        acts, self._on_proven = self._on_proven, ()
+        for act in acts:
+            act(key)
 
     async def receive_some(self, max_bytes: int) -> bytes:
         if self._broken is not None:

@@ -14,6 +14,7 @@ from two_ends import (
     echo,
     fresh_url,
     listening,
+    proven_echo,
     receive_exactly,
     receive_to_end,
     two_ends,
@@ -23,7 +24,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
 from router.transport.contract import ConnectFailed, ListenFailed, Stream, StreamBroken, dial, load
 
-pytestmark = pytest.mark.parametrize("scheme", ["memory", "tls", "unix"])
+pytestmark = pytest.mark.parametrize("scheme", ["memory", "tls", "unix", "ws", "wss"])
 
 MIB = 1 << 20
 
@@ -40,7 +41,7 @@ async def test_a_stream_carries_bytes_both_ways(scheme: str) -> None:
 async def test_who_is_there(scheme: str) -> None:
     async with two_ends(scheme) as (ours, theirs):
         assert ours.where.startswith(scheme) and theirs.where.startswith(scheme)
-        assert ours.owner == theirs.owner == (scheme != "tls")
+        assert ours.owner == theirs.owner == (scheme in ("memory", "unix"))
         assert (ours.peer is None) == (theirs.peer is None) == (scheme != "tls")
         assert "open" in repr(ours) and ours.where in repr(ours)
 
@@ -133,7 +134,7 @@ async def test_what_was_said_before_leaving_can_be_read_after_a_failed_send(sche
         try:
             assert await receive_to_end(theirs) == b"goodbye"
         except StreamBroken:
-            assert scheme == "tls"  # a reset of TCP may discard what was not read
+            assert scheme in ("tls", "ws", "wss")  # a reset of TCP may discard what was not read
 
 
 async def test_a_cancelled_receive_loses_nothing(scheme: str) -> None:
@@ -219,7 +220,7 @@ async def test_a_stream_ends_with_its_handler(scheme: str) -> None:
 
 async def test_one_connection_too_many_is_closed(scheme: str) -> None:
     with fresh_url(scheme) as url:
-        async with listening(url, handler=echo, connections_max=2) as this:
+        async with listening(url, handler=proven_echo, connections_max=2) as this:
             first, second = await this.connect(), await this.connect()
             for stream in (first, second):
                 await stream.send_all(b"x")
@@ -265,7 +266,7 @@ async def test_a_second_listener_is_told_why_not(scheme: str) -> None:
     with fresh_url(scheme) as url:
         async with listening(url) as this:
             with pytest.raises(ListenFailed, match=r"another (node|program).*choose another"):
-                await load(scheme).listen(this.url, SigningKey(bytes(32)), this.handle)
+                await load(scheme).listen(this.again, SigningKey(bytes(32)), this.handle)
 
 
 async def test_a_place_is_free_again_when_its_listener_ends(scheme: str) -> None:
@@ -276,7 +277,7 @@ async def test_a_place_is_free_again_when_its_listener_ends(scheme: str) -> None
             await this.connect()
         assert caught.value.reason is Reason.CONNECT_FAILED
         assert any(words in caught.value.text for words in ("is listening", "is the node running"))
-        async with listening(this.url) as again:
+        async with listening(this.again) as again:
             await again.connect()
 
 

@@ -6,10 +6,14 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
 from rigs.patience import HANG_S
+from rigs.web_certificates import web_certificate
 
 from router.core.wire.crypto import SigningKey
 from router.transport.contract import Stream, dial, load, scheme_of
@@ -21,10 +25,13 @@ CLIENT = SigningKey(b"\x02" * 32)
 @contextmanager
 def fresh_url(scheme: str) -> Iterator[str]:
     """Return a URL to listen on that nobody uses."""
-    if scheme == "tls":
-        yield "tls://127.0.0.1:0"
+    if scheme in ("tls", "ws"):
+        yield f"{scheme}://127.0.0.1:0"
     elif scheme == "memory":
         yield "memory://test"
+    elif scheme == "wss":
+        with tempfile.TemporaryDirectory(prefix="ends") as directory:
+            yield f"wss://127.0.0.1:0{web_certificate(Path(directory), '127.0.0.1').options}"
     else:
         with tempfile.TemporaryDirectory(prefix="ends") as directory:
             yield f"unix://{directory}/s"
@@ -33,8 +40,9 @@ def fresh_url(scheme: str) -> Iterator[str]:
 class Listening:
     """A running listener that hands out its ends of the connections and records its refusals."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: str) -> None:
         self.url = ""
+        self._options = asked.partition("?")[2]
         self.refused: list[tuple[str, str]] = []
         self.noticed = trio.Event()
         self._dialled: list[Stream] = []
@@ -53,9 +61,23 @@ class Listening:
     async def connect(self) -> Stream:
         """Dial the listener; the stream is closed when the listener ends."""
         expect = SERVER.public if self.url.startswith("tls:") else None
-        stream = await dial(self.url, CLIENT, expect, timeout_s=HANG_S)
+        stream = await dial(self.dialled, CLIENT, expect, timeout_s=HANG_S)
         self._dialled.append(stream)
         return stream
+
+    @property
+    def again(self) -> str:
+        """Return the URL to listen at the same place."""
+        return f"{self.url}?{self._options}" if self._options and "?" not in self.url else self.url
+
+    @property
+    def dialled(self) -> str:
+        """Return the URL to dial: at an ordinary certificate with its pin."""
+        if not self._options.startswith("certificate="):
+            return self.url
+        shown = Path(self._options.partition("=")[2].partition("&")[0])
+        pin = x509.load_pem_x509_certificate(shown.read_bytes()).fingerprint(SHA256())
+        return f"{self.url}?pin={pin.hex()}"
 
     async def close_dialled(self) -> None:
         for stream in self._dialled:
@@ -74,7 +96,7 @@ class Listening:
 @asynccontextmanager
 async def listening(url: str, **options: Any) -> AsyncIterator[Listening]:
     """Listen on `url` while the block runs; the whole may take HANG_S."""
-    this = Listening()
+    this = Listening(url)
     handler = options.pop("handler", this.handle)
     listen = partial(load(scheme_of(url)).listen, url, SERVER, handler, on_refused=this.on_refused, **options)
     with trio.fail_after(HANG_S):
@@ -124,6 +146,13 @@ async def echo(stream: Stream) -> None:
     """Send back all bytes received: a handler."""
     while data := await stream.receive_some(1 << 16):
         await stream.send_all(data)
+
+
+async def proven_echo(stream: Stream) -> None:
+    """Do the same when a link would have proven the other end's key."""
+    if stream.peer is None:
+        stream.link_proved(CLIENT.public)
+    await echo(stream)
 
 
 async def says(stream: Stream, text: bytes) -> bytes:

@@ -42,8 +42,8 @@ class AwaitedAnswers(Part):
     def asked(self, link: Link, inquiry: Inquiry, now: Now) -> Refused:
         """Pass a question on to the node; return why it is refused, or None.
 
-        On the owner's socket any question is allowed. Elsewhere only `why` is allowed, from local services about their
-        own messages and from known neighbours' routers."""
+        On the owner's socket any question is allowed. Elsewhere only `why` is allowed, about their own messages: to apps
+        of this node, and to known neighbours and apps with the right to it."""
         is_local = link.standing is Standing.LOCAL
         is_owners = link.owner and is_local
         if not is_owners and (refused := _not_allowed(link, inquiry)) is not None:
@@ -72,11 +72,9 @@ class AwaitedAnswers(Part):
 
 
 def _not_allowed(link: Link, inquiry: Inquiry) -> Refused:
-    """Return why a neighbour or a service that is not on the owner's socket may not ask this."""
+    """Return why a neighbour or an app that is not on the owner's socket may not ask this."""
     if link.standing in UNKNOWN:
         return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
     if inquiry.ask != WHY:
         return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
-    if link.app and link.standing is not Standing.LOCAL:
-        return Reason.NOT_AUTHORISED, "only routers and local apps ask why"
     return None

@@ -166,6 +166,7 @@ _URL = re.compile(
     r"(?::(?P<port>[1-9][0-9]{0,4}))?(?P<path>[/?][!-\"$-~]*)?",
     re.ASCII,
 )
+_USUAL_PORTS = {"ws": 80, WSS: 443}
 _FORM = f"{TLS}://host:4101, {TLS}://[2001:db8::1]:4101 or {WSS}://host/path"
 
 
@@ -174,7 +175,7 @@ def parse_address(text: str) -> TransportAddress:
     try:
         parts = _parts_of(text)
         if parts["scheme"] != TLS:
-            return _web_socket(text, "it")
+            return _web_socket(_text(text, "it"), "it")
         if parts["port"] is None or parts["path"] is not None:
             raise Malformed("it needs a port, and nothing behind it")
         host, port = _host(parts), int(parts["port"])
@@ -182,6 +183,18 @@ def parse_address(text: str) -> TransportAddress:
     except Malformed as error:
         said = f'"{clean(text, 100)}" is not an address for others: {error}'
         raise BadText(f"{said}. Write {_FORM}.") from None
+
+
+def ip_address_of(url: str) -> IpAddress | None:
+    """Return IP address and port of a URL to dial, None if it names none. Raises `BadText` if it leads to no other
+    machine."""
+    try:
+        parts = _parts_of(url)
+        host = _host(parts)
+    except Malformed as error:
+        raise BadText(f'"{clean(url, 100)}" is not an address for others: {error}.') from None
+    port = int(parts["port"] or _USUAL_PORTS.get(parts["scheme"], 0))
+    return IpAddress(host, port) if port and not isinstance(host, str) else None
 
 
 def lacks_zone(host: str) -> bool:
@@ -329,6 +342,11 @@ def leads_back(host: str, own: str) -> bool:
         return True
     there, here = (reach_of(_ip_or_name(one)) for one in (host, own or "0.0.0.0"))
     return there is Reach.LOOPBACK and here in (Reach.LOOPBACK, Reach.UNSPECIFIED)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether who dials this host reaches the machine that it dials from, as far as its name or number shows."""
+    return bool(host) and reach_of(_ip_or_name(host)) is Reach.LOOPBACK
 
 
 def _ip_or_name(text: str) -> Ip | str:

@@ -182,7 +182,7 @@ def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:
         ("[node]\nlisten = 'tls://a:1'", 'line 2: node.listen is "tls://a:1"; it must be a list in [ ]'),
         (
             "[node]\nlisten = [\n  'tls://a:1',\n  'foo',\n]",
-            'line 2: node.listen[1] is "foo"; it must be tls://HOST:PORT or unix:PATH',
+            'line 2: node.listen[1] is "foo"; it must be tls://HOST:PORT, wss://HOST/PATH or unix:PATH',
         ),
         ("[node]\nname = '../x'", "must be 1 to 64 letters"),
         ("[node]\naccept = 'all'", 'line 2: node.accept is "all"; it must be "anyone" or "known"'),

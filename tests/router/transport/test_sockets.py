@@ -31,7 +31,7 @@ def test_errors_read_as_part_of_a_sentence() -> None:
 
 
 def test_an_acceptor_reads_as_a_sentence() -> None:
-    async def admit(sock: object, where: str) -> Stream:
+    async def admit(sock: object, where: str) -> DuplexStream:
         raise AssertionError
 
     async def handle(stream: Stream) -> None:
@@ -54,7 +54,7 @@ class Door:
         self.port = 0
         self._changed = trio.Event()
 
-    async def _admit(self, sock: SocketType, where: str) -> Stream:
+    async def _admit(self, sock: SocketType, where: str) -> DuplexStream:
         assert await receive(sock, 1) or True
         return stream_pair()[0]
 
