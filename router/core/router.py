@@ -266,7 +266,7 @@ class Router:
         self.purges.queue_ends(recipient, None)
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
-        """Send the answer to an `Inquire`."""
+        """Send the answer to an `AnswerInquiry`."""
         link = self.links.get(number)
         if link is not None:
             self._kernel.speaker.say(link, Answer(text), now)

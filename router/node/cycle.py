@@ -24,12 +24,12 @@ from router.core.log import events as ev
 from router.core.neighbours.directory import STRANGERS, WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
+    AnswerInquiry,
     Asking,
     Changes,
     Decision,
     Effect,
     Fetch,
-    Inquire,
     LookUpPulled,
     LookUpPulls,
     NeighbourAnswered,
@@ -394,10 +394,10 @@ class Cycle:
                 self.router.pulls.asked(effect, known, now, self.store)
             case NeighbourAnswered():
                 self._deeds += self._fates.answered(self, effect.neighbour, effect.text, now)
-            case Inquire():
+            case AnswerInquiry():
                 self._inquire(effect, now)
 
-    def _inquire(self, effect: Inquire, now: Now) -> None:
+    def _inquire(self, effect: AnswerInquiry, now: Now) -> None:
         inquiry = effect.inquiry
         if effect.neighbour is not None:
             self._deeds += self._fates.asked(self, effect.link, effect.neighbour, inquiry.argument, now)

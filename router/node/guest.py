@@ -23,7 +23,7 @@ from router.node.connection import NOT_LET_IN, TURNED_AWAY
 from router.settings import received
 from router.settings.home import Home
 from router.settings.keyring import KeyringError
-from router.settings.received import InvitationAnswer, ReceivedInvitation, Told
+from router.settings.received import InvitationAnswer, ReceivedInvitation, ToldTerms
 
 log = logging.getLogger(__name__)
 
@@ -160,9 +160,9 @@ async def _written(write: Callable[[int], Kept]) -> Kept:
             await trio.sleep(WRITE_AGAIN_S)
 
 
-def _told(terms: TermsHeard) -> Told:
+def _told(terms: TermsHeard) -> ToldTerms:
     reason = None if terms.reason is None else reason_from(terms.reason)
-    return Told(
+    return ToldTerms(
         rights=terms.rights,
         grant_until_s=expiry_s(terms.expiry_min) if terms.expiry_min else 0,
         ended="" if reason in (None, Reason.NOT_AUTHORISED) else reason.word,

@@ -16,7 +16,7 @@ This is what every service may. What a service hears and does besides by its rol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -279,11 +279,13 @@ class MarkKnown(Deed, frozen=True):
 
 class HandOver(Deed, frozen=True):
     """Hand a stream of a door over to the router, as a link of somebody who is not the owner, with the address that it
-    comes from. `first`: the bytes of it that have come already."""
+    comes from. `first`: the bytes of it that have come already. `through`: what carries the link inside the stream:
+    nothing, or the binary messages of a WebSocket, which the rules have agreed to."""
 
     door: str
     peer: str
     first: bytes = b""
+    through: Literal["", "websocket"] = ""
 
 
 class Connect(Deed, frozen=True):

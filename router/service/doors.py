@@ -1,6 +1,7 @@
 """Doors of a service's own: UDP and TCP sockets, and Unix sockets that other users may use.
 
     udp://127.0.0.1:4444      tcp://127.0.0.1:4445      unix:board.sock?mode=660&group=staff    (relative to the home)
+    tcp://0.0.0.0:443?certificate=chain.pem&key=key.pem      (TLS; files relative to the home)
     multicast://239.0.0.1,[ff12::1]:4100      (see `router.service.multicast`)
 
 Of a stream two chunks may be heard before what follows from the first is carried out, of a datagram's door one: a fast
@@ -30,8 +31,10 @@ from router.service.multicast import Admits, MulticastDoor
 from router.service.roles.discovery import Interfaces
 from router.service.stream_reading import READ_BYTES_MAX
 from router.service.streams import FORM, Streams, host_port, own_socket
+from router.transport.contract import ListenFailed
 from router.transport.socket_file import PATH_BYTES_MAX, SocketFile
 from router.transport.sockets import words
+from router.transport.web_certificate import ServerCertificate
 
 BACKLOG = 128
 """Connections that the kernel holds at a Unix door before they are accepted."""
@@ -93,7 +96,10 @@ class Doors:
                 elif scheme == "udp":
                     await self._open_udp(door, *host_port(rest))
                 elif scheme == "tcp":
-                    host, port = host_port(rest)
+                    place, _, options = rest.partition("?")
+                    host, port = host_port(place)
+                    if options:
+                        self._streams.show_certificate(door, door_certificate(self._home, options))
                     for listener in await trio.open_tcp_listeners(port, host=host or None):
                         self._streams.listen(door, own_socket(listener.socket))
                 elif scheme == "unix":
@@ -101,6 +107,8 @@ class Doors:
                     self._streams.listen(door, await file.open(), file)
                 else:
                     raise DoorError(f"no door is opened by {url}; {FORM}")
+            except ListenFailed as error:
+                raise DoorError(f'its door "{door}" cannot be opened: {error}') from None
             except (OSError, ValueError) as error:
                 said = words(error) if isinstance(error, OSError) else str(error)
                 remedy = "name another place"
@@ -178,6 +186,15 @@ class Doors:
     def hand(self, door: str, peer: str) -> None:
         """Pass the bytes of that stream to the router from now on, and the router's to it."""
         self._streams.hand(door, peer)
+
+
+def door_certificate(home: Path, options: str) -> ServerCertificate:
+    """Return the certificate of a TCP door, whose files may be named from the home on. Raises `ValueError`,
+    `ListenFailed`."""
+    given = dict(parse_qsl(options, keep_blank_values=True))
+    if set(given) != {"certificate", "key"} or not all(given.values()):
+        raise ValueError(f"over TLS it has the options certificate and key, and no others; {FORM}")
+    return ServerCertificate(home / given["certificate"], home / given["key"])
 
 
 def socket_file(home: Path, rest: str) -> SocketFile:

@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import trio
 
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
+from router.transport.socket_stream import TcpStream
+from router.transport.websocket import WebSocketStream
 
 Dial = Callable[[str], Awaitable[Stream]]
 """Connects to the router as a guest that comes from this address, HOST:PORT or "". Raises `ConnectFailed`."""
 
 
-async def pass_on(link: Stream, stream: trio.SocketStream, first: bytes) -> None:
+class Passed(Protocol):
+    """A stream whose bytes are passed on."""
+
+    async def receive_some(self, max_bytes: int, /) -> bytes | bytearray:
+        """Return bytes that have come, none at the end."""
+
+    async def send_all(self, data: bytes, /) -> None:
+        """Send all of it."""
+
+    async def aclose(self) -> None:
+        """Close it."""
+
+
+def unwrapped(stream: trio.SocketStream, through: str, address: str, first: bytes) -> tuple[Passed, bytes]:
+    """Return the stream that is carried inside this one, from HOST:PORT, and the bytes of it that have come already."""
+    if through != "websocket":
+        return stream, first
+    ip = address.rpartition(":")[0].strip("[]").partition("%")[0]
+    where = f"websocket {address}".rstrip()
+    return WebSocketStream(TcpStream(stream.socket, where, ip), where, first), b""
+
+
+async def pass_on(link: Stream, stream: Passed, first: bytes) -> None:
     """Pass `first` and then what comes of the stream to the link, and the link's bytes back, until one of them ends;
-    close the link."""
+    close both."""
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pump_out, link, stream, nursery)
             if first:
                 await link.send_all(first)
             while data := await stream.receive_some(READ_BYTES_MAX):
-                await link.send_all(data)
+                await link.send_all(bytes(data))
             nursery.cancel_scope.cancel()
     except* (StreamBroken, trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # the link has ended, and its router has logged why
     finally:
         with trio.move_on_after(1, shield=True):
             await link.aclose()
+            await stream.aclose()
 
 
-async def _pump_out(link: Stream, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
+async def _pump_out(link: Stream, stream: Passed, nursery: trio.Nursery) -> None:
     while data := await link.receive_some(READ_BYTES_MAX):
         await stream.send_all(data)
     nursery.cancel_scope.cancel()

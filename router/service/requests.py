@@ -12,6 +12,7 @@ from router.core.wire.errors import RouterError
 from router.service import contract as c
 from router.service.dial_back import dialled_back
 from router.service.host import SaidError, Service
+from router.service.own_inquiries import OwnInquiries
 from router.service.passing import PartsToSay, PullsToSay
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
@@ -40,6 +41,7 @@ class Requests:
         self._hear = hear
         self._failed = failed
         self._warned = set[str]()
+        self._inquiries = OwnInquiries()
 
     def __repr__(self) -> str:
         return f"<requests of {self._host}: {self.pulls!r}>"
@@ -52,6 +54,8 @@ class Requests:
                     await self._change_in_turn(deed)
                 case c.Pull(group, id):
                     self._hear(c.Pulled(group, id, await self._host.node.pull(group, id, timeout_s=PULL_S)))
+                case c.Inquire():
+                    self._hear(await self._inquiries.ask(self._host.node, deed))
                 case o.AckWanted() | o.TakePart():
                     for request in self.parts.take():
                         await self._ask(request)

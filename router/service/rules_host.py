@@ -27,7 +27,6 @@ from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
 from router.service.heard_lately import HeardLately, leaves_trace
 from router.service.host import Place, Service
-from router.service.inquiries import Inquiries
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
@@ -126,7 +125,6 @@ class RulesHost(Service):
         self._failures = ConfinedFailures(self._log_failure, place.on_warning)
         self._ask = Requests(self, self.hear, self._was_not_done)
         self._requests = RequestQueue(self._ask.do, self._sending.put)
-        self._inquiries = Inquiries(self.hear)
 
     async def live(self) -> None:
         state = self.state
@@ -150,7 +148,6 @@ class RulesHost(Service):
         self.nursery.start_soon(self._hear_words)
         self.nursery.start_soon(self._sending.run, self.node.wires)
         self.nursery.start_soon(self._requests.run)
-        self.nursery.start_soon(self._inquiries.run, self.node)
         self.nursery.start_soon(self._jobs.run)
         self.nursery.start_soon(self._alarm.run)
         await self._cycle()  # it hears that it has started, which may fail
@@ -395,10 +392,8 @@ class RulesHost(Service):
                 self._doors.mark_known(door, peer)
             case c.Send():
                 self._send_unkept(deed)
-            case c.Pull() | d.DialBack() | o.ListHeld():
+            case c.Pull() | c.Inquire() | d.DialBack() | o.ListHeld():
                 self.nursery.start_soon(self._ask.do, deed)
-            case c.Inquire():
-                self._inquiries.ask(deed)
             case _:
                 if self._ask.begins(deed):
                     self._requests.put(deed)

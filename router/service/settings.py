@@ -17,10 +17,15 @@ from router.settings.config_units import span
 __all__ = ["Struct", "about", "door", "span"]
 
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|\d{1,4})"
-_DOOR = rf"^(?:|(?:udp|tcp)://(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]*):{_PORT}|unix:[^\s?]+(?:\?[^\s?]+)?)\Z"
+_PLACE = rf"(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]*):{_PORT}"
+_TLS = r"(?:\?(?:certificate=[^\s?&]+&key=[^\s?&]+|key=[^\s?&]+&certificate=[^\s?&]+))?"
+_DOOR = rf"^(?:|udp://{_PLACE}|tcp://{_PLACE}{_TLS}|unix:[^\s?]+(?:\?[^\s?]+)?)\Z"
 
 
 def door(sentence: str) -> Meta:
     """Return the form and the description of a door's URL; an empty one leaves the door closed."""
-    form = "udp://HOST:PORT, tcp://HOST:PORT, unix:PATH?mode=660&group=NAME, or empty"
+    form = (
+        "udp://HOST:PORT, tcp://HOST:PORT, tcp://HOST:PORT?certificate=FILE&key=FILE, unix:PATH?mode=660&group=NAME, "
+        "or empty"
+    )
     return Meta(pattern=_DOOR, extra={"form": form}, description=sentence)

@@ -19,12 +19,14 @@ import trio
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
 from router.service.door_entrance import DoorEntrance
 from router.service.door_places import STREAMS_MAX, StreamPlaces, address_of, source_of
-from router.service.handing_over import Dial, pass_on
+from router.service.door_tls import carry
+from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
 from router.transport import tcp
 from router.transport.contract import ConnectFailed
 from router.transport.socket_file import SocketFile
-from router.transport.sockets import user_of
+from router.transport.sockets import RAISE_LIMIT, user_of, words
+from router.transport.web_certificate import ServerCertificate
 
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
@@ -33,35 +35,40 @@ CONNECT_S = 10.0
 """Seconds that a stream opened for the rules may take to be connected."""
 LINGER_S = 10.0
 """Seconds that a stream closed by the rules may take to send earlier writes."""
-FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
+FORM = (
+    "write udp://HOST:PORT, tcp://HOST:PORT?certificate=FILE&key=FILE, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
+)
 Hear = Callable[..., None]
 """Lets the rules hear an event; calls what stands behind it when what follows from it was carried out."""
 _Key = tuple[str, str]
 
 
 class _Peer:
-    """A stream at a door. `handed`: once it was handed over, the bytes that go first; `passing`: the scope of the task
-    that then passes it on. `source`: what it has in common with others that come from there.
+    """A stream at a door. `handed`: once it was handed over, the bytes that go first, and `through` what carries the
+    link in it; `passing`: the scope of the task that then passes it on. `address`: that of its other end; `source`:
+    what it has in common with others that come from there. `is_leaving`: it is passed on when all is written.
 
     `waiting`, `unsent`: what could not be written at once, and its bytes; `writing`: the scope of the task that writes
     it."""
 
     __slots__ = (
-        "_awaited", "_socket", "address", "fd", "handed", "is_closed", "is_closing", "passing", "reading", "source",
-        "unsent", "waiting", "writing",
+        "_awaited", "_socket", "address", "fd", "handed", "is_closed", "is_closing", "is_leaving", "passing", "reading",
+        "source", "through", "unsent", "waiting", "writing",
     )  # fmt: skip
 
-    def __init__(self, own: socket.socket) -> None:
+    def __init__(self, own: socket.socket, address: str, source: str) -> None:
         self.fd = own.fileno()
-        self.address = address_of(own)
-        self.source = source_of(own)
+        self.address = address
+        self.source = source
         self.reading: Reading
         self.passing = trio.CancelScope()
         self.handed: bytes | None = None
+        self.through = ""
         self.waiting: deque[bytes] = deque()
         self.unsent = 0
         self.writing: trio.CancelScope | None = None
         self.is_closing = False
+        self.is_leaving = False
         self.is_closed = False
         self._socket = own
         self._awaited: trio.SocketStream | None = None
@@ -94,6 +101,7 @@ class Streams:
         self._entrances: dict[str, DoorEntrance] = {}
         self._connected: dict[str, StreamPlaces] = {}
         self._passed: dict[str, StreamPlaces] = {}
+        self._certificates: dict[str, ServerCertificate] = {}
         self._readers = StreamReaders()
         self._nursery: trio.Nursery
 
@@ -117,6 +125,10 @@ class Streams:
             for peer in self._peers.values():
                 peer.close()
             self._peers.clear()
+
+    def show_certificate(self, door: str, certificate: ServerCertificate) -> None:
+        """Speak TLS with this certificate at a door."""
+        self._certificates[door] = certificate
 
     def listen(self, door: str, own: socket.socket, file: SocketFile | None = None) -> None:
         """Accept connections at a listening socket; `file`: its file, which is made again if it is lost, and goes with
@@ -145,22 +157,32 @@ class Streams:
         return ""
 
     def _accepted(self, door: str, own: socket.socket) -> None:
-        self._begin(door, own, self._entrances[door].places)
+        address, source = address_of(own), source_of(own)
+        _tune(own)
+        if (certificate := self._certificates.get(door)) is not None:
+            encrypted = own
+            try:
+                own, outer = socket.socketpair()
+            except OSError as error:
+                encrypted.close()
+                self._warn_of(door, f"has turned a stream away: {words(error)}; {RAISE_LIMIT}")
+                return
+            self._nursery.start_soon(carry, encrypted, outer, certificate, address)
+        self._begin(door, own, _Peer(own, address, source), self._entrances[door].places)
 
-    def _begin(self, door: str, own: socket.socket, places: StreamPlaces, tag: str = "", name: str = "") -> None:
+    def _begin(
+        self, door: str, own: socket.socket, peer: _Peer, places: StreamPlaces, tag: str = "", name: str = ""
+    ) -> None:
         own.setblocking(False)
-        if own.family != socket.AF_UNIX:
-            with suppress(OSError):  # it is broken already, and its first read says so
-                own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = name or str(next(self._numbers))
         key = door, name
-        peer = self._peers[key] = _Peer(own)
+        self._peers[key] = peer
         places.take(name, peer.source)
         hear = self._hear
         peer.reading = Reading(
             self._readers, peer.fd, lambda data, done: hear(Came(door, name, data), done), lambda: self._ended(key)
         )
-        hear(Opened(door, name, peer.address, tag, user_of(own)))
+        hear(Opened(door, name, peer.address, tag, None if door in self._certificates else user_of(own)))
         peer.reading.begin()
 
     def _ended(self, key: _Key) -> None:
@@ -218,7 +240,8 @@ class Streams:
             said = tcp.why(error) if isinstance(error, OSError) else str(error)
             self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
-            self._begin(deed.door, own, places, deed.tag, name)
+            _tune(own)
+            self._begin(deed.door, own, _Peer(own, address_of(own), ""), places, deed.tag, name)
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -255,6 +278,8 @@ class Streams:
             is_cut = peer.is_closing
         if is_cut:
             peer.reading.cut()
+        elif peer.is_leaving:
+            peer.reading.stop()
 
     # -- handing over --------------------------------------------------------------------------------------
 
@@ -262,7 +287,7 @@ class Streams:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""
         peer = self._peers.get((hand.door, hand.peer))
         if peer is not None and peer.handed is None:
-            peer.handed = hand.first
+            peer.handed, peer.through = hand.first, hand.through
             peer.reading.pause()
             self._handed.add((hand.door, hand.peer))
 
@@ -275,9 +300,11 @@ class Streams:
         return True
 
     def hand(self, door: str, name: str) -> None:
-        """Pass the bytes of that stream to the router from now on, and the router's to it."""
+        """Pass the bytes of that stream to the router as soon as earlier writes are sent, and the router's to it."""
         peer = self._peers.get((door, name))
-        if peer is not None:
+        if peer is not None and peer.waiting:
+            peer.is_leaving = True
+        elif peer is not None:
             peer.reading.stop()
 
     def _take_passed(self, key: _Key, peer: _Peer) -> bool:
@@ -303,11 +330,18 @@ class Streams:
                 self._warn_of(key[0], f"hands over no more streams: {STREAMS_MAX} known ones are handed over, the most")
                 return
             with peer.passing:
-                await pass_on(await self._dial(peer.address), peer.stream, first)
+                stream, first = unwrapped(peer.stream, peer.through, peer.address, first)
+                await pass_on(await self._dial(peer.address), stream, first)
         except ConnectFailed as error:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:
             self._gone(key)
+
+
+def _tune(own: socket.socket) -> None:
+    if own.family != socket.AF_UNIX:
+        with suppress(OSError):  # it is broken already, and its first read says so
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def own_socket(other: trio.socket.SocketType) -> socket.socket:

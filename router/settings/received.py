@@ -127,7 +127,7 @@ class InvitationAnswer(Struct, frozen=True, kw_only=True):
     had: bool = False
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ToldTerms(Struct, frozen=True, kw_only=True):
     """A router's statement of our rights: `rights` until `grant_until_s` (0: without end). Without rights, `ended` is
     the word of the reason ("": none was named) and `grant_until_s` the second at which they ended (0: not known)."""
 
@@ -217,7 +217,7 @@ def answered(home: Home, id: bytes, answer: InvitationAnswer, now_s: int) -> Rec
     return new
 
 
-def told(home: Home, inviter: bytes, said: Told, now_s: int) -> bool:
+def told(home: Home, inviter: bytes, said: ToldTerms, now_s: int) -> bool:
     """Record our current rights in all answered invitations by this key; return whether this took away all rights."""
     directory, lost = Path(home) / DIRECTORY, False
     if not directory.is_dir():

@@ -3,9 +3,9 @@
 The log is searched in a thread, one search at a time. The router's own state is read between its transactions, so a
 search's result reaches the cycle as an event like any other; work that takes time is returned to the caller as a deed.
 A neighbour, or an app from elsewhere, is answered only about messages that were accepted from it, only if the operator
-granted it `why`, and with numbers instead of names (`core/why/report.py`). It may ask us to ask further routers, at a depth that decreases by one
-at each. A local service that did not connect by the owner's socket is answered likewise, but with names and without a
-grant.
+granted it `why`, and with numbers instead of names (`core/why/report.py`). It may ask us to ask further routers, at a
+depth that decreases by one at each. A local service that did not connect by the owner's socket is answered likewise,
+but with names and without a grant.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Fates:
         return self._begin(view, question, now)
 
     def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now) -> Deeds:
-        """Begin a question of a neighbour's router, or of an app of it: a whole id, and the number of further routers to
-        ask, 0 if it is missing."""
+        """Begin a question of a neighbour's router or app: a whole id, and the number of further routers to ask, which
+        is 0 if it is missing."""
         text, _, depth = argument.partition(" ")
         depth = depth or "0"
         said = NeighbourReport(text[:64])

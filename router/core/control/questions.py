@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from router.core.neighbours.directory import UNKNOWN, WHY, Standing
-from router.core.routing.effects import Inquire, NeighbourAnswered
+from router.core.routing.effects import AnswerInquiry, NeighbourAnswered
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.wire.admin import Answer, Inquiry
@@ -42,15 +42,15 @@ class AwaitedAnswers(Part):
     def asked(self, link: Link, inquiry: Inquiry, now: Now) -> Refused:
         """Pass a question on to the node; return why it is refused, or None.
 
-        On the owner's socket any question is allowed. Elsewhere only `why` is allowed, about their own messages: to apps
-        of this node, and to known neighbours and apps with the right to it."""
+        On the owner's socket any question is allowed. Elsewhere only `why` is allowed, about their own messages: to
+        apps of this node, and to known neighbours and apps with the right to it."""
         is_local = link.standing is Standing.LOCAL
         is_owners = link.owner and is_local
         if not is_owners and (refused := _not_allowed(link, inquiry)) is not None:
             return refused
         neighbour = None if is_local else link.key
         service = link.key if is_local and not is_owners else None
-        self._pending.effects.append(Inquire(link.id, inquiry, neighbour, service))
+        self._pending.effects.append(AnswerInquiry(link.id, inquiry, neighbour, service))
         return None
 
     def answered(self, link: Link, answer: Answer, now: Now) -> Refused:

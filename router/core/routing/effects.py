@@ -142,7 +142,7 @@ class LookUpPulls(NamedTuple):
     messages: tuple[tuple[range, bytes], ...]
 
 
-class Inquire(NamedTuple):
+class AnswerInquiry(NamedTuple):
     """Work out the answer to an inquiry and pass it to `Router.answer`.
 
     It is from an operator's command, a neighbour's router (`neighbour`), or a local service that is not on the owner's
@@ -213,7 +213,7 @@ class Close(NamedTuple):
 
 Outside = DialNeighbour | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
 """The effects that the caller of a cycle carries out outside of it, because they may take time."""
-Asking = Fetch | LookUpPulled | LookUpPulls | Inquire | NeighbourAnswered | ServiceAnswered
+Asking = Fetch | LookUpPulled | LookUpPulls | AnswerInquiry | NeighbourAnswered | ServiceAnswered
 """The effects whose answer the router gets at once, and decides upon in the same cycle."""
 Effect = Settle | SendParcel | SendOwn | SendItem | Close | Asking | Outside
 

@@ -102,3 +102,38 @@ async def test_of_very_many_streams_that_were_handed_over_the_oldest_gives_way(t
                 b"%d" % STREAMS_MAX,
             ]
         nursery.cancel_scope.cancel()
+
+
+async def test_stream_is_passed_on_behind_what_was_written_before(tmp_path: Path) -> None:
+    """A guest that reads late gets the answer whole, and then what the router says."""
+    put, told = trio.open_memory_channel[tuple[Any, Done]](10)
+    ours, router = stream_pair("memory")
+
+    async def dial(address: str) -> MemoryStream:
+        return ours
+
+    def hear(heard: Any, done: Done = nothing) -> None:
+        put.send_nowait((heard, done))
+        done()
+
+    async def came(heard: Came) -> None:
+        hear(heard)
+
+    doors = Doors(came, hear, dial, tmp_path)
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(HANG_S):
+            await doors.open(nursery, {"desk": "unix:desk.sock"})
+            async with await trio.open_unix_socket(tmp_path / "desk.sock") as guest:
+                opened, _ = await told.receive()
+                answer = bytes(1 << 20)
+                doors.write("desk", opened.peer, answer)
+                doors.decide(HandOver("desk", opened.peer, b"link"))
+                doors.hand("desk", opened.peer)
+                await wait_all_tasks_blocked()
+                await router.send_all(b"from the router")
+                received = b""
+                while len(received) < len(answer) + len(b"from the router"):
+                    received += await guest.receive_some(1 << 16)
+                assert received == answer + b"from the router"
+                assert await router.receive_some(100) == b"link"
+        nursery.cancel_scope.cancel()

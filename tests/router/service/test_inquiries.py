@@ -10,13 +10,15 @@ import trio
 from rigs.own_services import block, findable, made
 from rigs.patience import HANG_S
 from rigs.serving import serving
+from trio.testing import wait_all_tasks_blocked
 
 from router.cli.ask import service_answer
 from router.client.node import Node, connect
 from router.core.wire.grouplink import new_group
-from router.service.inquiries import BUSY, Inquiries
+from router.service.own_inquiries import BUSY, OwnInquiries
 from router.service.verbs.inquire import INQUIRIES_MAX, Inquire, Told
 from router.settings import keyring
+from router.settings.home import Home
 
 RULES = """
 from router.service import contract as c
@@ -75,9 +77,17 @@ async def test_service_asks_what_its_operator_may_ask_wherever_it_runs(
             assert None not in said[0] and said[0][3] == []
 
 
-async def test_questions_beyond_those_that_wait_are_answered_with_an_error() -> None:
-    heard: list[object] = []
-    inquiries = Inquiries(heard.append)
-    for number in range(INQUIRIES_MAX + 1):
-        inquiries.ask(Inquire("status", "", str(number)))
-    assert heard == [Told(str(INQUIRIES_MAX), "status", error=BUSY)]
+async def test_question_beyond_those_that_wait_is_answered_with_an_error(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    inquiries, found = OwnInquiries(), list[Told]()
+
+    async def ask(number: int) -> None:
+        found.append(await inquiries.ask(node, Inquire("status", "", str(number))))
+
+    async with connect(home=home, when_down="queue") as node, trio.open_nursery() as nursery:
+        for number in range(INQUIRIES_MAX):
+            nursery.start_soon(ask, number)
+        await wait_all_tasks_blocked()
+        await ask(INQUIRIES_MAX)
+        assert found == [Told(str(INQUIRIES_MAX), "status", error=BUSY)]
+        nursery.cancel_scope.cancel()

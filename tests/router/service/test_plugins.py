@@ -188,11 +188,27 @@ def test_the_url_of_a_door_is_judged(folder: Path, tmp_path: Path) -> None:
     text = SETTINGS.replace("about", "door")
     (folder / "settings.py").write_text(text.replace('"well"', '""'))
     head = f'[node]\nservices = ["services.{folder.name}"]\n[services.{folder.name}]\nword = '
-    for url in ("udp://127.0.0.1:4444", "tcp://[::1]:0", "tcp://:65535", "unix:board.sock?mode=660&group=staff", ""):
+    for url in (
+        "udp://127.0.0.1:4444",
+        "tcp://[::1]:0",
+        "tcp://:65535",
+        "unix:board.sock?mode=660&group=staff",
+        "",
+        "tcp://a:1?key=k&certificate=c",
+    ):
         assert "is in order" in checked(tmp_path, f'{head}"{url}"\n'), url
-    for url in ("tpc://127.0.0.1:4444", "tcp://127.0.0.1", "udp://127.0.0.1:65536", "unix:", "board.sock"):
+    for url in (
+        "tpc://127.0.0.1:4444",
+        "tcp://127.0.0.1",
+        "udp://127.0.0.1:65536",
+        "unix:",
+        "board.sock",
+        "tcp://a:1?key=k",
+        "udp://a:1?key=k&certificate=c",
+    ):
         assert "line 4" in (said := checked(tmp_path, f'{head}"{url}"\n')), said
-        assert "it must be udp://HOST:PORT, tcp://HOST:PORT, unix:PATH?mode=660&group=NAME, or empty" in said
+        form = "udp://HOST:PORT, tcp://HOST:PORT, tcp://HOST:PORT?certificate=FILE&key=FILE, unix:PATH?mode=660&group"
+        assert f"it must be {form}=NAME, or empty" in said
 
 
 def test_a_name_that_stands_twice_is_the_cause_that_is_told(folder: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from router.core.wire.grouplink import new_group
 from router.disk import private_file
 from router.settings import keyring, received
 from router.settings.keyring import KeyringError
-from router.settings.received import KEEP_S, InvitationAnswer, Told
+from router.settings.received import KEEP_S, InvitationAnswer, ToldTerms
 
 NOW_S = 1_800_000_000
 GIVEN = invitation(until_s=NOW_S + 3600)
@@ -173,22 +173,23 @@ def wrong(home: Path, now_s: int = NOW_S) -> str:
     [
         ((NO,), REFUSED),
         ((YES,), ""),
-        ((NO, Told(rights=("join",))), ""),
-        ((NO, Told(rights=("join",)), Told()), REFUSED),
-        ((YES, Told()), f"it gives us no rights any more{ASK}"),
-        ((YES, Told(ended="invite:removed")), f"{REMOVED}{ASK}"),
-        ((YES, Told(ended="blocked")), f"it gives us no rights any more: the operator has blocked this key; {UNBLOCK}"),
-        ((YES, Told(ended="invite:ended", grant_until_s=1_799_999_940)),
+        ((NO, ToldTerms(rights=("join",))), ""),
+        ((NO, ToldTerms(rights=("join",)), ToldTerms()), REFUSED),
+        ((YES, ToldTerms()), f"it gives us no rights any more{ASK}"),
+        ((YES, ToldTerms(ended="invite:removed")), f"{REMOVED}{ASK}"),
+        ((YES, ToldTerms(ended="blocked")),
+         f"it gives us no rights any more: the operator has blocked this key; {UNBLOCK}"),
+        ((YES, ToldTerms(ended="invite:ended", grant_until_s=1_799_999_940)),
          f"the rights that it gave us ended on 2027-01-15 07:59 UTC{ASK}"),
-        ((YES, Told(ended="invite:removed"), Told(rights=("join", "store"))), ""),
+        ((YES, ToldTerms(ended="invite:removed"), ToldTerms(rights=("join", "store"))), ""),
     ],
 )  # fmt: skip
 def test_the_newest_that_its_router_said_is_what_is_wrong(
-    tmp_path: Path, steps: tuple[InvitationAnswer | Told, ...], said: str
+    tmp_path: Path, steps: tuple[InvitationAnswer | ToldTerms, ...], said: str
 ) -> None:
     received.keep(tmp_path, GIVEN)
     for at_s, step in enumerate(steps, NOW_S):
-        if isinstance(step, Told):
+        if isinstance(step, ToldTerms):
             received.told(tmp_path, CORE.public, step, at_s)
         else:
             received.answered(tmp_path, GIVEN.id, step, at_s)
@@ -212,21 +213,25 @@ def test_a_later_refusal_takes_no_right_that_we_have_and_an_older_one_is_overtak
     assert wrong(tmp_path) == "its invitation is not answered yet"
     received.answered(tmp_path, OTHER.id, NO, NOW_S + 5)
     assert wrong(tmp_path) == ""
-    received.told(tmp_path, CORE.public, Told(ended="invite:removed"), NOW_S + 6)
+    received.told(tmp_path, CORE.public, ToldTerms(ended="invite:removed"), NOW_S + 6)
     assert "has removed this guest" in wrong(tmp_path)
 
 
 def test_what_was_told_is_written_when_it_is_news_and_once_a_day(tmp_path: Path) -> None:
     received.keep(tmp_path, GIVEN)
-    assert not received.told(tmp_path, CORE.public, Told(), NOW_S) and wrong(tmp_path).startswith("its invitation")
+    assert not received.told(tmp_path, CORE.public, ToldTerms(), NOW_S) and wrong(tmp_path).startswith("its invitation")
     received.answered(tmp_path, GIVEN.id, YES, NOW_S)
-    told = Told(rights=("join",))
+    told = ToldTerms(rights=("join",))
     for at_s, at_file_s in ((1, 1), (2, 1), (86_400, 1), (86_402, 86_402)):
         assert not received.told(tmp_path, CORE.public, told, NOW_S + at_s)
         assert received.received(tmp_path)[0].told_s == NOW_S + at_file_s
-    assert not received.told(tmp_path, b"x" * 32, Told(), NOW_S) and received.received(tmp_path)[0].rights == ("join",)
-    assert received.told(tmp_path, CORE.public, Told(ended="invite:removed"), NOW_S + 86_403), "all rights are lost"
-    assert not received.told(tmp_path, CORE.public, Told(ended="invite:removed"), NOW_S + 86_404)
+    assert not received.told(tmp_path, b"x" * 32, ToldTerms(), NOW_S) and received.received(tmp_path)[0].rights == (
+        "join",
+    )
+    assert received.told(tmp_path, CORE.public, ToldTerms(ended="invite:removed"), NOW_S + 86_403), (
+        "all rights are lost"
+    )
+    assert not received.told(tmp_path, CORE.public, ToldTerms(ended="invite:removed"), NOW_S + 86_404)
     received.tidy(tmp_path, NOW_S + KEEP_S + 86_402)
     assert received.received(tmp_path)
     received.tidy(tmp_path, NOW_S + KEEP_S + 86_403)

@@ -31,8 +31,8 @@ async def test_app_with_the_right_hears_in_numbers_how_far_its_own_message_came(
     home = Home(tmp_path / "home")
     home.create()
     home.config_path.write_text('[[node.services]]\nname = "echo"\nmodule = "services.echo"\n')
-    for key, rights in ((MAY, ("join", "why")), (MAY_NOT, ("join",))):
-        edit_peers(home.config_path, AddPeer(Peer(address=key.public, grant=rights)))
+    edit_peers(home.config_path, AddPeer(Peer(address=MAY.public, grant=("join", "why"))))
+    edit_peers(home.config_path, AddPeer(Peer(address=MAY_NOT.public, grant=("join",))))
     guests = f"unix://{home.socket_path.with_name('guests.sock')}"
     with trio.fail_after(HANG_S):
         async with (

@@ -10,7 +10,7 @@ from router.core.control import upstream
 from router.core.control.upstream import JOIN_AGAIN_S
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
-from router.core.routing.effects import Inquire, LookUpPulled, NeighbourAnswered
+from router.core.routing.effects import AnswerInquiry, LookUpPulled, NeighbourAnswered
 from router.core.routing.groups import Subscription
 from router.core.routing.limits import CoreLimits, MembershipLimits, PullLimits
 from router.core.routing.purges import Purge
@@ -93,7 +93,7 @@ def test_only_apps_of_the_owner_ask_for_the_nodes_answers() -> None:
     one.cycle()
     told = one.settled()
     assert told[alice] == (1, []) and [reason for _, reason, _ in told[peer][1]] == [Reason.NOT_AUTHORISED]
-    assert [effect.link for effect in one.done if isinstance(effect, Inquire)] == [alice]
+    assert [effect.link for effect in one.done if isinstance(effect, AnswerInquiry)] == [alice]
 
 
 def test_operators_words_belong_to_the_owner_s_socket() -> None:
@@ -111,7 +111,7 @@ def test_operators_words_belong_to_the_owner_s_socket() -> None:
     one.bring(by_socket, *(seal_unicast(service, ME.public, ask, ttl_s=0, expiry_min=EXPIRY) for ask in asks))
     one.cycle()
     assert one.settled()[by_socket] == (8, [])
-    asked = [effect for effect in one.done if isinstance(effect, Inquire)]
+    asked = [effect for effect in one.done if isinstance(effect, AnswerInquiry)]
     assert [(effect.link, effect.inquiry.ask, effect.neighbour, effect.service) for effect in asked] == [
         (elsewhere, "why", None, service.public), *((by_socket, word, None, None) for word in words),
     ]  # fmt: skip
@@ -131,7 +131,7 @@ def test_routers_ask_and_answer_why_and_nothing_else() -> None:
     refused = {link: [k for k, _, _ in refusals] for link, (_, refusals) in one.settled().items()}
     assert refused == {links[PEER]: [2], links[CLIENT]: [2, 3], links[STRANGER]: [1, 2, 3]}
     known = [key.public for key in (PEER, CLIENT)]
-    asked = [effect for effect in one.done if isinstance(effect, Inquire)]
+    asked = [effect for effect in one.done if isinstance(effect, AnswerInquiry)]
     assert [(effect.neighbour, effect.inquiry) for effect in asked] == [(key, Inquiry("why", "ab 1")) for key in known]
     heard = [effect for effect in one.done if isinstance(effect, NeighbourAnswered)]
     assert heard == [NeighbourAnswered(PEER.public, b"{}")]

@@ -8,7 +8,7 @@ from samples.core import ALICE
 from router.core.control.reception import NO_ROOM
 from router.core.control.speaker import UNSAID_BYTES_MAX
 from router.core.neighbours.directory import JOIN, RELAY, Neighbour
-from router.core.routing.effects import Inquire
+from router.core.routing.effects import AnswerInquiry
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -40,13 +40,13 @@ def test_a_question_whose_answer_has_no_room_is_refused_and_not_looked_up() -> N
     one = OneRouter(Neighbour(CLIENT.public))
     client = one.link(CLIENT.public, role="router", messages=WINDOW)
     bring(one, client, CLIENT, encode_inquiry(Inquiry("why", "00" * 32)))
-    assert [each for each in one.done if isinstance(each, Inquire)]
+    assert [each for each in one.done if isinstance(each, AnswerInquiry)]
     fill(one, client)
     one.settled()
     one.done.clear()
     bring(one, client, CLIENT, encode_inquiry(Inquiry("why", "00" * 32)))
     assert [(reason, text) for _, reason, text in one.settled()[client][1]] == [NO_ROOM]
-    assert not [each for each in one.done if isinstance(each, Inquire)]
+    assert not [each for each in one.done if isinstance(each, AnswerInquiry)]
     assert NO_ROOM[0].later
 
 

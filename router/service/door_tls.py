@@ -1,0 +1,66 @@
+"""TLS at a door: what is encrypted goes in and out at one socket, and the rules' stream is the other."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from contextlib import suppress
+
+import trio
+
+from router.service.stream_reading import READ_BYTES_MAX
+from router.transport.contract import Stream, StreamBroken
+from router.transport.sockets import NotLetIn
+from router.transport.tls_stream import shake_hands
+from router.transport.web_certificate import ServerCertificate, server_failed
+
+HANDSHAKE_S = 10.0
+"""Seconds that a client may take for its handshake."""
+
+log = logging.getLogger(__name__)
+
+
+async def carry(outer: socket.socket, inner: socket.socket, certificate: ServerCertificate, address: str) -> None:
+    """Decrypt what comes of `outer`, a client at HOST:PORT, into `inner`, and encrypt what comes back, until one of
+    them ends; close both."""
+    outer.setblocking(False)
+    plain = trio.SocketStream(trio.socket.from_stdlib_socket(inner))
+    async with plain:
+        try:
+            with trio.fail_after(HANDSHAKE_S):
+                stream = await shake_hands(
+                    trio.socket.from_stdlib_socket(outer), certificate.connection(), address, _prove, server_failed
+                )
+        except trio.TooSlowError:
+            log.info("%s: the TLS handshake was not done within %g s", address, HANDSHAKE_S)
+        except NotLetIn as error:
+            log.info("%s: %s", address, error)
+        else:
+            try:
+                await _pump(stream, plain)
+            finally:
+                with trio.move_on_after(1, shield=True):
+                    await stream.aclose()
+
+
+def _prove(connection: object) -> None:
+    """Prove no key: the client has no certificate."""
+
+
+async def _pump(stream: Stream, plain: trio.SocketStream) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_decrypt, stream, plain, nursery.cancel_scope)
+        with suppress(StreamBroken, trio.BrokenResourceError):
+            while data := await plain.receive_some(READ_BYTES_MAX):
+                await stream.send_all(data)
+        nursery.cancel_scope.cancel()
+
+
+async def _decrypt(stream: Stream, plain: trio.SocketStream, scope: trio.CancelScope) -> None:
+    """Pass on what the client says; its end lets the rules still answer what it has said before."""
+    try:
+        while data := await stream.receive_some(READ_BYTES_MAX):
+            await plain.send_all(data)
+        await plain.send_eof()
+    except (StreamBroken, trio.BrokenResourceError):
+        scope.cancel()
