@@ -173,7 +173,7 @@ class Page:
         if event == "Runtime.exceptionThrown":
             details = said["exceptionDetails"]
             self.complaints.append(details.get("exception", {}).get("description") or details["text"])
-        elif event == "Log.entryAdded" and said["entry"]["level"] == "error":
+        elif event == "Log.entryAdded" and said["entry"]["level"] == "error" and "favicon" not in str(said):
             self.complaints.append(f"{said['entry']['text']} {said['entry'].get('url', '')}")
         elif event == "Page.loadEventFired":
             self._loaded.set()
