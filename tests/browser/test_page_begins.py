@@ -43,8 +43,9 @@ async def test_bad_links_names_and_bodies_are_errors_with_a_sentence(devtools: s
 async def test_key_cannot_be_read_out(devtools: str, port: int) -> None:
     async with fresh(devtools) as browser:
         page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
-        asked = "import('../router/keys.js').then(keys => keys.newKey()).then(key => crypto.subtle.exportKey('pkcs8', key.secret))"
-        assert await page.js(f"{asked}.then(() => 'read', error => error.name)") == "InvalidAccessError"
+        made = "import('../router/keys.js').then(keys => keys.newKey())"
+        shown = f"{made}.then(key => crypto.subtle.exportKey('pkcs8', key.secret))"
+        assert await page.js(f"{shown}.then(() => 'read', error => error.name)") == "InvalidAccessError"
 
 
 async def test_tabs_without_a_worker_share_one_link_and_another_takes_over(
