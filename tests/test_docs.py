@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from rigs.contract_tables import DEEDS, EVENTS, of_every_service, of_roles
+from rigs.contract_tables import DEEDS, EVENTS, of_every_service, of_failures, of_roles
 from rigs.mermaid import mermaid
 from rigs.patience import HANG_S
 
@@ -125,6 +125,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "events": ("docs/services.md", partial(of_every_service, EVENTS)),
     "deeds": ("docs/services.md", partial(of_every_service, DEEDS)),
     "events of roles": ("docs/services.md", partial(of_roles, EVENTS)),
+    "failures": ("docs/services.md", of_failures),
     "deeds of roles": ("docs/services.md", partial(of_roles, DEEDS)),
     **{name: ("docs/dmq.md", partial(drawn, table)) for name, table in DMQ_TABLES.items()},
 }

@@ -73,7 +73,7 @@ def seen_here(url: str, host: str) -> str:
 
 async def resolve(url: str, *, timeout_s: float) -> list[str]:
     """Return the URLs of the addresses that the host has. Raises `ConnectFailed`, `InvalidUrl`."""
-    return await resolved(_parts(url), timeout_s=timeout_s)
+    return await resolved(url, _parts(url), timeout_s=timeout_s)
 
 
 async def listen(

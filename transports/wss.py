@@ -43,6 +43,24 @@ def _parts(url: str) -> WebUrl:
     return found
 
 
+def check_listening(url: str) -> None:
+    """Raise `InvalidUrl` unless the certificate that a URL names can be shown."""
+    try:
+        _certificate(_parts(url))
+    except ListenFailed as error:
+        raise InvalidUrl(error.text) from None
+
+
+def _certificate(url: WebUrl) -> ServerCertificate:
+    """Return the certificate that a URL names. Raises `ListenFailed`."""
+    chain, secret = (_file(url, name) for name in OF_LISTENING)
+    if chain is None or secret is None:
+        said = f"'{url}' names no certificate to show"
+        remedy = "write wss://HOST:PORT?certificate=/etc/…/fullchain.pem&key=/etc/…/privkey.pem"
+        raise ListenFailed(f"{said}; {remedy}, or let a proxy speak TLS for a ws URL")
+    return ServerCertificate(chain, secret)
+
+
 def _file(url: WebUrl, name: str) -> Path | None:
     """Return the file that an option names, None if it names none. Raises `InvalidUrl`."""
     try:
@@ -89,7 +107,7 @@ def seen_here(url: str, host: str) -> str:
 
 async def resolve(url: str, *, timeout_s: float) -> list[str]:
     """Return the URLs of the addresses that the host has. Raises `ConnectFailed`, `InvalidUrl`."""
-    return await resolved(_parts(url), timeout_s=timeout_s)
+    return await resolved(url, _parts(url), timeout_s=timeout_s)
 
 
 async def listen(
@@ -108,12 +126,7 @@ async def listen(
         parts = _parts(url)
     except InvalidUrl as error:
         raise ListenFailed(str(error)) from None
-    chain, secret = (_file(parts, name) for name in OF_LISTENING)
-    if chain is None or secret is None:
-        said = f"{url!r} names no certificate to show"
-        remedy = "write wss://HOST:PORT?certificate=/etc/…/fullchain.pem&key=/etc/…/privkey.pem"
-        raise ListenFailed(f"{said}; {remedy}, or let a proxy speak TLS for a ws URL")
-    certificate = ServerCertificate(chain, secret)
+    certificate = _certificate(parts)
 
     async def answer(sock: SocketType, where: str) -> WebSocketStream:
         tls = await shake_hands(sock, certificate.connection(), where, lambda _: None, server_failed)

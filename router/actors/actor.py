@@ -31,7 +31,7 @@ from pykka._envelope import Envelope
 
 from router.actors.inbox import INBOX_MESSAGES_MAX, ChildEnded, TrioFuture, TrioInbox, answer, answer_dead
 from router.core.wire.crypto import PublicKey
-from router.core.wire.errors import RouterError
+from router.core.wire.errors import RouterError, cause_of
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -256,12 +256,12 @@ def as_failure(error: BaseException, *quits: type[BaseException]) -> Exception:
     first, *later = leaves
     assert isinstance(first, Exception)
     for one in later:
-        first.add_note(f"after it: {one!r}")
+        first.add_note(f"after it: {cause_of(one)}")
     return first
 
 
 def _quit(asked: BaseException, cause: BaseException) -> ActorQuit:
-    failure = ActorQuit(f"it asked for the end of the process: {asked!r}")
+    failure = ActorQuit(f"it asked for the end of the process: {cause_of(asked)}")
     failure.__cause__ = cause
     return failure
 

@@ -11,7 +11,7 @@ import trio
 
 from router.actors.actor import TrioActor
 from router.core.service.back_off import BackOff
-from router.core.wire.errors import RouterError
+from router.core.wire.errors import cause_of
 from router.core.wire.text import SUBJECT
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Supervisor(TrioActor):
         calm |= self._progress() > self._progress_at_start
         self.failures_in_a_row = count = 1 if calm else self.failures_in_a_row + 1
         pause_s = self._back_off.pause_s(count, self._draw())
-        why = f"{failure}" if isinstance(failure, RouterError) else repr(failure)
+        why = cause_of(failure)
         if self._on_problem is not None and self._on_problem(why):
             self.stop()
             return

@@ -1,8 +1,9 @@
 """The bench's flood of datagrams on a local network: one process on a machine of its own, which every node there hears.
 
 It sends in turn forged advertisements, valid ones of strangers from an address outside this network, expired ones, and
-ones cut short. All but the second kind come from many addresses of the network, so that a node's bound for a single
-source does not protect it. It takes only the CPU that others leave.
+ones cut short; or, if it is to name nodes, valid advertisements of ever new keys, and between them such as name one of
+these nodes and are not signed by it. All but those from outside come from many addresses of the network, so that a
+node's bound for a single source does not protect it. It takes only the CPU that others leave.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from itertools import cycle
@@ -34,12 +36,14 @@ LATE_S = 0.1
 @dataclass
 class Flood:
     """The task of the process; passed as JSON. `own`: the machine's own address, by which datagrams leave it;
-    `sources`: its addresses in the network; `foreign`: its address outside the network."""
+    `sources`: its addresses in the network; `foreign`: its address outside the network; `named`: the keys of nodes that
+    it names."""
 
     own: str
     sources: list[str]
     foreign: str
     per_s: float
+    named: list[str]
 
 
 def _advertised(key: SigningKey, expires_s: float) -> bytes:
@@ -63,6 +67,23 @@ def _datagrams() -> list[tuple[bytes, bytes, bytes, bytes]]:
     return made
 
 
+def _announcements(named: list[str]) -> Iterator[bytes]:
+    """Yield valid advertisements of ever new keys, each followed by one that names a node."""
+    for name in cycle(named):
+        key = SigningKey(os.urandom(32))
+        yield (one := _advertised(key, time.time() + 600))
+        yield one.replace(key.public, bytes.fromhex(name))
+
+
+def _turns(task: Flood) -> Iterator[tuple[socket.socket, bytes]]:
+    """Yield the datagrams, each with the socket that sends it."""
+    near, foreign = cycle([_socket(one, task.own) for one in task.sources]), _socket(task.foreign, task.own)
+    if task.named:
+        yield from zip(near, _announcements(task.named), strict=False)
+    for four in cycle(_datagrams()):
+        yield from ((foreign if at == 1 else next(near), data) for at, data in enumerate(four))
+
+
 def _socket(source: str, own: str) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     made.bind((source, 0))
@@ -74,9 +95,8 @@ def _socket(source: str, own: str) -> socket.socket:
 
 def flood(task: Flood) -> dict[str, float]:
     """Flood from the first line of standard input to the second."""
-    near, foreign = [_socket(one, task.own) for one in task.sources], _socket(task.foreign, task.own)
-    all_of_them, sources, to = _datagrams(), cycle(near), (GROUP, PORT)
-    turns = cycle([(foreign if at == 1 else None, data) for four in all_of_them for at, data in enumerate(four)])
+    turns, to = _turns(task), (GROUP, PORT)
+    sock, data = next(turns)
     print(json.dumps({"ready": True}), flush=True)
     sys.stdin.readline()
     over = threading.Thread(target=sys.stdin.readline, daemon=True)
@@ -87,9 +107,9 @@ def flood(task: Flood) -> dict[str, float]:
         time.sleep(TURN_S)
         due = max(due, (time.monotonic() - began - LATE_S) * task.per_s)
         while due < (time.monotonic() - began) * task.per_s:
-            sock, data = next(turns)
-            (sock or next(sources)).sendto(data, to)
+            sock.sendto(data, to)
             due, sent, size = due + 1, sent + 1, size + len(data)
+            sock, data = next(turns)
     took = time.monotonic() - began
     return {
         "seconds": took,

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 
 from router.bench import traffic, yardstick
 from router.bench.noise import Watch
-from router.bench.on_a_lan import DATAGRAMS, flooded, why_not
+from router.bench.on_a_lan import LAN_ATTACKS, flooded, why_not
 from router.bench.pair import LATENCY_GOAL, RATE_GOAL, Pair, Row
 from router.bench.rig import Clients, in_trio
 from router.bench.scenarios import Bench, keys
@@ -34,7 +34,7 @@ PHASES = 6
 half the rate, three slow."""
 
 Say = Callable[[str], None]
-KINDS = (*ATTACKS, DATAGRAMS)
+KINDS = (*ATTACKS, *LAN_ATTACKS)
 End = Callable[[], Awaitable[Row]]
 OPEN = {
     "node.services": '["services.echo", "services.pubsub"]',
@@ -57,7 +57,7 @@ def hostile(bench: Bench, say: Say, attacks: Sequence[str] = (), phase_s: float 
     signed = traffic.make(bench.base / "hostile", quick * PHASES, bench.body_bytes)
     signed_bench, rows = replace(bench, traffic=signed), []
     for attack in attacks or KINDS:
-        if attack == DATAGRAMS and (reason := why_not()):
+        if attack in LAN_ATTACKS and (reason := why_not()):
             rows.append({"attack": attack, "met": None, "verdict": f"left out: {reason}"})
         else:
             rows.append(_quietly(signed_bench, attack, say, phase_s, quick))
@@ -68,7 +68,7 @@ def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) ->
     """Measure an attack, and repeat it if the machine was noisy."""
     for _ in range(TRIES):
         watch = Watch(yardstick.run(bench.traffic, 1.0))
-        row = (flooded if attack == DATAGRAMS else _attacked)(bench, attack, say, phase_s, quick)
+        row = (flooded if attack in LAN_ATTACKS else _attacked)(bench, attack, say, phase_s, quick)
         noise = watch.noise(yardstick.run(bench.traffic, 1.0))
         if not noise.is_too_much:
             break

@@ -1,4 +1,5 @@
-"""Measure an honest pair on a local network while a third machine floods it with datagrams that must not count.
+"""Measure an honest pair on a local network while a third machine floods it with datagrams that must not count, or
+with few that seem to be those of new nodes, beside which a real newcomer is to be met.
 
 The pair are apps of two nodes that have met there, each in a network namespace of its own. Quiet and flooded phases
 alternate; the flood reaches both nodes. All machines share this one's cores, so the goal is about a pair that offers
@@ -24,8 +25,11 @@ from router.core.wire.crypto import SigningKey
 from router.rig.machines import Bridge, NamespaceMachine, bridged
 from router.rig.machines import why_not as why_not
 
-DATAGRAMS = "datagrams"
-PER_S = 10_000.0
+DATAGRAMS, ANNOUNCEMENTS = "datagrams", "announcements"
+LAN_ATTACKS = DATAGRAMS, ANNOUNCEMENTS
+PER_S = {DATAGRAMS: 10_000.0, ANNOUNCEMENTS: 100.0}
+NEWCOMER_GOAL_S = 60.0
+"""The longest time beside announcements from the start of a new node until one of the pair's is connected to it."""
 SENT_GOAL, MEMORY_GOAL = 0.95, 1.05
 """The share of the flood that must have been sent for it to count, and the most additional memory of the nodes while it
 lasts."""
@@ -69,10 +73,11 @@ class BenchLan:
             await one.rig.until_answer("the joining of the other node", "groups", is_there)
 
     @asynccontextmanager
-    async def flooded(self, per_s: float = PER_S) -> AsyncIterator[End]:
+    async def flooded(self, attack: str = DATAGRAMS, per_s: float = 0.0) -> AsyncIterator[End]:
         """Flood; the yielded function ends it and returns the number of datagrams sent."""
         machine = self.machines[2]
-        task = Flood(machine.ip, _addresses(machine), FOREIGN, per_s)
+        named = [one.rig.address for one in self.nodes] if attack == ANNOUNCEMENTS else []
+        task = Flood(machine.ip, _addresses(machine), FOREIGN, per_s or PER_S[attack], named)
         client = self.nodes[0].client("router.bench.flood", asdict(task), machine)
 
         async def end() -> Row:
@@ -83,6 +88,18 @@ class BenchLan:
         await client.go()
         yield end
         await client.kill()
+
+    async def newcomer_s(self) -> float:
+        """Return the seconds from the start of a new node until one of the two is connected to it."""
+        began = trio.current_time()
+        rig = await self.pair.bench.rig_at(self.machines[3])
+
+        def is_met(rows: list[Row]) -> bool:
+            return any(row["address"] == rig.address and row["state"] == "connected" for row in rows)
+
+        async with rig.running():
+            await self.nodes[0].rig.until_answer("the connection to a new node", "peers", is_met)
+            return trio.current_time() - began
 
     def memory_mib(self) -> list[float]:
         return [one.rig.memory_mib() for one in self.nodes]
@@ -106,10 +123,10 @@ def _counter(table: list[str], protocol: str, name: str) -> int:
 
 @asynccontextmanager
 async def on_a_lan(bench: Bench) -> AsyncIterator[BenchLan]:
-    """Yield two nodes that have met on a network, with a third machine there."""
+    """Yield two nodes that have met on a network, with a flooding machine there and one for a newcomer."""
     async with AsyncExitStack() as held:
         bridge: Bridge = held.enter_context(bridged(NETWORK))
-        machines = [bridge.machine() for _ in range(3)]
+        machines = [bridge.machine() for _ in range(4)]
         _give_addresses(machines[2])
         nodes = []
         for machine in machines[:2]:
@@ -130,7 +147,8 @@ def _give_addresses(machine: NamespaceMachine) -> None:
 
 @in_trio
 async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
-    """Return the pair's rate and latency under the flood, the memory of its nodes, and whether they dialled."""
+    """Return the pair's rate and latency under the flood, the memory of its nodes, how often they dialled, and beside
+    announcements how soon a newcomer is met."""
     quick //= QUICK_PART
     say(f"{attack}: two nodes meet on a network")
     async with on_a_lan(bench) as lan:
@@ -140,9 +158,9 @@ async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: in
         half, dials = quiet[0]["flat"]["per_s"] / 2, lan.counted("Tcp", "ActiveOpens")
         quiet[0]["half"] = await pair.half(phase_s, quick, half)
         for _ in range(ROUNDS):
-            say(f"{attack}: {PER_S:,.0f} a second")
+            say(f"{attack}: {PER_S[attack]:,.0f} a second")
             heard = lan.counted("Udp", "InDatagrams")
-            async with lan.flooded() as end:
+            async with lan.flooded(attack) as end:
                 under.append(await pair.phase(phase_s, quick))
                 under[-1]["half"] = await pair.half(phase_s, quick, half)
                 harms.append(await end())
@@ -151,22 +169,24 @@ async def flooded(bench: Bench, attack: str, say: Say, phase_s: float, quick: in
             say(f"{attack}: the pair alone again")
             quiet.append(await pair.phase(phase_s, quick))
             quiet[-1]["half"] = await pair.half(phase_s, quick, half)
-        say(f"{attack}: {PER_S:,.0f} a second, and nothing else")
-        memory = await _memory(lan, phase_s)
-        dials = lan.counted("Tcp", "ActiveOpens") - dials
-    return _row(attack, quiet, under, harms, memory, dials)
+        say(f"{attack}: {PER_S[attack]:,.0f} a second, and nothing else")
+        memory, more = await _idle(lan, attack, phase_s)
+        more["dials"] = lan.counted("Tcp", "ActiveOpens") - dials
+    return _row(attack, quiet, under, harms, memory, more)
 
 
-async def _memory(lan: BenchLan, phase_s: float) -> list[list[float]]:
+async def _idle(lan: BenchLan, attack: str, phase_s: float) -> tuple[list[list[float]], Row]:
     """Return the nodes' memory before the flood, under it, and at its end, while the pair is silent, because its
-    messages take memory too."""
-    memory = [lan.memory_mib()]
-    async with lan.flooded() as end:
+    messages take memory too; and beside announcements the time of a newcomer."""
+    memory, more = [lan.memory_mib()], Row()
+    async with lan.flooded(attack) as end:
         for _ in range(2):
             await trio.sleep(phase_s)
             memory.append(lan.memory_mib())
+        if attack == ANNOUNCEMENTS:
+            more["newcomer_s"] = await lan.newcomer_s()
         await end()
-    return memory
+    return memory, more
 
 
 def _row(
@@ -175,7 +195,7 @@ def _row(
     under: list[dict[str, Row]],
     harms: list[Row],
     memory: list[list[float]],
-    dials: int,
+    more: Row,
 ) -> Row:
     def found(phases: list[dict[str, Row]], run: str, name: str) -> float:
         return float(median(one[run][name] for one in phases))
@@ -185,8 +205,9 @@ def _row(
     lost = sum(run["lost"] + run["refused"] for phase in (*quiet, *under) for run in phase.values())
     harm = {name: min(one[name] for one in harms) for name in harms[0]}
     growth = max(max(later) / first for first, *later in zip(*memory, strict=True))
-    is_flooded = harm["datagrams_per_s"] >= SENT_GOAL * PER_S
-    met = rate >= RATE_GOAL and p50 <= LATENCY_GOAL and not lost and not dials and growth <= MEMORY_GOAL
+    is_flooded = harm["datagrams_per_s"] >= SENT_GOAL * PER_S[attack]
+    is_calm = more["newcomer_s"] <= NEWCOMER_GOAL_S if attack == ANNOUNCEMENTS else not more["dials"]
+    met = rate >= RATE_GOAL and p50 <= LATENCY_GOAL and not lost and is_calm and growth <= MEMORY_GOAL
     return {
         "attack": attack,
         "rate": rate,
@@ -194,7 +215,7 @@ def _row(
         "met": met and is_flooded,
         "lost_or_refused": lost,
         "flat_out": found(under, "flat", "per_s") / found(quiet, "flat", "per_s"),
-        "dials": dials,
+        **more,
         "memory_growth": growth,
         "memory_mib": [round(one, 1) for pair in memory for one in pair],
         "quiet_p50_ms": found(quiet, "slow", "p50_ms"),

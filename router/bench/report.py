@@ -39,7 +39,9 @@ def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) ->
         "`flat out`: the rate as fast as it goes, as a share of the quiet one, while the attackers take as many cores "
         "of the same machine as stands in the last column. `datagrams` has a pair of its own, apps of two nodes on a "
         "local network, and a flood of 10,000 datagrams a second there, forged, foreign, stale and cut short; the "
-        "nodes' memory may grow by a tenth, and they dial nobody.",
+        "nodes' memory may grow by a twentieth, and they dial nobody. `announcements` is the same pair beside 100 "
+        "datagrams a second, in turn valid ones of ever new keys and wrong ones in the names of the two nodes; a new "
+        "node is met within 60 s (`newcomer_s`).",
         "",
         "| attack | rate (at least 0.9) | p50 (at most 2) | lost or refused | met | flat out | attackers' cores |",
         "|---|---|---|---|---|---|---|",

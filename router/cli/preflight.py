@@ -41,7 +41,7 @@ def check_neighbour(home: Home, address: bytes) -> str:
 def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
     for url in config.node.listen:
         try:
-            transport.check(url)
+            transport.check_listening(url)
             if url != OWNER_URL:
                 home.listen_urls((url,))
         except (InvalidUrl, HomeError) as error:

@@ -345,6 +345,7 @@ class Router:
         self._delivery.fetch_what_is_wanted()
         self.outcomes.tell_missed()
         self._published.tell(now)
+        self.pulls.look_up_more(now)
         return self._pending.take()
 
     def take_effects(self) -> list[Effect]:

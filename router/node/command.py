@@ -74,7 +74,7 @@ def serve(
     except TooFewDescriptors as error:
         raise Failure(Exit.FAILED, str(error)) from None
     for url in listen:
-        transport.check(url)
+        transport.check_listening(url)
     flags = overrides(settings)
     if listen:
         flags["node.listen"] = listen

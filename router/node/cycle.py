@@ -148,7 +148,7 @@ class Cycle:
         self._decision = Decision()
         self._began = self.now()
         keeps = router, store, logbook, self.open_links, housekeeping, self._began, wall, self._deeds, free_bytes
-        self._housekeeping = Housekeeping(*keeps)
+        self.housekeeping = Housekeeping(*keeps)
         store.keep_history_for(router.directory.with_role(Role.OVERLAY))
         router.begin(self._began)
 
@@ -170,7 +170,7 @@ class Cycle:
             case Arrived():
                 return self._examine(heard)
             case Measured():  # usually commits with the next events
-                self.wakes |= self._housekeeping.is_news(heard)
+                self.wakes |= self.housekeeping.is_news(heard)
             case NeighbourSettled():
                 self.wakes = True
             case _:
@@ -188,7 +188,7 @@ class Cycle:
 
     def tick(self) -> None:
         """Make housekeeping due; called every second."""
-        self._housekeeping.is_due = self.wakes = True
+        self.housekeeping.is_due = self.wakes = True
 
     def drain(self) -> None:
         """Say goodbye on all links; settlings are still taken."""
@@ -225,7 +225,7 @@ class Cycle:
     @property
     def has_work(self) -> bool:
         """Whether the next cycle may begin at once."""
-        keeps_house = self._housekeeping.is_due or self.router.purges
+        keeps_house = self.housekeeping.is_due or self.router.purges
         return bool(self._inbox or self._jobs or keeps_house or self.router.has_more_to_fetch)
 
     def _examine(self, arrived: Arrived) -> Job | None:
@@ -243,7 +243,7 @@ class Cycle:
     def begin(self) -> bool:
         """Feed, decide and apply; return whether a transaction must be committed before `finish`. See `apply_again`."""
         self.wakes = self.is_urgent = False
-        self._housekeeping.begin_cycle(self.now())
+        self.housekeeping.begin_cycle(self.now())
         now = self._began = self.now()  # after the clock may have been judged anew
         heard, self._inbox = self._inbox, []
         self._opening.clear()
@@ -252,7 +252,7 @@ class Cycle:
         self._decide(self._take_jobs(), now)
         self.is_urgent |= _are_urgent(self._jobs)
         self._decision = self.router.take(now)
-        if not (self._housekeeping.take_dead_rows() or self._decision.changes):
+        if not (self.housekeeping.take_dead_rows() or self._decision.changes):
             self._applied: Applied | None = None
             return False
         self.apply_again()
@@ -305,7 +305,7 @@ class Cycle:
             case Measured(number, rtt_ns, offset_ns, head):
                 self.open_links.measured[number] = heard
                 self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
-                self._housekeeping.heard_clock(heard, now)
+                self.housekeeping.heard_clock(heard, now)
             case NetworkChanged():
                 self.open_links.network_changed(now)
             case Arrived():
@@ -329,7 +329,7 @@ class Cycle:
             case ServiceNews(service, news):
                 self.router.tell_service(service, news.inquiry(), now)
             case ClockConfirmed():
-                self._housekeeping.confirm_clock(now)
+                self.housekeeping.confirm_clock(now)
             case _:
                 self._deeds += self._fates.hear(self, heard, now)
 
@@ -357,7 +357,7 @@ class Cycle:
         on_disk = self.store.known(fresh) if fresh else set()
         if jobs:
             size = sum(job.arrived.size for job in jobs)
-            self.router.set_disk_full(self._housekeeping.is_disk_full or not self.store.has_room_for(size))
+            self.router.set_disk_full(self.housekeeping.is_disk_full or not self.store.has_room_for(size))
             self.router.decide(jobs, on_disk, now)
 
     # -- effects -----------------------------------------------------------------------------------------------

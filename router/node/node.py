@@ -58,6 +58,7 @@ from router.node.questions.configuration import ConfigurationQuestions
 from router.node.questions.finder import load_questions
 from router.node.questions.invitations import InvitationQuestions
 from router.node.questions.log import LogQuestions
+from router.node.questions.metrics import MetricsQuestions
 from router.node.questions.peers import PeerQuestions
 from router.node.questions.question import Questions
 from router.node.questions.reports import ReportQuestions
@@ -290,6 +291,7 @@ class RunningNode:
             PeerQuestions(dialler.problems, invited),
             InvitationQuestions(invited, dialler.hurry),
             LogQuestions(self._logbook.sealed_seq),
+            MetricsQuestions(self._logbook.is_behind),
             ConfigurationQuestions(self.reload),
             ReportQuestions(self._residents.hear_report),
         )

@@ -206,6 +206,7 @@ class Residents:
             leave_free_bytes(self._config),
             is_inside=True,
             on_open=one.opened.set,
+            pauses=back_off(self._config),
         )
         one.starts += 1
         supervise(one.plugin, place, back_off(self._config), partial(self._has_problem, one))

@@ -23,8 +23,7 @@ import trio
 
 from router.actors.actor import as_failure
 from router.actors.process import stop_signals
-from router.core.wire.errors import RouterError
-from router.service.confined_failures import cause_of
+from router.core.wire.errors import RouterError, cause_of
 from router.service.plugins import load
 from router.service.reports import ENDED, Reports
 from router.service.running import run

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import ParamSpec, TypeVar
 
 import trio
 from msgspec import Struct
 
-from router.core.wire.errors import RouterError
+from router.actors.actor import as_failure
+from router.core.wire.errors import cause_of
 from router.core.wire.text import counted
+from router.service.verbs.verb import Deed
 
 SAY_AGAIN_S = 10.0
 """Seconds between two sentences about failures of one kind; those in between are counted."""
 KINDS_MAX = 1_000
 """Most kinds that are told apart; the oldest is forgotten first."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _Told(Struct):
@@ -49,7 +56,23 @@ class ConfinedFailures:
         self._log(said, error)
         self._warn(f"it {said}")
 
+    def doubt(self, deed: Deed, error: Exception) -> None:
+        """Tell of a deed that the router will not carry out."""
+        self.tell(f"{type(deed).__name__} range", "asked its router for what that does not do", error)
 
-def cause_of(error: Exception) -> str:
-    """Return a failure as people read it: a sentence as it is, anything else as Python shows it."""
-    return f"{error}" if isinstance(error, RouterError) else repr(error)
+    def guarded(self, what: str, own: Callable[P, T], instead: T) -> Callable[P, T]:
+        """Return a function that calls the service's own one, and tells of a failure in it and returns `instead`."""
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return own(*args, **kwargs)
+            except BaseException as error:
+                self.tell(what, f"failed in {what}, and goes on", as_failure(error, KeyboardInterrupt))
+                return instead
+
+        return call
+
+    def was_not_done(self, deed: Deed, error: Exception) -> None:
+        """Tell of a deed that could not be carried out, other than those beside it."""
+        name = type(deed).__name__
+        self.tell(name, f"returned {name}, which was not done; all else was", error)

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from router.core.wire.crypto import MessageId as MessageId
 from router.core.wire.crypto import PublicKey as PublicKey
+from router.core.wire.errors import RouterError
 from router.core.wire.heard import Heard as Heard
 from router.core.wire.reasons import Reason as Reason
 from router.service.verbs.add_neighbour import AddNeighbour as AddNeighbour
@@ -36,6 +37,11 @@ from router.service.verbs.verb import Deed as Deed
 TTL_S = 86_400
 
 T = TypeVar("T")
+
+
+class CannotServe(RouterError):
+    """Raise this, or a class of it, if the service cannot do its work at all, whatever it has just heard: it is started
+    again, with growing pauses, and the text is said as the cause. Any other exception concerns what was heard alone."""
 
 
 class Now(NamedTuple):
@@ -280,12 +286,14 @@ class MarkKnown(Deed, frozen=True):
 class HandOver(Deed, frozen=True):
     """Hand a stream of a door over to the router, as a link of somebody who is not the owner, with the address that it
     comes from. `first`: the bytes of it that have come already. `through`: what carries the link inside the stream:
-    nothing, or the binary messages of a WebSocket, which the rules have agreed to."""
+    nothing, or the binary messages of a WebSocket, which the rules have agreed to. `ip`: where it comes from, if a
+    proxy at the other end of the stream has said so."""
 
     door: str
     peer: str
     first: bytes = b""
     through: Literal["", "websocket"] = ""
+    ip: str = ""
 
 
 class Connect(Deed, frozen=True):

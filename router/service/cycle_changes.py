@@ -27,12 +27,15 @@ NO_ID = MessageId(bytes(32))
 
 Done = Callable[[], None]
 """Called when what follows from something has been carried out."""
+Source = Received | Done | None
+"""What is behind an event: the message that was received, or what is called when it was carried out."""
 
 
 class CycleChanges(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out. `events`: how many things were heard;
     `leaves_trace`: whether anything follows from one of them; `unsent`: the messages that could not be made, with the
-    reason; `ready`: those that are committed."""
+    reason; `ready`: those that are committed; `failed`: messages on which the rules have failed; `heard`: the events,
+    each with its source; `is_confined`: the rules have failed on one of them already."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
@@ -41,8 +44,21 @@ class CycleChanges(Struct):
     awaited: list[Done] = field(default_factory=list)
     unsent: list[c.Sent] = field(default_factory=list)
     ready: list[ToSend] = field(default_factory=list)
+    failed: list[tuple[Received, Exception]] = field(default_factory=list)
+    heard: list[tuple[c.Heard, Source]] = field(default_factory=list)
+    is_confined: bool = False
     events: int = 0
     leaves_trace: bool = False
+
+    @property
+    def suspect(self) -> tuple[c.Heard, Source] | None:
+        """Return the event that is to blame if the whole cycle fails: the only one, or the last of the only stream.
+        None if it may be any of several."""
+        streams = {
+            (one.door, one.peer) if isinstance(one, c.Opened | c.Came) else number
+            for number, (one, _) in enumerate(self.heard)
+        }
+        return self.heard[-1] if len(streams) == 1 else None
 
     def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""
@@ -70,11 +86,11 @@ class DeedSorter:
     def __repr__(self) -> str:
         return f"<sorter of deeds with {self._checks!r}>"
 
-    def sort(self, deeds: object, received: Received | None) -> CycleChanges:
+    def sort(self, deeds: list[object], received: Received | None) -> CycleChanges:
         """Return what follows from one event, of which `received` is the message if it is one. Raises `WrongDeed` if
         one of the deeds is wrong; none of them is then to be done."""
         follows = CycleChanges()
-        for one in listed(deeds):
+        for one in deeds:
             deed = self._checks.judge(one, hears_message=received is not None)
             if type(deed) is c.Put:  # as most are
                 follows.batch.kept[deed.key] = deed.value
@@ -119,13 +135,13 @@ class DeedSorter:
                 follows.deeds.append(deed)
 
 
-def listed(deeds: object) -> Iterable[object]:
-    """Return the deeds that rules returned, if they are a list of some kind. Raises `WrongDeed`."""
-    if deeds is None:
-        return ()
-    if not isinstance(deeds, Iterable):
-        raise WrongDeed(f"it returned {type(deeds).__name__} where a list of deeds belongs; write it in brackets")
-    return deeds
+def listed(decided: object) -> list[object]:
+    """Return the deeds that rules returned, or yielded; none for None. Raises `WrongDeed`."""
+    if isinstance(decided, list):
+        return decided
+    if decided is not None and not isinstance(decided, Iterable):
+        raise WrongDeed(f"it returned {type(decided).__name__} where a list of deeds belongs; write it in brackets")
+    return [*(decided or ())]
 
 
 def unsent(tag: str, error: RouterError) -> c.Sent:

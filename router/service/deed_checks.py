@@ -6,7 +6,8 @@ to a wrong deed is the one that is blamed for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ QUESTIONS_MAX = 1_000
 DOORS_MAX = 1_000
 """Most doors that rules may name by `Connect` besides those that they open."""
 SHOWN_CHARS_MAX = 60
+STREAMS = ("tcp", "unix")
+"""Schemes of doors for streams."""
 _HOSTS = frozenset(
     one
     for words in (c, d, o)
@@ -50,10 +53,14 @@ class WrongDeed(RouterError):
 
 
 class DeedChecks:
-    """Judges the deeds of one service. `doors`: the names of its doors."""
+    """Judges the deeds of one service. `doors`: the URLs of its doors, by name; `doubt` is told of a deed that its
+    router will not carry out, with the field and the range."""
 
-    def __init__(self, doors: Iterable[str] = ()) -> None:
-        self._doors = dict.fromkeys(doors)
+    def __init__(
+        self, doors: Mapping[str, str] = {}, doubt: Callable[[c.Deed, Exception], None] = lambda deed, why: None
+    ) -> None:
+        self._doors = dict(doors)
+        self._doubt = doubt
         self._connect_doors = 0
         self._asked: dict[int, bool] = {}  # number of a question: whether it was answered
 
@@ -81,13 +88,10 @@ class DeedChecks:
         assert isinstance(deed, c.Deed)
         if type(deed) in _FORMS_OF_THEIR_OWN:
             return deed
-        _check_types(deed)
+        if (beyond := _check_types(deed)) is not None:
+            self._doubt(deed, beyond)
+        self._check_its_door(deed)
         match deed:
-            case c.Write(door) | c.HandOver(door) | c.MarkKnown(door) | d.UseInterfaces(door) | d.WriteOnClose(door):
-                if door not in self._doors:
-                    raise self._unknown_door(deed, door)
-            case c.Connect(door):
-                self._name_door(deed, door)
             case c.Send(ttl_s=ttl_s) | c.Publish(ttl_s=ttl_s) if not 0 <= ttl_s <= UINT32_MAX:
                 raise _wrong(deed, "ttl_s", f"{ttl_s} is none, where 0 to {UINT32_MAX} seconds are allowed")
             case c.Wake(at_s) if at_s != at_s:
@@ -97,6 +101,8 @@ class DeedChecks:
                     said = "it returned Refuse without a message to refuse"
                     raise WrongDeed(f"{said}; return it when it hears the message")
                 return c.Refuse(reason_of(deed), text)
+            case c.HandOver(ip=ip) if ip:
+                _check_ip(deed)
             case Answer():
                 self._check_question(deed)
                 return answer_of(deed)
@@ -107,9 +113,28 @@ class DeedChecks:
                     raise _wrong(deed, "label", str(error)) from None
         return deed
 
-    def _unknown_door(self, deed: object, door: str) -> WrongDeed:
-        known = ", ".join(f'"{one}"' for one in self._doors) or "none"
-        return _wrong(deed, "door", f'it has no door "{door[:SHOWN_CHARS_MAX]}"; its doors are {known}')
+    def _check_its_door(self, deed: c.Deed) -> None:
+        match deed:
+            case c.Write(door):
+                self._check_door(deed, door, ())
+            case c.HandOver(door) | c.MarkKnown(door):
+                self._check_door(deed, door, STREAMS)
+            case d.UseInterfaces(door) | d.WriteOnClose(door):
+                self._check_door(deed, door, ("multicast",))
+            case c.Connect(door):
+                self._name_door(deed, door)
+                self._check_door(deed, door, STREAMS)
+
+    def _check_door(self, deed: object, door: str, schemes: tuple[str, ...]) -> None:
+        """Raise `WrongDeed` if there is no such door, or if it is of none of these kinds; any will do if none is
+        named."""
+        if door not in self._doors:
+            known = ", ".join(f'"{one}"' for one in self._doors) or "none"
+            raise _wrong(deed, "door", f'it has no door "{door[:SHOWN_CHARS_MAX]}"; its doors are {known}')
+        scheme = self._doors[door].partition(":")[0]
+        if scheme and schemes and scheme not in schemes:
+            kinds = "streams" if schemes is STREAMS else "multicast"
+            raise _wrong(deed, "door", f'its door "{door}" is one of {scheme}, and this is for doors of {kinds}')
 
     def _name_door(self, deed: c.Connect, door: str) -> None:
         if door in self._doors:
@@ -117,7 +142,7 @@ class DeedChecks:
         if self._connect_doors >= DOORS_MAX:
             raise _wrong(deed, "door", f"{DOORS_MAX} doors have been named so; use one of them again")
         self._connect_doors += 1
-        self._doors[door] = None
+        self._doors[door] = ""
 
     def _check_question(self, deed: Answer) -> None:
         oldest = next(iter(self._asked), 0)
@@ -126,6 +151,13 @@ class DeedChecks:
             raise _wrong(deed, "number", f"question {deed.number} {why}; answer each with its own number, once")
         if deed.number in self._asked:
             self.answered(deed.number)
+
+
+def _check_ip(deed: c.HandOver) -> None:
+    try:
+        ip_address(deed.ip)
+    except ValueError:
+        raise _wrong(deed, "ip", f'"{deed.ip[:SHOWN_CHARS_MAX]}" is no IP address') from None
 
 
 def check_put(deed: c.Put) -> None:
@@ -149,18 +181,32 @@ def _check_kind(deed: object) -> None:
     raise WrongDeed(f"{said}; return a list of deeds as router/service/contract.py defines them")
 
 
-def _check_types(deed: Any) -> None:
+def _check_types(deed: Any) -> WrongDeed | None:
+    """Raise `WrongDeed` for a field of a wrong type; return it for one beyond the range of a request to the router,
+    which says itself what it takes."""
     kind = type(deed)
+    for name in kind.__struct_fields__:
+        if isinstance(value := getattr(deed, name), str) and not value.isascii() and not _travels(value):
+            raise _wrong(deed, name, "it has half of a character (a surrogate), which no file or link can hold")
     try:
         msgspec.convert({name: getattr(deed, name) for name in kind.__struct_fields__}, kind, builtin_types=_BYTES)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `$.")
         expected, got, found = what.replace("`", "").partition(", got ")
-        if not got and kind not in _HOSTS:
-            return  # it is of the right type, and its router says which values it takes
         name = path.rstrip("`").partition(".")[0].partition("[")[0]
+        if not got and kind not in _HOSTS:
+            return _wrong(deed, name, f"{expected[:1].lower()}{expected[1:]}")
         remedy = ": give key.hex()" if isinstance(getattr(deed, name, None), bytes) and "str" in expected else ""
         raise _wrong(deed, name, f"{expected[:1].lower()}{expected[1:]}{got}{found}{remedy}") from None
+    return None
+
+
+def _travels(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _wrong(deed: object, name: str, why: str) -> WrongDeed:

@@ -132,9 +132,8 @@ class DoorEntrance:
             self._warn_now_and_then("full", said)
             return False
         if not name and found is not None:
-            name, source = found
-            of = f" from {source}, where most come from" if source else ""
-            said = f"has {STREAMS_MAX} streams, the most: the oldest{of} gives way to another one"
+            name = found.name
+            said = f"has {STREAMS_MAX} streams, the most: {found} gives way to another one"
             self._warn_now_and_then("full", said)
         self._awaits_place = True
         for own in self._listeners:

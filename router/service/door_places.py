@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from typing import NamedTuple
 
+from router.core.wire.text import counted
 from router.transport.handshakes import prefix_of
 from router.transport.sockets import user_of
 from router.transport.tcp import host_port
@@ -14,12 +16,34 @@ STREAMS_MAX = 256
 that were handed over; each is a limit of its own."""
 
 
+class Leaver(NamedTuple):
+    """A stream that gives way to another one, and why.
+
+    Its source has `of_source` streams that are not known, more than any other, or as many as others: `sources` in all;
+    `has_talked`: something has followed from what it said."""
+
+    name: str
+    source: str
+    of_source: int
+    sources: int
+    has_talked: bool
+
+    def __str__(self) -> str:
+        who = "the one that has been idle longest" if self.has_talked else "the oldest silent one"
+        if not self.source:
+            return who
+        if self.sources == 1:
+            return f"{who} from {self.source}, where most ({self.of_source}) come from,"
+        return f"{counted(self.sources, 'source')} have {self.of_source} each, and of these {who}, from {self.source},"
+
+
 class StreamPlaces:
     """The places of streams, each with its source: an address prefix, or a user of this machine. `most`: how many."""
 
     def __init__(self, most: int = STREAMS_MAX) -> None:
         self._most = most
         self._sources: dict[str, str] = {}  # of each stream, in the order in which they came
+        self._talked: dict[str, None] = {}  # of the streams that have, the one first that has not for longest
         self._known: set[str] = set()
 
     def __repr__(self) -> str:
@@ -51,16 +75,29 @@ class StreamPlaces:
     def free(self, name: str) -> None:
         """Free the place of a stream; do nothing if it has none."""
         self._sources.pop(name, None)
+        self._talked.pop(name, None)
         self._known.discard(name)
 
-    def first_to_go(self) -> tuple[str, str] | None:
-        """Return the stream that gives way to another one, and its source: of the source with most streams that are not
-        known, the oldest of these. None if all are known."""
+    def talked(self, name: str) -> None:
+        """Record that something followed from what a stream said; do nothing if it has no place."""
+        if name in self._sources:
+            self._talked.pop(name, None)
+            self._talked[name] = None
+
+    def first_to_go(self) -> Leaver | None:
+        """Return the stream that gives way to another one: of those that are not known, one of the source with most. Of
+        these, or if several sources have as many, the first is one that has not talked, the oldest; else the one that
+        has talked least lately. None if all are known."""
         unknown = {name: source for name, source in self._sources.items() if name not in self._known}
         if not unknown:
             return None
-        [(fullest, _)] = Counter(unknown.values()).most_common(1)
-        return next(name for name, source in unknown.items() if source == fullest), fullest
+        counts = Counter(unknown.values())
+        most = max(counts.values())
+        sources = {source for source, count in counts.items() if count == most}
+        among = [name for name, source in unknown.items() if source in sources]
+        silent = next((name for name in among if name not in self._talked), None)
+        name = silent or next(name for name in self._talked if unknown.get(name) in sources)
+        return Leaver(name, unknown[name], most, len(sources), has_talked=silent is None)
 
 
 def source_of(own: socket.socket) -> str:

@@ -171,6 +171,10 @@ class Doors:
         """End a stream now; do nothing to whoever sends datagrams."""
         self._streams.end(door, peer)
 
+    def talked(self, door: str, peer: str) -> None:
+        """Record that something followed from what came over a stream."""
+        self._streams.talked(door, peer)
+
     def mark_known(self, door: str, peer: str) -> None:
         """Let a stream keep its place until it ends, also when its door is full."""
         self._streams.mark_known(door, peer)

@@ -9,11 +9,12 @@ import trio
 
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
+from router.transport.proxy_header import header_for
 from router.transport.socket_stream import TcpStream
 from router.transport.websocket import WebSocketStream
 
-Dial = Callable[[str], Awaitable[Stream]]
-"""Connects to the router as a guest that comes from this address, HOST:PORT or "". Raises `ConnectFailed`."""
+Dial = Callable[[], Awaitable[Stream]]
+"""Connects to the router as a guest. Raises `ConnectFailed`."""
 
 
 class Passed(Protocol):
@@ -38,14 +39,16 @@ def unwrapped(stream: trio.SocketStream, through: str, address: str, first: byte
     return WebSocketStream(TcpStream(stream.socket, where, ip), where, first), b""
 
 
-async def pass_on(link: Stream, stream: Passed, first: bytes) -> None:
-    """Pass `first` and then what comes of the stream to the link, and the link's bytes back, until one of them ends;
-    close both."""
+async def pass_on(
+    link: Stream, stream: Passed, address: str, first: bytes, answered: Callable[[], None] = lambda: None
+) -> None:
+    """Pass to the link that the stream comes from `address`, HOST:PORT or "", then `first` and what comes of the
+    stream, and the link's bytes back, until one of them ends; close both. `answered` is called whenever the router
+    says something."""
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_pump_out, link, stream, nursery)
-            if first:
-                await link.send_all(first)
+            nursery.start_soon(_pump_out, link, stream, nursery, answered)
+            await link.send_all(header_for(address) + first)
             while data := await stream.receive_some(READ_BYTES_MAX):
                 await link.send_all(bytes(data))
             nursery.cancel_scope.cancel()
@@ -57,7 +60,8 @@ async def pass_on(link: Stream, stream: Passed, first: bytes) -> None:
             await stream.aclose()
 
 
-async def _pump_out(link: Stream, stream: Passed, nursery: trio.Nursery) -> None:
+async def _pump_out(link: Stream, stream: Passed, nursery: trio.Nursery, answered: Callable[[], None]) -> None:
     while data := await link.receive_some(READ_BYTES_MAX):
+        answered()
         await stream.send_all(data)
     nursery.cancel_scope.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from router.service import contract as c
 
@@ -31,6 +31,6 @@ class HeardLately:
             del self._ids[next(iter(self._ids))]
 
 
-def leaves_trace(deeds: Sequence[c.Deed]) -> bool:
+def leaves_trace(deeds: Iterable[object]) -> bool:
     """Whether anything follows from a message beyond its own refusal and the time to continue."""
     return any(not isinstance(one, _TRACELESS) for one in deeds)

@@ -31,12 +31,13 @@ from router.actors.actor import TrioActor, as_failure
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.client.received import Received
+from router.core.service.back_off import BackOff
 from router.core.wire.crypto import SigningKey
-from router.core.wire.errors import RouterError
+from router.core.wire.errors import cause_of
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import SUBJECT, key_text, short
-from router.service.attempts import Attempts
+from router.service.attempts import Attempts, FailuresInARow
 from router.service.contract import LogEvent, Put
 from router.service.deed_checks import EVENT_BYTES_MAX, check_put, event_of, fault_of
 from router.service.state import EVENTS_MAX, Batch, State, StateError
@@ -61,7 +62,8 @@ class Place(Struct, frozen=True):
     """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as
     written. `guests`: the URL at which the node takes streams that services hand over. `events`: those declared in its
     folder. `leave_free_bytes`: the disk space that its state leaves free. `is_inside`: whether it runs in the node's
-    process."""
+    process. `pauses`: those before something on which it failed is tried again. `in_a_row`: such failures, over all its
+    lives."""
 
     name: str
     url: str
@@ -76,6 +78,8 @@ class Place(Struct, frozen=True):
     leave_free_bytes: int = 0
     is_inside: bool = False
     on_open: Callable[[], None] = lambda: None
+    pauses: BackOff = BackOff(Config().node.service_restart_s_min, Config().node.service_restart_s_max)
+    in_a_row: FailuresInARow = field(default_factory=FailuresInARow)
 
     @property
     def state_path(self) -> Any:
@@ -200,8 +204,7 @@ class Service(TrioActor):
         if not self._attempts.are_used_up(message.id):
             return False
         which, most = short(key_text("msg", message.id)), self._attempts.most
-        cause = f"{error}" if isinstance(error, RouterError) else repr(error)
-        said = f"failed {most} times on message {which}, the last time: {cause}; it is refused"
+        said = f"failed {most} times on message {which}, the last time: {cause_of(error)}; it is refused"
         self.log.error("%s %s, and the next one is handled", self, said, exc_info=error)
         self.place.on_warning(f"it {said}")
         await self.give_up(message)

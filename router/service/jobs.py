@@ -15,6 +15,8 @@ from router.actors.process import program
 from router.transport.sockets import words
 
 LENGTH = Struct(">I")
+JOB_S = 600.0
+"""Seconds that a job may take; then its process is ended, so that it holds up the next ones no longer."""
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +64,15 @@ class Jobs:
         assert process.stdin is not None and process.stdout is not None
         request = cbor2.dumps([function, argument])
         try:
-            await process.stdin.send_all(LENGTH.pack(len(request)) + request)
-            size = LENGTH.unpack(await _exactly(process.stdout, LENGTH.size))[0]
-            result, error = cbor2.loads(await _exactly(process.stdout, size))
-        except (trio.BrokenResourceError, EOFError):
+            with trio.fail_after(JOB_S):
+                await process.stdin.send_all(LENGTH.pack(len(request)) + request)
+                size = LENGTH.unpack(await _exactly(process.stdout, LENGTH.size))[0]
+                result, error = cbor2.loads(await _exactly(process.stdout, size))
+        except (trio.BrokenResourceError, trio.TooSlowError, EOFError) as lack:
             self._process = None
             await _end(process)
+            if isinstance(lack, trio.TooSlowError):
+                return b"", f"it took longer than {JOB_S:g} s, and its process was ended; let it do less at once"
             return b"", f"its process died with {process.returncode}; it is started again for the next job"
         return result, error
 

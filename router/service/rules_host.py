@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import trio
 
+from router.actors.actor import as_failure
 from router.client.received import Received
-from router.core.wire.errors import RouterError
 from router.service import clock
 from router.service import contract as c
 from router.service.alarm import Alarm
-from router.service.confined_failures import ConfinedFailures, cause_of
-from router.service.cycle_changes import CycleChanges, DeedSorter, Done, unsent
+from router.service.carrying_out import CarryingOut
+from router.service.confined_failures import ConfinedFailures
+from router.service.confinement import Confinement
+from router.service.cycle_changes import CycleChanges, DeedSorter, Source, listed
 from router.service.deed_checks import DeedChecks
 from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
+from router.service.heard_again import HeardAgain
 from router.service.heard_lately import HeardLately, leaves_trace
 from router.service.host import Place, Service
 from router.service.jobs import Jobs
@@ -32,15 +35,13 @@ from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
 from router.service.request_queue import RequestQueue
 from router.service.requests import Requests
-from router.service.roles import discovery as d
 from router.service.roles import overlay as o
-from router.service.sending import UNKEPT, Sending
+from router.service.sending import Sending
 from router.service.state import State, StateError
 from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
 from router.transport.contract import Stream
-from router.transport.proxy_header import header_for
 
 CYCLE_HEARD_MAX = 256
 WAITING_MAX = 2_000
@@ -49,9 +50,6 @@ DIAL_S = 10.0
 _CHANCE = random.SystemRandom()
 
 log = logging.getLogger(__name__)
-informing = logging.getLogger("router.service.informing")
-"""For what operators are told though nothing is wrong; they see it without --verbose, too."""
-informing.setLevel(logging.INFO)
 
 
 class Kept(Mapping[bytes, bytes]):
@@ -97,14 +95,6 @@ class Kept(Mapping[bytes, bytes]):
         return [self[key] for key in keys]
 
 
-class _Failure(NamedTuple):
-    """A failure, the messages that may be to blame for it, and whether the service goes on when it is refused."""
-
-    error: Exception
-    messages: list[Received]
-    goes_on: bool
-
-
 class RulesHost(Service):
     """A service whose rules decide everything."""
 
@@ -115,7 +105,7 @@ class RulesHost(Service):
         super().__init__(place)
         self._kind = rules
         self._lately = HeardLately()
-        self._heard: deque[tuple[c.Heard, Received | Done | None]] = deque()
+        self._heard: deque[tuple[c.Heard, Source]] = deque()
         self._work = trio.Event()
         self._gathering: Gathering | None = None
         self._room = trio.lowlevel.ParkingLot()
@@ -123,7 +113,17 @@ class RulesHost(Service):
         self._sending = Sending(self.hear, lambda: self._work.set(), self._say)
         self._linked = LinkedRouters()
         self._failures = ConfinedFailures(self._log_failure, place.on_warning)
-        self._ask = Requests(self, self.hear, self._was_not_done)
+        self._again = HeardAgain(self, place.pauses, _CHANCE, self.hear)
+        self._confinement = Confinement(
+            self._failures,
+            place.in_a_row,
+            place.attempts.most,
+            lambda door, peer: self._doors.end(door, peer),
+            self.hear,
+            self._again.later,
+            lambda failures: self._alarm.set(time.time() + self._again.pause_s(failures)),
+        )
+        self._ask = Requests(self, self.hear, self._failures.was_not_done)
         self._requests = RequestQueue(self._ask.do, self._sending.put)
 
     async def live(self) -> None:
@@ -132,13 +132,17 @@ class RulesHost(Service):
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
         self._jobs = Jobs(self._computed)
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
-        self._settled: Callable[[c.Now], list[c.Deed]] | None = getattr(self._rules, "settled", None)
+        self._settled: Callable[[c.Now], object] | None = getattr(self._rules, "settled", None)
         self._gathering = Gathering() if self._settled is not None else None
-        self._batch_delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
-        admits = getattr(self._rules, "admits", admit_all)
+        delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
+        self._batch_delay_s = self._failures.guarded("batch_delay_s", delay_s, 0.0)
+        admits = self._failures.guarded("admits", getattr(self._rules, "admits", admit_all), False)
         doors: Mapping[str, str] = getattr(self._rules, "doors", dict)()
-        self._checks = DeedChecks(doors)
+        self._checks = DeedChecks(doors, self._failures.doubt)
         self._sorter = DeedSorter(self._checks, self.node, self.place.key, self.place.events, self.warn)
+        self._carrying = CarryingOut(
+            self, self._doors, self._jobs, self._alarm, self._ask, self._requests, self._sorter, self.hear
+        )
         await self._doors.open(self.nursery, doors, admits)
         self._sending.put(state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
@@ -163,7 +167,7 @@ class RulesHost(Service):
 
     # -- hearing -------------------------------------------------------------------------------------------
 
-    def hear(self, heard: c.Heard, source: Received | Done | None = None) -> None:
+    def hear(self, heard: c.Heard, source: Source = None) -> None:
         """Let the rules hear this: a message that was `received`, or what somebody wants to know to be carried out."""
         self._heard.append((heard, source))
         self._work.set()
@@ -192,11 +196,9 @@ class RulesHost(Service):
         self.hear(came, heard.set)
         await heard.wait()
 
-    async def _dial_as_guest(self, address: str) -> Stream:
+    async def _dial_as_guest(self) -> Stream:
         place = self.place
-        link = await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
-        await link.send_all(header_for(address))
-        return link
+        return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
 
     def _computed(self, tag: str, result: bytes, error: str) -> None:
         self.hear(c.Computed(tag, result, error))
@@ -206,7 +208,9 @@ class RulesHost(Service):
         async for inquiry in self.node.words:
             if isinstance(inquiry, o.Wanted | o.Hinted):
                 self.hear(inquiry)
-            elif (heard := news_of(inquiry)) is not None:
+            elif (
+                heard := self._failures.guarded(f"the router's word {inquiry.ask}", news_of, None)(inquiry)
+            ) is not None:
                 self._linked.note(heard)
                 for one in wanted_one_by_one(heard):
                     self.hear(one)
@@ -219,40 +223,47 @@ class RulesHost(Service):
 
     async def _cycle(self) -> None:
         cycle = CycleChanges()
-        failed, is_settled = self._hear_waiting(cycle), False
+        failure, is_settled = self._hear_waiting(cycle), False
         try:
             self._settle(cycle)
             is_settled = True
             await self._commit(cycle)
-        except Exception as error:  # nothing of this cycle is kept, and which of its messages is to blame is not known
+        except Exception as error:  # nothing of this cycle is kept
             self._kept.changed.clear()
-            failed = failed or _Failure(error, cycle.handled, goes_on=True)
-            failed = failed._replace(goes_on=cycle.events == 1 and not is_settled)  # else others are lost with it
-        else:
-            await self._carry_out_all(cycle)
+            if failure is not None:
+                raise failure from None
+            cycle = await self._without_event(cycle, error, is_settled)
+        await self._carry_out_all(cycle)
         self._room.unpark_all()
         if self._gathering is not None:
             self._gathering.ended(cycle.events)
-        if failed is not None:
-            await self._fail(failed)
+        if failure is not None:
+            raise failure
+        for one, why in cycle.failed:
+            await self._count_failure(one, why)
 
-    def _hear_waiting(self, cycle: CycleChanges) -> _Failure | None:
-        """Let the rules hear what waits. A message that one failed with, or may have, is alone in its cycle."""
+    def _hear_waiting(self, cycle: CycleChanges) -> Exception | None:
+        """Let the rules hear what waits. A message that one failed with, or may have, is alone in its cycle. Return the
+        failure for which the service has to start again."""
         now = clock.now()
-        while self._heard and cycle.events < CYCLE_HEARD_MAX:
+        most = 1 if self.place.in_a_row.is_careful(trio.current_time()) else CYCLE_HEARD_MAX
+        while self._heard and cycle.events < most:
             heard, source = self._heard[0]
             is_doubted = isinstance(source, Received) and self._attempts.has_failed(source.id)
             if is_doubted and cycle.events:
                 break
-            self._heard.popleft()
+            cycle.heard.append(self._heard.popleft())
             cycle.events += 1
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
-                cycle.leaves_trace |= self._hear_one(cycle, heard, received, now)
-            except Exception as error:
-                self._in_hand = None
-                if not self._confine(cycle, heard, error):
-                    return _Failure(error, [] if received is None else [received], goes_on=True)
+                self._hear_one(cycle, heard, received, now)
+                self._confinement.went_well(heard)
+            except BaseException as error:
+                self._in_hand, cycle.is_confined = None, True
+                failed = as_failure(error, KeyboardInterrupt)
+                if (fatal := self._confinement.confine(cycle, self._checks, heard, source, failed)) is not None:
+                    return fatal
+                continue
             self._in_hand = None
             if isinstance(source, Received):
                 cycle.handled.append(source)
@@ -262,29 +273,38 @@ class RulesHost(Service):
                 break
         return None
 
-    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> bool:
-        """Let the rules hear one thing; return whether anything is to be kept of it."""
+    def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> None:
         if self._doors.is_handed(heard):
-            return False
+            return
         if isinstance(heard, c.Asked):
             self._checks.asked(heard.number)
-        if deeds := self._rules.hear(heard, now):
-            self._take(cycle, deeds, received)
-        return leaves_trace(deeds)
+        follows = self._take(cycle, self._rules.hear(heard, now), received)
+        if follows and isinstance(heard, c.Came) and heard.data:
+            self._doors.talked(heard.door, heard.peer)
 
     def _settle(self, cycle: CycleChanges) -> None:
         """Let the rules decide what follows from all that they have heard in this cycle."""
-        if self._settled is not None and (deeds := self._settled(clock.now())):
-            self._take(cycle, deeds, None)
+        try:
+            if self._settled is not None:
+                self._take(cycle, self._settled(clock.now()), None)
+        except Exception:
+            raise
+        except BaseException as error:
+            raise as_failure(error, KeyboardInterrupt) from error
 
-    def _take(self, cycle: CycleChanges, deeds: list[c.Deed], received: Received | None) -> None:
-        """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong."""
+    def _take(self, cycle: CycleChanges, decided: object, received: Received | None) -> bool:
+        """Take all deeds that follow from one thing into the cycle, or none if one of them is wrong; return whether
+        there are any."""
+        if not (deeds := listed(decided)):
+            return False
         follows = self._sorter.sort(deeds, received)
+        cycle.leaves_trace |= leaves_trace(deeds)
         for deed in follows.deeds:
             if isinstance(deed, c.HandOver):
                 self._doors.decide(deed)
         cycle.take(follows)
         self._kept.changed.update(follows.batch.kept)
+        return True
 
     async def _commit(self, cycle: CycleChanges) -> None:
         batch, refused = cycle.batch, {one.id: reason for one, reason, _ in cycle.refused}
@@ -302,42 +322,52 @@ class RulesHost(Service):
 
     # -- failing -------------------------------------------------------------------------------------------
 
-    def _confine(self, cycle: CycleChanges, heard: c.Heard, error: Exception) -> bool:
-        """Whether the failure stops only what was heard: a stream, which ends, a datagram, or an operator's question,
-        which is answered with an error."""
-        match heard:
-            case c.Opened(door, peer) | c.Came(door, peer):
-                self._doors.end(door, peer)
-                kind = f"door {door}"
-                text = f'failed on what came at its door "{door}"; a stream is closed for it, all others go on'
-            case c.Asked(number, word):
-                said = f"the service failed on this question: {cause_of(error)}"
-                self._checks.answered(number)
-                cycle.deeds.append(c.Answer(number, {"error": said}))
-                kind = "question"
-                text = f'failed on the question "{word}", and goes on'
-            case _:
-                return False
-        self._failures.tell(kind, text, error)
-        return True
-
-    async def _fail(self, failed: _Failure) -> None:
-        """Count a failure against the messages that may be to blame; raise it, unless the only one is refused now."""
-        error, messages, goes_on = failed
-        if len(messages) == 1 and goes_on:
-            if await self.failed_on(messages[0], error):
-                return
-        elif not isinstance(error, StateError):
-            for one in messages:
+    async def _without_event(self, cycle: CycleChanges, error: Exception, is_settled: bool) -> CycleChanges:
+        """Return the cycle that takes the place of one that failed: its only event was to blame, since `settled` goes
+        well without it. Raise the failure if the service has to start again."""
+        if isinstance(error, StateError | c.CannotServe):
+            raise error
+        if not is_settled and (suspect := cycle.suspect) is not None:
+            instead = CycleChanges(failed=cycle.failed, awaited=cycle.awaited, events=cycle.events)
+            if self._settles_well(instead):
+                heard, source = suspect
+                if cycle.is_confined:
+                    instead.deeds += [one for one in cycle.deeds if isinstance(one, c.Answer)]
+                    fatal = None
+                else:
+                    source = source if isinstance(source, Received) else None  # who waits is among the awaited
+                    fatal = self._confinement.confine(instead, self._checks, heard, source, error)
+                if fatal is not None:
+                    raise fatal
+                await self._commit(instead)
+                return instead
+        if not is_settled:
+            self.place.in_a_row.doubt(trio.current_time())
+        for one in cycle.handled:
+            if cycle.events == 1:
+                await self.failed_on(one, error)
+            else:
                 self._attempts.fail(one.id)
         raise error
 
+    def _settles_well(self, cycle: CycleChanges) -> bool:
+        """Whether `settled` goes well now; its deeds are in the cycle then."""
+        try:
+            self._settle(cycle)
+        except Exception:
+            self._kept.changed.clear()
+            return False
+        return True
+
+    async def _count_failure(self, one: Received, error: Exception) -> None:
+        """Count a failure against a message; refuse it after the last, else let the rules hear it again."""
+        if not await self.failed_on(one, error):
+            failures = self._attempts.count(one.id)
+            self._confinement.message(one, failures, error)
+            self._again.later(failures, _message(one), one)
+
     def _log_failure(self, text: str, error: Exception) -> None:
         self.log.error("%s %s", self, text, exc_info=error)
-
-    def _was_not_done(self, deed: c.Deed, error: Exception) -> None:
-        name = type(deed).__name__
-        self._failures.tell(name, f"returned {name}, which was not done; all else was", error)
 
     # -- carrying out --------------------------------------------------------------------------------------
 
@@ -347,11 +377,11 @@ class RulesHost(Service):
                 if type(deed) is c.Write:  # as most are
                     self._doors.write(deed.door, deed.peer, deed.data)
                 else:
-                    self._carry_out(deed)
+                    self._carrying.carry_out(deed)
             except Exception as error:  # whatever is wrong with one deed, it stops no other
-                self._was_not_done(deed, error)
+                self._failures.was_not_done(deed, error)
         for sent in cycle.unsent:
-            self._was_not_made(sent)
+            self._carrying.was_not_made(sent)
         if cycle.ready:
             self._requests.put(cycle.ready)
         for one, reason, text in cycle.refused:
@@ -361,48 +391,6 @@ class RulesHost(Service):
             self._attempts.end(one.id)
         for done in cycle.awaited:
             done()
-
-    def _was_not_made(self, sent: c.Sent) -> None:
-        if sent.tag:
-            self.hear(sent)
-        else:
-            self._say(f"a message was not sent: {sent.text}")
-
-    def _carry_out(self, deed: c.Deed) -> None:
-        match deed:
-            case d.WriteOnClose(door, peer, data):
-                self._doors.write_at_end(door, peer, data)
-            case c.Connect():
-                self._doors.connect(deed)
-            case d.UseInterfaces(door, interfaces):
-                self._doors.attend(door, interfaces)
-            case c.HandOver(door, peer):
-                self._doors.hand(door, peer)
-            case c.Compute(function, argument, tag):
-                self._jobs.put(function, argument, tag)
-            case c.Wake(at_s):
-                self._alarm.set(at_s)
-            case o.Attest(tag=tag):
-                self.hear(o.Attested(tag, self.place.key.sign(deed.signed())))
-            case c.Warn(text):
-                self.warn(text)
-            case c.Inform(text):
-                informing.info("%s: %s", self, text)
-            case c.MarkKnown(door, peer):
-                self._doors.mark_known(door, peer)
-            case c.Send():
-                self._send_unkept(deed)
-            case c.Pull() | c.Inquire() | d.DialBack() | o.ListHeld():
-                self.nursery.start_soon(self._ask.do, deed)
-            case _:
-                if self._ask.begins(deed):
-                    self._requests.put(deed)
-
-    def _send_unkept(self, deed: c.Send) -> None:
-        try:
-            self._requests.put([(UNKEPT, deed.tag, self._sorter.wire(deed))])
-        except RouterError as error:
-            self._was_not_made(unsent(deed.tag, error))
 
 
 def wanted_one_by_one(heard: c.Heard) -> tuple[c.Heard, ...]:

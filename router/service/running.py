@@ -104,6 +104,7 @@ async def run(
         attempts,
         events,
         leave_free_bytes(config),
+        pauses=back_off(config),
     )
     async with actor_system():
         supervise(service, place, back_off(config), reports.problem)

@@ -24,6 +24,7 @@ from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
 from router.transport import tcp
 from router.transport.contract import ConnectFailed
+from router.transport.handshakes import prefix_of
 from router.transport.socket_file import SocketFile
 from router.transport.sockets import RAISE_LIMIT, user_of, words
 from router.transport.web_certificate import ServerCertificate
@@ -210,6 +211,11 @@ class Streams:
         if peer is not None and peer.handed is None:
             peer.reading.cut()
 
+    def talked(self, door: str, name: str) -> None:
+        """Record that something followed from what a stream said, so that silent ones give way before it."""
+        if door in self._entrances:
+            self._entrances[door].places.talked(name)
+
     def mark_known(self, door: str, name: str) -> None:
         """Let a stream keep its place until it ends."""
         if door in self._entrances:
@@ -288,6 +294,8 @@ class Streams:
         peer = self._peers.get((hand.door, hand.peer))
         if peer is not None and peer.handed is None:
             peer.handed, peer.through = hand.first, hand.through
+            if hand.ip:
+                peer.address, peer.source = tcp.host_port(hand.ip, 0), prefix_of(hand.ip)
             peer.reading.pause()
             self._handed.add((hand.door, hand.peer))
 
@@ -315,8 +323,8 @@ class Streams:
         if places.is_full:
             if (found := places.first_to_go()) is None:
                 return False
-            places.free(found[0])
-            self._peers[door, found[0]].passing.cancel()
+            places.free(found.name)
+            self._peers[door, found.name].passing.cancel()
         places.take(name, peer.source)
         if door in self._entrances:
             if self._entrances[door].places.is_known(name):
@@ -331,7 +339,8 @@ class Streams:
                 return
             with peer.passing:
                 stream, first = unwrapped(peer.stream, peer.through, peer.address, first)
-                await pass_on(await self._dial(peer.address), stream, first)
+                answered = partial(self._passed[key[0]].talked, key[1])
+                await pass_on(await self._dial(), stream, peer.address, first, answered)
         except ConnectFailed as error:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import cbor2
 
+from router.core.wire.errors import cause_of
 from router.service.jobs import LENGTH
 from router.shared_packages import complete
 
@@ -31,10 +32,17 @@ def compute(function: str, argument: bytes) -> tuple[bytes, str]:
             complete("services")
         result = resolve_name(function)(argument)
     except Exception as error:  # it is the service's own; whatever goes wrong is told to it
-        return b"", f"{type(error).__name__}: {error}"
+        return b"", _said(error)
     if not isinstance(result, bytes):
         return b"", f"{function} returned {type(result).__name__}, and a job returns bytes"
     return result, ""
+
+
+def _said(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its text cannot be made
+        return cause_of(error)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -102,17 +102,18 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Neighbours up to which an invitation lets in another one; beyond it a guest is refused with reason "
         "invite:no-room.")] = CORE.guests_max
     pulls_per_s: Annotated[float, span(0.1, 10**5,
-        "PULLs answered in a second for one app of another node.")] = CORE.pulls.per_s
+        "PULLs answered in a second for one app of another node; more wait.")] = CORE.pulls.per_s
     pulls_routers_per_s: Annotated[float, span(0.1, 10**5,
         "PULLs answered in a second for one app of this node, one client or peer, or a router with which the group is "
-        "agreed.",
+        "agreed; more wait.",
         )] = CORE.pulls.routers_per_s
     pulls_bytes_per_s: Annotated[float, span(1024, 10**10,
-        "Bytes of messages read in a second to answer PULLs of one app of another node. One message may exceed it; no "
-        "further one is read until that is made up for.",
+        "Bytes of messages read in a second to answer PULLs of one app of another node. One message may exceed it; "
+        "further ones wait until that is made up for.",
         )] = CORE.pulls.bytes_per_s
     pulls_routers_bytes_per_s: Annotated[float, span(1024, 10**10,
-        "The same for one app of this node, one client or peer, or a router with which the group is agreed.",
+        "The same for one client or peer, or a router with which the group is agreed. Apps and services of this node "
+        "have no such limit.",
         )] = CORE.pulls.routers_bytes_per_s
     pulls_unknown_bytes_per_s: Annotated[float, span(1024, 10**10,
         "The same for all routers together that the operator does not know, but with which groups are agreed.",

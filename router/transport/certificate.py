@@ -68,6 +68,7 @@ _EXPLAINED = {
     "wrong version number": "the bytes are not TLS",
     "packet length too long": "the bytes are not TLS",
     "unsupported protocol": "the peer does not offer TLS 1.3",
+    "tlsv1 alert protocol version": "the other end does not speak TLS 1.3",
     "tlsv1 alert internal error": "the other end takes no more handshakes now, or has failed; try again in a moment",
     "peer did not return a certificate": "the peer showed no certificate",
 }

@@ -8,7 +8,8 @@ A file `<scheme>.py` in a `transports` folder on Python's path offers `dial`, `l
 `load` finds it by name. So a new transport touches nothing else: it checks its own URLs, with their options behind a
 `?`, sets `LOCAL = True` if only processes of this machine connect, offers `resolve` if its URLs may hold names, and
 gets those of the node's handshake limits that its `listen` names as parameters. If its URLs have more parts than host
-and port, it offers `place`, and `seen_here` and `told_as` if a listener's URL is not the one to dial.
+and port, it offers `place`, and `seen_here` and `told_as` if a listener's URL is not the one to dial; and
+`check_listening` if listening needs more than the URL's form.
 """
 
 from __future__ import annotations
@@ -201,6 +202,14 @@ def check(url: str) -> None:
     scheme, colon, rest = url.partition(":")
     whole = url if not colon or rest.startswith("//") or rest.isdecimal() else f"{scheme}://{rest}"
     load(scheme_of(whole)).check(whole)
+
+
+def check_listening(url: str) -> None:
+    """Raise `InvalidUrl` unless a transport can listen at this URL, as far as that shows without trying."""
+    check(url)
+    found: Callable[[str], None] | None = getattr(load(url.partition(":")[0]), "check_listening", None)
+    if found is not None:
+        found(url)
 
 
 def is_local(url: str) -> bool:

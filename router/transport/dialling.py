@@ -24,6 +24,8 @@ DOUBTED_STAGGER_S = 1.0
 sooner."""
 AT_ONCE_MAX = 4
 """Most addresses of one router that are dialled at the same time."""
+OF_URL_MAX = 16
+"""Most addresses of one URL that are dialled: an advertised name may lead to thousands, none of them a router's."""
 
 
 class DialTarget(NamedTuple):
@@ -122,7 +124,7 @@ class _Race:
 
     async def _look_up(self, url: str) -> list[DialTarget]:
         found = [DialTarget(url, address) for address in await self._resolve(url)]
-        return sorted(found, key=lambda one: one != self._last)
+        return sorted(found, key=lambda one: one != self._last)[:OF_URL_MAX]
 
     async def _dial(self, one: DialTarget) -> None:
         stream = await self._attempt(one)

@@ -7,6 +7,8 @@ from msgspec import Struct
 from router.core.link.table import LinkLimits
 
 CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
+HANDSHAKE_READS = 8  # reads of a handshake without a pause; after them, each waits HANDSHAKE_PAUSE_S first
+HANDSHAKE_PAUSE_S = 0.05
 
 
 class HandshakeLimits(Struct, frozen=True):

@@ -25,6 +25,7 @@ DISCARD_BYTES = 1 << 16
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 """Errors of accept(2) for want of descriptors or memory, which other connections may give back."""
 RAISE_LIMIT = "raise the limit of open files (LimitNOFILE of the service, ulimit -Hn)"
+UNPROVEN = "it had not proven a key when another connection needed its place"
 _GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
@@ -113,9 +114,9 @@ Admit = Callable[[SocketType, str], Awaitable[DuplexStream]]  # (socket, where);
 class Acceptor:
     """Accepts connections until cancelled, each in a separate task; at most `connections_max` are open at once.
 
-    At most half of these have not proven a key. To admit one more, the oldest unproven one of the neighbourhood with
-    most of them is closed; if there is none, the new one is closed. Both are reported. Without free file descriptors it
-    waits and tries again.
+    At most half of these have not proven a key, by the handshake or, where that proves none, on the link. To admit one
+    more, the oldest unproven one of the neighbourhood with most of them is closed; if there is none, the new one is
+    closed. Both are reported. Without free file descriptors it waits and tries again.
     """
 
     def __init__(self, admit: Admit, handler: Handler, on_refused: OnRefused, connections_max: int) -> None:
@@ -190,7 +191,14 @@ class Acceptor:
 
     async def _serve(self, sock: SocketType, where: str, neighbourhood: str) -> None:
         try:
-            await self._run_handler(sock, where, neighbourhood)
+            stream = await self._admitted(sock, where, neighbourhood)
+            try:
+                if stream.peer is None and stream.place:
+                    await self._handle_unproven(stream, neighbourhood)
+                else:
+                    await self._handler(stream)
+            finally:
+                await stream.aclose()
         except* NotLetIn as group:
             self._on_refused(where, "; ".join(str(error) for error in group.exceptions))
         except* (StreamBroken, ConnectFailed):
@@ -199,22 +207,26 @@ class Acceptor:
             sock.close()
             self._open -= 1
 
-    async def _run_handler(self, sock: SocketType, where: str, neighbourhood: str) -> None:
-        """Admit a connection and run its handler. Until a key is proven, which the link does if the transport cannot,
-        it gives way to others."""
+    async def _admitted(self, sock: SocketType, where: str, neighbourhood: str) -> DuplexStream:
         with trio.CancelScope() as scope:
             self._unproven.setdefault(neighbourhood, {})[scope] = None
             try:
-                stream = await self._admit(sock, where)
-                try:
-                    if stream.place:
-                        stream.when_proven(lambda _: self._forget(neighbourhood, scope))
-                    else:
-                        self._forget(neighbourhood, scope)
-                    await self._handler(stream)
-                finally:
-                    await stream.aclose()
+                return await self._admit(sock, where)
             finally:
                 self._forget(neighbourhood, scope)
+        raise NotLetIn(UNPROVEN)
+
+    async def _handle_unproven(self, stream: DuplexStream, neighbourhood: str) -> None:
+        """Run the handler of a stream from the network whose key the transport cannot prove: until the link has done
+        so, it gives way to others."""
+        with trio.CancelScope() as scope:
+            self._unproven.setdefault(neighbourhood, {})[scope] = None
+            stream.when_proven(lambda _: self._forget(neighbourhood, scope))
+            try:
+                await self._handler(stream)
+            finally:
+                self._forget(neighbourhood, scope)
+                if scope.cancel_called:
+                    await stream.aclose()
         if scope.cancelled_caught:
-            raise NotLetIn("it had not proven a key when another connection needed its place")
+            raise NotLetIn(UNPROVEN)

@@ -15,6 +15,7 @@ from trio.socket import SocketType
 
 from router.core.wire.crypto import PublicKey
 from router.transport.contract import Buffer, StreamBroken
+from router.transport.limits import HANDSHAKE_PAUSE_S, HANDSHAKE_READS
 from router.transport.records import TlsRecords
 from router.transport.socket_stream import RECEIVE_BYTES, SocketStream
 from router.transport.sockets import NotLetIn, close_after_last_byte, receive, send_whole
@@ -23,8 +24,6 @@ from router.transport.stream import CUT
 PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and given to the kernel at once
 HANDSHAKE_READ_BYTES = 1 << 12
 HANDSHAKE_BYTES_MAX = 1 << 14  # from the peer, until the handshake is done
-HANDSHAKE_READS = 8  # reads without a pause; after them, each waits HANDSHAKE_PAUSE_S first
-HANDSHAKE_PAUSE_S = 0.05
 QUIET_S = 0.1  # a connection that has been silent for this long frees its buffers
 
 Prove = Callable[[SSL.Connection], PublicKey | None]

@@ -140,7 +140,8 @@ def server_failed(connection: SSL.Connection, error: SSL.Error) -> NotLetIn:
 
 
 class ServerJudge:
-    """Judges the certificate of a server by its `name`, date and authority, or by its fingerprint alone (`pin`)."""
+    """Judges the certificate of a server by its `name` (as DNS writes it), date and authority, or by its fingerprint
+    alone (`pin`)."""
 
     def __init__(self, name: str, pin: str = "") -> None:
         self._name = name
@@ -155,7 +156,7 @@ class ServerJudge:
         one = SSL.Connection(_pinned() if self._pin else _trusting(), None)
         one.set_app_data(self)
         if not is_literal(self._name):
-            one.set_tlsext_host_name(self._name.encode("idna"))
+            one.set_tlsext_host_name(self._name.encode())
         if not self._pin:
             _expect(one, self._name)
         one.set_connect_state()
@@ -226,7 +227,7 @@ def _expect(connection: SSL.Connection, name: str) -> None:
         packed = ip_address(name.partition("%")[0]).packed
         done = lib.X509_VERIFY_PARAM_set1_ip(found, packed, len(packed))
     else:
-        asked = name.encode("idna")
+        asked = name.encode()
         done = lib.X509_VERIFY_PARAM_set1_host(found, asked, len(asked))
     assert done == 1
 
@@ -241,9 +242,9 @@ def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, de
 
 def _context() -> SSL.Context:
     context = SSL.Context(SSL.TLS_METHOD)
-    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)  # what a record may add is counted (`TlsRecords`)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+    context.set_options(SSL.OP_NO_TICKET)
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)  # a silent connection keeps no record buffers
     return context
 

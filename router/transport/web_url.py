@@ -30,8 +30,9 @@ class WebUrl(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the name by which the other end knows itself: the option `host`, else the host of the URL."""
-        return self.options.get("host", self.host)
+        """Return the name by which the other end knows itself, as DNS writes it: the option `host`, else the host of
+        the URL."""
+        return self.options.get("host", self.host).encode("idna").decode()
 
     def at(self, host: str, port: int, options: Mapping[str, str]) -> str:
         """Return the URL with another host, port and options."""
@@ -62,10 +63,10 @@ def web_url(url: str, scheme: str, port: int, options: Collection[str]) -> WebUr
     return WebUrl(scheme, host, number, found["path"] or LINK_PATH, given)
 
 
-async def resolved(url: WebUrl, *, timeout_s: float) -> list[str]:
-    """Return the URLs of the addresses that the host has, each with the name in its option `host`. Raises
-    `ConnectFailed`."""
-    if not url.host or tcp.is_literal(url.host):
-        return [str(url)]
-    found = await tcp.look_up(url.host, url.port, timeout_s=timeout_s)
-    return [url.at(ip, url.port, {**url.options, "host": url.name}) for ip in found]
+async def resolved(url: str, parts: WebUrl, *, timeout_s: float) -> list[str]:
+    """Return the URLs of the addresses that the host has, each with the name in its option `host`; the URL itself if it
+    has an IP address. Raises `ConnectFailed`."""
+    if not parts.host or tcp.is_literal(parts.host):
+        return [url]
+    found = await tcp.look_up(parts.host, parts.port, timeout_s=timeout_s)
+    return [parts.at(ip, parts.port, {**parts.options, "host": parts.name}) for ip in found]

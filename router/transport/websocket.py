@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 
 import trio
 
 from router.core.wire.upgrade import KEY_BYTES, UpgradeAsker, UpgradeReader
 from router.core.wire.websocket import FramesBroken, WebSocketFrames
 from router.transport.contract import Buffer, StreamBroken
+from router.transport.limits import HANDSHAKE_PAUSE_S, HANDSHAKE_READS
 from router.transport.pace import Pace
 from router.transport.socket_stream import CLOSE_TIMEOUT_S, CONTROL_BYTES_MAX, SocketStream
 from router.transport.sockets import NotLetIn
@@ -44,10 +46,15 @@ async def ask_upgrade(inner: SocketStream, host: str, path: str, where: str) -> 
 async def _upgraded(inner: SocketStream, end: UpgradeReader | UpgradeAsker, request: bytes = b"") -> bytes:
     """Do one end's part of the upgrade; return the bytes that came behind it."""
     is_done = False
+    answer = None
     try:
         await inner.send_all(request)
-        while (answer := end.receive(await inner.receive_some(UPGRADE_READ_BYTES))) is None:
-            pass
+        for reads in count():
+            if (answer := end.receive(await inner.receive_some(UPGRADE_READ_BYTES))) is not None:
+                break
+            if reads >= HANDSHAKE_READS:
+                await trio.sleep(HANDSHAKE_PAUSE_S)
+        assert answer is not None
         await inner.send_all(answer.data)
         if answer.refused:
             raise NotLetIn(answer.refused)

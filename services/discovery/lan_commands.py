@@ -41,8 +41,8 @@ def list_(as_json: bool) -> None:
     """List the local networks that this machine is in.
 
     ALLOWED: whether this node says there that it is here. NODES HEARD: how many others say so now. NETWORK ID: what
-    `networks` in router.toml calls the network; it is the same for all who share its gateway. Where all places for
-    nodes heard are taken, it says by how many hosts.
+    `networks` in router.toml calls the network; it is the same for all who share its gateway. If all places for nodes
+    heard are taken, a line before the list says by how many hosts, and how many more nodes wait.
     """
     _show(_ask("list"), as_json)
 
@@ -64,7 +64,13 @@ def _show(found: Any, as_json: bool) -> None:
         note(found["full"])
     if as_json:
         say_json(found["networks"])
-        return
+    else:
+        _show_networks(found)
+    if found["problem"]:
+        note(found["problem"])
+
+
+def _show_networks(found: Any) -> None:
     if found["mode"] in _MODES:
         say(_MODES[found["mode"]])
     rows = [
@@ -78,5 +84,3 @@ def _show(found: Any, as_json: bool) -> None:
         for one in found["networks"]
     ]
     columns(_HEADS, rows, "this machine is in no local network")
-    if found["problem"]:
-        note(found["problem"])

@@ -54,7 +54,8 @@ UNLIKE = "(not as the schema says)"
 """The event that an engine assigns to an invalid line, whose file does not count."""
 
 GRACE_NS = 600 * 10**9
-"""Nanoseconds after its due time during which a unit without an end is still `pending`."""
+"""Nanoseconds after its due time during which a unit without an end is still `pending`; and by which a router's log
+must go on after handovers to it of which none is followed there, so that nothing tells how far its clock is ahead."""
 
 TTL_S_MAX = (1 << 32) - 1
 """The longest possible ttl."""

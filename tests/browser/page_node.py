@@ -1,4 +1,4 @@
-"""A node for pages: a process that can be killed, dialled over a WebSocket, and its invitations."""
+"""A node for pages: a process that can be killed, dialled over a WebSocket or its web side, and its invitations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 import trio
 
@@ -17,6 +16,16 @@ from router.settings.home import Home
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
 _QUICK: Mapping[str, object] = {"link.goodbye_s": 1, "verify.verifiers": 0}
 GRANT = "join,store,why"
+WEB_SIDE = """
+[[node.services]]
+name = "web"
+module = "services.web"
+run = "inside"
+
+[services.web]
+operator = ""
+listen = "tcp://127.0.0.1:{port}"
+"""
 
 
 def free_port() -> int:
@@ -35,11 +44,15 @@ def free_port() -> int:
 class PageNode(NodeProcess):
     """A node that pages dial at `url`."""
 
-    def __init__(self, base: Path, settings: Mapping[str, object] = MappingProxyType({})) -> None:
-        home = Home(base / "node")
+    def __init__(self, base: Path, *, web: bool) -> None:
+        home, port = Home(base / "node"), free_port()
         home.create("edge")
-        self.url = f"ws://127.0.0.1:{free_port()}/link"
-        super().__init__("node", home, base / "node.stderr", {**_QUICK, **settings}, "--listen", self.url)
+        if web:
+            home.config_path.write_text(f"{home.config_path.read_text()}{WEB_SIDE.format(port=port)}")
+        self.site = f"http://127.0.0.1:{port}"
+        self.url = f"ws://127.0.0.1:{port}/link"
+        flags = () if web else ("--listen", self.url)
+        super().__init__("node", home, base / "node.stderr", _QUICK, *flags)
 
     async def invite(self, *more: str, group: str = "friends", grant: str = GRANT) -> str:
         """Return an invitation to a group, as text."""
@@ -49,9 +62,10 @@ class PageNode(NodeProcess):
 
 
 @asynccontextmanager
-async def page_node(base: Path) -> AsyncIterator[PageNode]:
-    """Yield a node that is ready; it is killed with the block."""
-    node = PageNode(base)
+async def page_node(base: Path, *, web: bool = False) -> AsyncIterator[PageNode]:
+    """Yield a node that is ready; it is killed with the block.
+    `web`: its web side serves the pages, and their links."""
+    node = PageNode(base, web=web)
     await node.start()
     try:
         yield node

@@ -19,11 +19,14 @@ MARKUP = "<img src=x onerror=alert(1)> see https://example.org/a?b=c."
 LINES = "[...document.querySelectorAll('.line p')].map(one => one.textContent)"
 
 
-async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, port: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("web", [False, True], ids=["listener", "web side"])
+async def test_guest_opens_the_link_gives_a_name_and_talks(
+    devtools: str, port: int, tmp_path: Path, *, web: bool
+) -> None:
     got: list[str] = []
     with trio.fail_after(HANG_S):
-        async with fresh(devtools) as browser, page_node(tmp_path) as node, trio.open_nursery() as nursery:
-            link = await node.invite()
+        async with fresh(devtools) as browser, page_node(tmp_path, web=web) as node, trio.open_nursery() as nursery:
+            link, site = await node.invite(), node.site if web else f"http://127.0.0.1:{port}"
             async with connect(home=node.home, as_name="chat-Ann") as app:
                 group = await app.join("friends")
 
@@ -35,7 +38,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, port: 
                     return bool(got)
 
                 nursery.start_soon(listen)
-                page = await browser.page(f"http://127.0.0.1:{port}/chat/#{link}")
+                page = await browser.page(f"{site}/chat/#{link}")
                 await page.until("!document.getElementById('enter').hidden")
                 assert await page.js("location.hash") == "", "the secret does not stay in the address bar"
                 assert "friends" in await page.js("document.getElementById('invited').textContent")
@@ -57,7 +60,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, port: 
                 assert await page.js("document.querySelector('.line a').href") == "https://example.org/a?b=c"
                 assert await page.js("document.querySelectorAll('.line img').length") == 0
 
-                await page.goto(f"http://127.0.0.1:{port}/chat/")
+                await page.goto(f"{site}/chat/")
                 await page.until("document.querySelectorAll('.line').length === 2")
                 assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
                 assert await page.js("document.querySelector('.mine .how').textContent") == "reached 1 of 1"

@@ -38,7 +38,7 @@ def refused(machine: NamespaceMachine) -> int:
     return int(values[names.index("OutRsts")])
 
 
-async def test_datagrams_in_the_name_of_a_victim_cause_three_connections_a_node_and_harm_no_others(
+async def test_datagrams_in_the_name_of_a_victim_cause_three_connections_a_node_and_harm_no_pair_and_no_newcomer(
     tmp_path: Path,
 ) -> None:
     group = new_key()
@@ -59,5 +59,8 @@ async def test_datagrams_in_the_name_of_a_victim_cause_three_connections_a_node_
                     await until(f"one hears {CLAIMED} keys that nobody has", are_heard)
                     await first.joined.publish(b"beside them")
                     await second.until_heard(lambda heard: heard == ["beside them"])
-                    assert 1 <= refused(victim) <= 2 * LAN_LIMITS.connections
+                    three = laptop(found, bridge, "three", "--lan")
+                    await three.node.start()
+                    await one.hears(two, three)
+                    assert 1 <= refused(victim) <= 3 * LAN_LIMITS.connections
             nursery.cancel_scope.cancel()

@@ -11,6 +11,7 @@ from msgspec import Struct
 from router.core.service.roles import Role
 from router.core.wire.heard import Heard
 from router.service import contract
+from router.service.event_failures import sentence_of
 from router.service.roles import discovery, overlay
 from router.service.verbs.verb import Deed
 
@@ -37,6 +38,19 @@ def of_roles(kind: Kind) -> str:
     return _table(
         (name, "role", meaning), ([_signature(one), ", ".join(roles[one]), _sentence(one)] for one in ordered)
     )
+
+
+def events() -> list[type[Heard]]:
+    """Return the class of each event of the contract and of the roles."""
+    found = dict.fromkeys(one for module in (contract, *ROLES.values()) for one in _classes(module, Heard))
+    return [one for one in found if issubclass(one, Heard)]
+
+
+def of_failures() -> str:
+    """Return the table of what becomes of each event on which the rules fail."""
+    kinds = events()
+    rows = [[f"`{one.__name__}`", sentence_of(one)] for one in kinds]
+    return _table(("if the rules fail on", "then"), [*rows, ["the news of a verb of your own", sentence_of(Heard)]])
 
 
 def _classes(module: ModuleType, base: type[Struct]) -> list[type[Struct]]:

@@ -16,6 +16,7 @@ from router.core.routing.effects import (
     DialNeighbour,
     Effect,
     Fetch,
+    LookUpPulled,
     LookUpPulls,
     SendItem,
     SendOwn,
@@ -130,6 +131,8 @@ class OneRouter:
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
+            elif isinstance(effect, LookUpPulled):
+                self.router.pulls.looked_up(effect, self.store.message(effect.message), self.now())
             elif isinstance(effect, LookUpPulls):
                 known = self.store.records.known(self.router.pulls.look_up(effect))
                 self.router.pulls.asked(effect, known, self.now(), self.store)

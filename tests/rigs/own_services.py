@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 import trio
 
 from rigs.patience import HANG_S
-from router.client.node import connect
+from rigs.serving import serving
+from router.client.node import Node, connect
 from router.settings.home import Home
 
 
@@ -42,6 +44,42 @@ def made(path: Path, *blocks: str) -> Home:
         "[node]\nservice_restart_s_min = 0.01\nservice_restart_s_max = 0.05\n" + "".join(blocks)
     )
     return home
+
+
+@asynccontextmanager
+async def running(
+    path: Path, *blocks: str, settings: Mapping[str, object] | None = None
+) -> AsyncIterator[tuple[Home, Node]]:
+    """Run a node with these services; yield its home, and an app of its owner that hears outcomes. `settings`: further
+    ones, as `serving` takes them."""
+    home = made(path, *blocks)
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, settings or {}), connect(home=home, outcomes=True) as node:
+            yield home, node
+
+
+@asynccontextmanager
+async def one_service(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    rules: str,
+    *,
+    module: str = "",
+    run: str = "inside",
+    head: str = "",
+    settings: Mapping[str, object] | None = None,
+) -> AsyncIterator[tuple[Home, Node]]:
+    """Run a node with one service, of these rules. `module`: its file's name, if that is not the service's; `head`:
+    lines of the configuration's section [node]."""
+    (findable(path, monkeypatch) / f"{module or name}.py").write_text(rules)
+    async with running(path, head, block(name, module or name, run), settings=settings) as found:
+        yield found
+
+
+async def ask(node: Node, question: str) -> Any:
+    """Return the answer to a question to a service, which the service's name begins."""
+    return json.loads(await node.ask("service", question, timeout_s=HANG_S))
 
 
 def block(name: str, module: str, run: str = "inside") -> str:

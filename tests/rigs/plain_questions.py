@@ -7,6 +7,7 @@ from typing import Any
 from router.node.questions.configuration import ConfigurationQuestions
 from router.node.questions.invitations import InvitationQuestions
 from router.node.questions.log import LogQuestions
+from router.node.questions.metrics import MetricsQuestions
 from router.node.questions.peers import PeerQuestions
 from router.node.questions.question import Questions
 from router.node.questions.reports import ReportQuestions
@@ -24,6 +25,7 @@ def plain_questions() -> tuple[Questions, ...]:
         PeerQuestions({}, nothing),
         InvitationQuestions(nothing, lambda keys: None),
         LogQuestions(int),
+        MetricsQuestions(bool),
         ConfigurationQuestions(str),
         ReportQuestions(lambda name, kind, text: False),
     )

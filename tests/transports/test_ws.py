@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from rigs.patience import HANG_S
 from trio import SocketStream, open_tcp_stream
+from trio.testing import MockClock
 from two_ends import CLIENT, Listening, echo, listening, proven_echo, says
 
 from router.core.wire.crypto import SigningKey
@@ -20,8 +21,9 @@ from router.core.wire.upgrade import UpgradeAsker
 from router.core.wire.websocket import WebSocketFrames
 from router.transport import tcp
 from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, Stream, StreamBroken, dial, resolve
-from router.transport.limits import HandshakeLimits
-from router.transport.websocket import BUSY_ANSWER
+from router.transport.limits import HANDSHAKE_PAUSE_S, HANDSHAKE_READS, HandshakeLimits
+from router.transport.socket_stream import TcpStream
+from router.transport.websocket import BUSY_ANSWER, answer_upgrade
 from transports.ws import check, listen
 
 URL = "ws://127.0.0.1:0"
@@ -118,7 +120,7 @@ async def test_ws_neither_dials_nor_listens_off_this_machine_unless_told_so() ->
 async def test_ws_resolves_to_addresses_that_keep_the_name() -> None:
     found = await resolve("ws://localhost:4190/link", timeout_s=HANG_S)
     assert "ws://127.0.0.1:4190/link?host=localhost" in found
-    assert await resolve("ws://127.0.0.1", timeout_s=HANG_S) == ["ws://127.0.0.1:80/link"]
+    assert await resolve("ws://127.0.0.1", timeout_s=HANG_S) == ["ws://127.0.0.1"]
 
 
 # -- hostile clients ---------------------------------------------------------------------------------------
@@ -340,12 +342,28 @@ async def test_ws_tells_who_waits_in_vain_for_a_turn() -> None:
             await stream.aclose()
 
 
+class ByteByByte(TcpStream):
+    """A stream of which each read gives one byte."""
+
+    async def _receive(self, max_bytes: int) -> bytes:
+        return await super()._receive(1)
+
+
+async def test_ws_reads_an_upgrade_that_comes_byte_by_byte_with_pauses(autojump_clock: MockClock) -> None:
+    ours, theirs = trio.socket.socketpair()
+    await theirs.send(ASKED)
+    await answer_upgrade(ByteByByte(ours, "here", ""), "/link", "here")
+    assert trio.current_time() == pytest.approx((len(ASKED) - HANDSHAKE_READS - 1) * HANDSHAKE_PAUSE_S)
+    ours.close()
+    theirs.close()
+
+
 async def test_ws_cuts_an_upgrade_that_trickles() -> None:
-    async with listening(URL, handler=echo, handshakes=HandshakeLimits(timeout_s=0.2)) as this:
+    async with listening(URL, handler=echo, handshakes=HandshakeLimits(timeout_s=0.5)) as this:
         stream = await caller(this)
         await stream.send_all(ASKED[:40])
         assert await rest_of(stream) == b""
-        assert await this.refusal() == "the handshake was not done after 0.2 s"
+        assert await this.refusal() == "the handshake was not done after 0.5 s"
         await stream.aclose()
 
 

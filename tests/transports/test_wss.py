@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,6 +147,67 @@ async def test_wss_shows_a_certificate_that_was_replaced_while_it_runs(tmp_path:
         assert "another was pinned" in await refusal(f"{this.url}{own.pin}")
         for stream in (before, kept, after):
             assert await says(stream, b"on") == b"on"
+            await stream.aclose()
+
+
+async def test_wss_answers_a_browser_that_wants_a_page_with_a_sentence(own: WebCertificate) -> None:
+    def page(port: int) -> bytes:
+        with (
+            socket.create_connection((HOST, port), timeout=HANG_S) as raw,
+            trusting(own).wrap_socket(raw, server_hostname=HOST) as tls,
+        ):
+            tls.sendall(b"GET /link HTTP/1.1\r\nHost: x\r\n\r\n")
+            return b"".join(iter(lambda: tls.recv(1 << 16), b""))
+
+    async with listening(f"wss://127.0.0.1:0{own.options}", handler=echo) as this:
+        answer = await trio.to_thread.run_sync(page, port_of(this))
+        assert answer.startswith(b"HTTP/1.1 426 ") and b"there is no page here" in answer
+        assert "there is no page here" in await this.refusal()
+
+
+async def test_wss_refuses_a_client_that_offers_no_http_1_1(own: WebCertificate) -> None:
+    context = trusting(own)
+    context.set_alpn_protocols(["h2"])
+
+    def come(port: int) -> None:
+        with socket.create_connection((HOST, port), timeout=HANG_S) as raw, pytest.raises(ssl.SSLError):
+            context.wrap_socket(raw, server_hostname=HOST)
+
+    async with listening(f"wss://127.0.0.1:0{own.options}", handler=echo) as this:
+        await trio.to_thread.run_sync(come, port_of(this))
+        assert await this.refusal() == "the TLS handshake failed: the client does not offer HTTP/1.1"
+
+
+async def test_wss_is_tls_1_3_alone_and_says_so(own: WebCertificate) -> None:
+    def come(port: int) -> None:
+        context = trusting(own)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with socket.create_connection((HOST, port), timeout=HANG_S) as raw, pytest.raises(ssl.SSLError):
+            context.wrap_socket(raw, server_hostname=HOST)
+
+    def serve_old(own_end: socket.socket) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(own.chain, own.secret)
+        with own_end.accept()[0] as raw, pytest.raises(ssl.SSLError):
+            context.wrap_socket(raw, server_side=True)
+
+    async with listening(f"wss://127.0.0.1:0{own.options}", handler=echo) as this:
+        await trio.to_thread.run_sync(come, port_of(this))
+        assert await this.refusal() == "the TLS handshake failed: the peer does not offer TLS 1.3"
+    with socket.create_server((HOST, 0)) as old:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, serve_old, old)
+            said = await refusal(f"wss://127.0.0.1:{old.getsockname()[1]}{own.pin}")
+            assert "the other end does not speak TLS 1.3" in said
+
+
+async def test_wss_asks_for_a_name_as_dns_writes_it(tmp_path: Path, authority: WebCertificate) -> None:
+    shown = web_certificate(tmp_path, "xn--mnchen-3ya.example", issuer=authority)
+    async with listening(f"wss://127.0.0.1:0{shown.options}", handler=echo) as this:
+        for name in ("xn--mnchen-3ya.example", "m%C3%BCnchen.example"):
+            stream = await dial(f"{this.url}?host={name}", CLIENT, None, timeout_s=HANG_S)
+            assert await says(stream, b"moin") == b"moin"
             await stream.aclose()
 
 

@@ -29,8 +29,9 @@ from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import role
 
 LEFT_OUT = "left out of this export"
-UNREACHABLE_SEQ = 10**16 - 1
 """The event, or the schema, of a stand-in: no log has it, so an audit reports it."""
+UNREACHABLE_SEQ = 10**16 - 1
+"""The number of a stand-in for a file that no log reaches."""
 AGAIN = "run it again, or name the other files to export those"
 
 

@@ -68,11 +68,16 @@ clock AS (
 SELECT
     line, met.router, met.recipient, taker, acked, followed, lower_ns, upper_ns,
     -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement; for a
-    -- day longer where it is not known how far that clock may be ahead. Where its beginning is pruned, only a unicast
-    -- must be in it: a multicast may have come from elsewhere before.
+    -- day longer where it is not known how far that clock may be ahead, and for `grace_ns` where nothing was followed
+    -- that could tell. Where its beginning is pruned, only a unicast must be in it: a multicast may have come from
+    -- elsewhere before.
     coalesce(
         is_whole AND end_ns >= acked_t::HUGEINT + greatest(lower_ns, coalesce(upper_ns, 0))
-            + CASE WHEN upper_ns IS NULL AND lower_ns IS NOT NULL THEN getvariable('slack_ns') ELSE 0 END
+            + CASE
+                WHEN lower_ns IS NULL THEN getvariable('grace_ns')
+                WHEN upper_ns IS NULL THEN getvariable('slack_ns')
+                ELSE 0
+            END
             AND (
                 pruned_to = 0
                 OR kind = 'unicast' AND start_ns <= met.t::HUGEINT + least(coalesce(lower_ns, 0), upper_ns)

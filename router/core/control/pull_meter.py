@@ -1,9 +1,13 @@
-"""Meters of the PULLs that this router answers: their number, the bytes read and carried for them, and repetitions."""
+"""Meters of the PULLs that this router answers: their number, the bytes read and carried for them, and repetitions.
+
+Apps and services of this node are metered by number alone. They read history and send it on to one neighbour after the
+other, and have no memory of what they were carried.
+"""
 
 from __future__ import annotations
 
 from router.core.link.allowance import Allowance
-from router.core.neighbours.directory import UNKNOWN
+from router.core.neighbours.directory import UNKNOWN, Standing
 from router.core.routing.limits import PullLimits
 from router.core.routing.links import Link
 from router.core.wire.now import Now
@@ -54,25 +58,30 @@ class PullMeters:
             if (meter := self._meters.get((link.key, as_router))) is not None:
                 meter.carried.clear()
 
-    def takes(self, link: Link, id: bytes, now: Now, *, as_router: bool) -> bool:
-        """Count a PULL; return whether the message may be read for it."""
+    def was_carried(self, link: Link, id: bytes, now: Now, *, as_router: bool) -> bool:
+        """Whether the neighbour was carried that message a moment ago."""
+        return self._of(link, as_router=as_router).was_carried(id, now.mono_s - self._limits.again_s)
+
+    def takes(self, link: Link, now: Now, *, as_router: bool) -> bool:
+        """Whether a message may be read for a PULL now; count it then."""
         meter = self._of(link, as_router=as_router)
-        if not meter.number.take(1, now.mono_s) or not meter.size.take(0, now.mono_s):
+        if not meter.size.take(0, now.mono_s) or (link.standing in UNKNOWN and not self._unknown.take(0, now.mono_s)):
             return False
-        if link.standing in UNKNOWN and not self._unknown.take(0, now.mono_s):
-            return False
-        return not meter.was_carried(id, now.mono_s - self._limits.again_s)
+        return meter.number.take(1, now.mono_s)
 
     def charge(self, link: Link, number: int, size: int, now: Now, *, as_router: bool) -> None:
         """Charge that many further PULLs, and the bytes of a message that was read."""
         meter = self._of(link, as_router=as_router)
         meter.number.charge(number, now.mono_s)
-        meter.size.charge(size, now.mono_s)
+        if link.standing is not Standing.LOCAL:
+            meter.size.charge(size, now.mono_s)
         if link.standing in UNKNOWN:
             self._unknown.charge(size, now.mono_s)
 
     def carried(self, link: Link, id: bytes, now: Now, *, as_router: bool) -> None:
         """Note that the neighbour was carried that message."""
+        if link.standing is Standing.LOCAL:
+            return
         meter = self._of(link, as_router=as_router)
         if len(meter.carried) >= CARRIED_MAX:
             meter.carried.clear()

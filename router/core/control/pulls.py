@@ -1,7 +1,8 @@
 """PULL in both directions: sent in this router's own name for its services and apps, and answered for neighbours.
 
 An app or service that lacks a message gives its own router the id and the router to ask; no id is asked for that this
-router knows. The message comes as a carried multicast, or not at all (R-C17, R-C30).
+router knows. The message comes as a carried multicast, or not at all (R-C17, R-C30). A PULL beyond its asker's rate
+waits, since one that asks for as much as it may have open would wait for seconds before it asks again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
@@ -32,10 +35,15 @@ from .pull_meter import PullMeters
 
 READ_COST = 32
 """Number of bytes of its parcel that cost as much as one byte of the message that is carried."""
+CARRIED_BYTES = 8
+"""Bytes that a message has more when it is carried, at most."""
 MISS_COST = 50
 """Number of PULLs that one for a missing message counts as, because it is looked for in every minute."""
 ASKERS_MAX = 1024
 """Most askers whose rates and open PULLs are remembered; beyond it all are forgotten."""
+WAITING_MAX, WAITING_LOCAL_MAX = 128, 1_024
+"""Most PULLs that wait to be answered on one link, and on that of an app or service of this node; further ones are not
+answered."""
 
 
 class Queued(Protocol):
@@ -53,6 +61,14 @@ class _Asker:
         self.open: dict[bytes, float] = {}
 
 
+class _Waiting(Struct):
+    """The PULLs of one link that wait, in their order: the group by the id of its message. `size`: the bytes of the
+    first of these messages, if it was read and has no room yet."""
+
+    groups: dict[bytes, bytes] = field(default_factory=dict)
+    size: int = 0
+
+
 class Pulls(Part):
     """Decides which PULLs are sent and answered."""
 
@@ -68,6 +84,8 @@ class Pulls(Part):
         self._membership = membership
         self._as_history = as_history
         self._askers: dict[bytes, _Asker] = {}
+        self._waiting: dict[int, _Waiting] = {}  # by link; links take turns
+        self._is_reading = False  # a message is being looked up: its bytes are charged before the next one is
         self._meters = PullMeters(kernel.limits.pulls)
 
     def __repr__(self) -> str:
@@ -152,15 +170,44 @@ class Pulls(Part):
     # -- answered to neighbours ------------------------------------------------------------------------------
 
     def pulled(self, link: Link, said: Pull, now: Now) -> None:
-        """Handle a PULL: have the message looked up if it may be answered, at the asker's rate, and an answer has
-        room."""
-        group = said.group
-        agreed = link.up and self._directory.agreements.has(link.key, group)
-        is_ours = agreed or self._membership.may_join(link, group) or (link.uplink and self._groups.is_wanted(group))
-        if not is_ours or not self._meters.takes(link, said.message, now, as_router=self._is_router(link, group)):
+        """Handle a PULL that may be answered: it waits until its asker's rate allows its message to be read; that of an
+        app or service of this node also until its answer has room."""
+        is_local, as_router = link.standing is Standing.LOCAL, self._is_router(link, said.group)
+        if not self._is_allowed(link, said.group) or not (is_local or self._speaker.has_room(link)):
             return
-        if self._speaker.has_room(link):
-            self._pending.effects.append(LookUpPulled(link.id, group, said.message))
+        if self._meters.was_carried(link, said.message, now, as_router=as_router):
+            return
+        waiting = self._waiting.setdefault(link.id, _Waiting()).groups
+        if len(waiting) < (WAITING_LOCAL_MAX if is_local else WAITING_MAX):
+            waiting.setdefault(said.message, said.group)
+        self.look_up_more(now)
+
+    def _is_allowed(self, link: Link, group: bytes) -> bool:
+        """Whether a neighbour may be answered PULLs of a group."""
+        agreed = link.up and self._directory.agreements.has(link.key, group)
+        return agreed or self._membership.may_join(link, group) or (link.uplink and self._groups.is_wanted(group))
+
+    def look_up_more(self, now: Now) -> None:
+        """Have the next message looked up whose asker may have it read, one at a time, and has room for it."""
+        for number, waiting in list(self._waiting.items()) if not self._is_reading else ():
+            link = self._links.get(number)
+            id, group = next(iter(waiting.groups.items()))
+            if link is None or not self._speaker.has_room(link, waiting.size):
+                continue
+            if not self._is_allowed(link, group):
+                self._take_first(number)
+            elif self._meters.takes(link, now, as_router=self._is_router(link, group)):
+                self._take_first(number)
+                self._is_reading = True
+                self._pending.effects.append(LookUpPulled(number, group, id))
+                return
+
+    def _take_first(self, number: int) -> None:
+        """Remove the first PULL that waits on a link, for which it is the other links' turn."""
+        waiting = self._waiting.pop(number)
+        del waiting.groups[next(iter(waiting.groups))]
+        if waiting.groups:
+            self._waiting[number] = _Waiting(waiting.groups)
 
     def _is_router(self, link: Link, group: bytes) -> bool:
         """Whether a neighbour's PULLs are answered at the high rate: a router's, and a service's or an app's of this
@@ -172,11 +219,19 @@ class Pulls(Part):
     def looked_up(self, asked: LookUpPulled, found: tuple[Parcel, int] | None, now: Now) -> None:
         """Answer a PULL with the message that the store has found; its bytes are charged to the asker, and a missing
         one costs more than its PULL."""
-        link = self._links.get(asked.link)
-        if link is None:
-            return
+        self._is_reading = False
+        if (link := self._links.get(asked.link)) is not None:
+            self._answer_pull(link, asked, found, now)
+        self.look_up_more(now)
+
+    def _answer_pull(self, link: Link, asked: LookUpPulled, found: tuple[Parcel, int] | None, now: Now) -> None:
         as_router = self._is_router(link, asked.group)
-        number, size = (MISS_COST - 1, 0) if found is None else (0, _read_size(*found))
+        number, size = (MISS_COST - 1, 0) if found is None else (0, found[0].item_size(found[1]) + CARRIED_BYTES)
+        if link.standing is Standing.LOCAL and not self._speaker.has_room(link, size):
+            waiting = self._waiting.pop(link.id, _Waiting()).groups
+            self._waiting[link.id] = _Waiting({asked.message: asked.group, **waiting}, size)
+            return
+        size += 0 if found is None else len(found[0].blob) // READ_COST
         self._meters.charge(link, number, size, now, as_router=as_router)
         if found is not None and self._carry(link, asked.group, *found, now):
             self._meters.carried(link, asked.message, now, as_router=as_router)
@@ -200,14 +255,11 @@ class Pulls(Part):
         return True
 
     def link_down(self, link: Link, now: Now) -> None:
-        """Forget what was carried over a link that is gone."""
+        """Forget what was asked for and carried over a link that is gone."""
+        self._waiting.pop(link.id, None)
         self._meters.gone(link)
 
     HEARS: ClassVar[Hears] = {Pull: pulled, PullsFrom: ask}
-
-
-def _read_size(parcel: Parcel, index: int) -> int:
-    return parcel.item_size(index) + len(parcel.blob) // READ_COST
 
 
 def _is_owed(queues: Queued, recipient: bytes, id: bytes) -> bool:

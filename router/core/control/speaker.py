@@ -46,7 +46,7 @@ class Speaker:
         its sender if the answer is missing.
         """
         body = _body(link, said)
-        if link.unsaid or not self.has_room(link, len(body)):
+        if not self.has_room(link, len(body)):
             waits = isinstance(said, WAITING) and link.standing is Standing.LOCAL and self.may_answer(link)
             if waits:
                 link.unsaid = link.unsaid or deque()
@@ -63,7 +63,7 @@ class Speaker:
 
     def settled(self, link: Link, now: Now) -> None:
         """Send the answers that waited, as far as there is room now that something was settled."""
-        while link.unsaid and self.has_room(link, len(link.unsaid[0])):
+        while link.unsaid and _fits(link, len(link.unsaid[0])):
             self._send(link, PublicKey(link.key), link.unsaid.popleft(), now)
 
     def _send(self, link: Link, to: PublicKey, body: bytes, now: Now) -> None:
@@ -75,7 +75,11 @@ class Speaker:
 
     def has_room(self, link: Link, size: int = 0) -> bool:
         """Whether a body of that many bytes may be sent on the link now; asked before one is made at any cost."""
-        return link.outgoing.takes_control(size + SEALED_BYTES)
+        return not link.unsaid and _fits(link, size)
+
+
+def _fits(link: Link, size: int) -> bool:
+    return link.outgoing.takes_control(size + SEALED_BYTES)
 
 
 def _body(link: Link, said: Said) -> bytes:

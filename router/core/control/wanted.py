@@ -154,9 +154,10 @@ class WantedGroups(Part):
         return True
 
     def _note(self, link: Link, service: _Service, group: bytes, *, wanted: bool, now: Now) -> None:
-        """Record that a service has been told, at the end of those told, and send hints after a SUB."""
+        """Record that a service has been told, at the end of those told, and send hints after a SUB; if they have no
+        room, it is told again."""
         service.forget(group)
         service.told[group] = _Told(wanted, now.mono_s)
-        if wanted and self._directory.has_role(link.key, Role.OVERLAY):
-            for hinted in self._hints.of(group):
-                self._say(link, hinted, now)
+        hints = self._hints.of(group) if wanted and self._directory.has_role(link.key, Role.OVERLAY) else ()
+        if not all(self._say(link, hinted, now) for hinted in hints):
+            service.waiting[group] = None

@@ -348,6 +348,13 @@ class EventCounts:
                 totals[reason_word(reason)] += count
         return dict(totals)
 
+    def rows(self) -> list[tuple[str, str, int]]:
+        """Return the messages by event and by the word of their reason, "" without one."""
+        found = (
+            (event, "" if reason is None else reason_word(reason), n) for (event, reason), n in self._counts.items()
+        )
+        return sorted(found)
+
     def __repr__(self) -> str:
         said = ", ".join(f"{count} {event}" for event, count in sorted(self.events().items()))
         return f"<Counts: {said or 'nothing yet'}>"

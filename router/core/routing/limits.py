@@ -122,7 +122,8 @@ class PullLimits(Struct, frozen=True):
 
     Answered in a second, and the bytes read for it: for one app of another node; `routers_…` for a client, a peer, or a
     router with which the group is agreed; `unknown_bytes_per_s` for all keys together that the operator does not know.
-    The same message is not carried to the same neighbour within `again_s`."""
+    The same message is not carried to the same neighbour within `again_s`. Apps and services of this node have the
+    number of a router, and no limit of bytes or repetition."""
 
     per_s: float = 10.0
     routers_per_s: float = 2000.0

@@ -84,6 +84,10 @@ class Logbook:
         except Malformed as error:
             log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
 
+    def is_behind(self) -> bool:
+        """Whether events wait in the store because the log could not be written."""
+        return self._behind
+
     def log(self) -> LogSnapshot:
         """Return the present log, for a search in a thread."""
         unsealed: list[IndexedLines] = []

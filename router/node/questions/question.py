@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from router.core.log.events import EventCounts
 from router.core.router import Router
 from router.core.wire.now import Now
+from router.node.housekeeping import Housekeeping
 from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed
 from router.node.wall_clock import WallClock
@@ -39,6 +40,7 @@ class CycleView(Protocol):
 
     counts: EventCounts
     commits: int
+    housekeeping: Housekeeping
     open_links: OpenLinks
     wall: WallClock
 

@@ -7,8 +7,9 @@ by index, so that one that fails or goes disturbs no other. Its verbs are files 
 from __future__ import annotations
 
 from ipaddress import IPv4Interface, IPv6Interface
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.heard import Heard
@@ -81,5 +82,5 @@ class DialBack(Deed, frozen=True):
     `DialledBack` with the same tag answers."""
 
     router: PublicKey
-    port: int
+    port: Annotated[int, Meta(ge=1, le=65_535)]
     tag: str

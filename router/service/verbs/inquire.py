@@ -11,13 +11,13 @@ from .verb import Deed
 INQUIRIES_MAX = 64
 """Most questions of one service that wait for their answers; further ones are answered with an error at once."""
 
-Word = Literal["status", "peers", "queue", "groups", "why"]
+Word = Literal["status", "peers", "queue", "groups", "metrics", "why"]
 
 
 class Inquire(Deed, frozen=True):
-    """Ask the own router what its operator may ask: `status`, `peers`, `queue`, `groups`, or `why` with the id of a
-    message; `Told` with the same tag answers. 64 may wait, and each costs the router about a millisecond, so ask when
-    somebody wants to know."""
+    """Ask the own router what its operator may ask: `status`, `peers`, `queue`, `groups`, `metrics` (counts, load, and
+    why the node is not ready), or `why` with the id of a message; `Told` with the same tag answers. 64 may wait, and
+    each costs the router about a millisecond, so ask when somebody wants to know."""
 
     word: Word
     argument: str = ""
@@ -25,7 +25,7 @@ class Inquire(Deed, frozen=True):
 
 
 class Told(Heard, frozen=True):
-    """The answer to the `Inquire` with this tag: the JSON value that the command of that name prints with `--json`, or
+    """The answer to the `Inquire` with this tag: a JSON value, as the command of that name prints it with `--json`, or
     why there is none (`error`)."""
 
     tag: str

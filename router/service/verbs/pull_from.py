@@ -34,8 +34,8 @@ class PullFrom(Deed, frozen=True):
     router: PublicKey
     group: PublicKey
     id: MessageId
-    expiry_min: int = 0
-    minutes: int = 1
+    expiry_min: Annotated[int, Meta(ge=0, le=UINT32_MAX)] = 0
+    minutes: Annotated[int, Meta(ge=1)] = 1
     is_history: bool = False
 
 

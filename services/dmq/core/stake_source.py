@@ -47,7 +47,7 @@ class Sources(Struct, frozen=True):
     genesis: str = ""
 
 
-class BadSource(ValueError):
+class BadSource(c.CannotServe):
     """A genesis cannot be read, without which no message can be judged."""
 
 

@@ -67,6 +67,10 @@ class Answering:
         self._waiting = [one for one in self._waiting if one.group != group]
         return [deed for one in waited for deed in self._answer(one, now) if not isinstance(deed, c.Refuse)]
 
+    def left(self, group: PublicKey) -> None:
+        """Forget the questions about a topic that is not wanted any more; its messages will not be known."""
+        self._waiting = [one for one in self._waiting if one.group != group]
+
     def _answer(self, one: WaitingQuestion, now: c.Now) -> list[c.Deed]:
         said, source = one.said, one.message.source
         lo = max(said.lo, minute_at(now.wall_s) + 1)

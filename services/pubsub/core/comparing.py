@@ -104,7 +104,7 @@ class Comparing:
             case o.Dropped(router, group, count):
                 deeds.append(self._dropped(router, group, count, now))
             case o.SaidCaughtUp(group, at_s, app):
-                return list(self._figures.heard(group, at_s, app))
+                return [*deeds, *self._figures.heard(group, at_s, app)]
             case c.Started():
                 deeds += self._figures.again(now.wall_s)
             case o.Wanted(group):  # several of one moment are compared together, as the next `Tick` comes at once
@@ -112,7 +112,7 @@ class Comparing:
             case c.Tick():
                 pass
             case _:
-                return []
+                return deeds
         return [*deeds, *self._go_on(now)]
 
     def read(self, message: c.Message, said: Compare | Compared, now: c.Now) -> list[c.Deed]:
@@ -192,7 +192,7 @@ class Comparing:
             return []
         if group in self._plans:
             del self._plans[group]
-            for part in (self._fetching, self._giving, self._held):
+            for part in (self._answering, self._fetching, self._giving, self._held):
                 part.left(group)
             for place in [place for place in self._sessions if place[1] == group]:
                 del self._sessions[place]
@@ -214,15 +214,13 @@ class Comparing:
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the named neighbours for which there is room, and with a random one if it is time.
 
-        The others follow when a comparison ends."""
+        The others are tried again after `RETRY_S`."""
         topic, deeds = self._known.topics[group], list[c.Deed]()
         partners = self._partners(topic)
         for router in plan.due(now.mono_s):
             if router not in partners:
                 del plan.named[router]
-            elif (router, group) in self._sessions or not (
-                self._fetching.has_room and self._places.may_begin(router, now)
-            ):
+            elif (router, group) in self._sessions or not self._may_begin(router, now):
                 plan.named[router] = now.mono_s + RETRY_S
             else:
                 deeds += self._compare(topic, plan, router, partners[router], now)

@@ -2,9 +2,9 @@
 
 Missing messages are asked for in the order in which the other took them, so that effects do not come before their
 causes: from one router of a topic after the other, and at most `ahead_max` messages ahead of the first that has not
-come. At most `open_max` questions are open, half of them with one router; topics take turns. A router that answers
-fewer questions than it leaves unanswered is not asked any more, in any topic, because it has named ids that do not
-exist, or is overloaded.
+come. At most `open_max` questions are open, half of them with one router, or as many as it answers at once
+(answerers.py); topics take turns. A router that answers fewer questions than it leaves unanswered is not asked any
+more, in any topic, because it has named ids that do not exist, or is overloaded.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
 from router.service.roles import overlay as o
+from services.pubsub.core.answerers import Answerers
 from services.pubsub.core.negentropy import Needed
 
 
@@ -40,6 +42,15 @@ class FetchLimits(Struct, frozen=True):
     unanswered_max: int = 64
     fetches_max: int = 1_000
     lacked_max: int = 200_000
+
+
+class OpenQuestion(NamedTuple):
+    """An open question: how often the message was asked for, until when an answer counts, and how many questions its
+    router had answered when it was asked."""
+
+    asks: int
+    until_s: float
+    answered: int
 
 
 class Fetch(Struct, eq=False):
@@ -63,8 +74,9 @@ class Fetch(Struct, eq=False):
     lacked: dict[MessageId, Needed] = field(default_factory=dict)
     places: dict[MessageId, int] = field(default_factory=dict)  # in the order in which they are asked for
     waiting: list[tuple[int, MessageId, int]] = field(default_factory=list)  # a heap: place, id, how often asked
-    asked: dict[MessageId, tuple[int, float]] = field(default_factory=dict)  # how often, and until when: in that order
-    elsewhere: set[MessageId] = field(default_factory=set)  # that came otherwise while they waited
+    asked: dict[MessageId, OpenQuestion] = field(default_factory=dict)  # in the order of their ends
+    late: set[MessageId] = field(default_factory=set)  # that did not come in time
+    elsewhere: set[MessageId] = field(default_factory=set)  # that came while they waited
     not_before_s: float = -inf
 
     @property
@@ -99,21 +111,35 @@ class Fetch(Struct, eq=False):
             (self.places[id] for id in self.asked), default=self.waiting[0][0]
         )
 
-    def came_otherwise(self, id: MessageId) -> None:
-        """Record that a message that may still be waiting has come from somewhere else: it is not asked for."""
-        if id in self.places and id not in self.asked and id not in self.elsewhere:
+    def arrived(self, id: MessageId) -> bool:
+        """Record that a message has come; return whether a question was open. One that is still waiting is not asked
+        for."""
+        if self.asked.pop(id, None) is not None:
+            self._count(id)
+            return True
+        if id in self.places and id not in self.elsewhere:
             self.elsewhere.add(id)
             self._skip()
+        return False
+
+    def _count(self, id: MessageId) -> None:
+        """Count a message that has come because it was asked for."""
+        is_old = self.is_old(id)
+        self.came, self.old_count = self.came + (not is_old), self.old_count + is_old
 
     def _skip(self) -> None:
-        while self.waiting and self.waiting[0][1] in self.elsewhere:
+        while self.waiting and (id := self.waiting[0][1]) in self.elsewhere:
             heappop(self.waiting)
-            self.known += 1
+            if id in self.late:
+                self._count(id)
+            else:
+                self.known += 1
 
-    def ask(self, until_s: float) -> MessageId:
-        """Record that the next waiting message is asked for, and return it."""
+    def ask(self, until_s: float, answered: int) -> MessageId:
+        """Record that the next waiting message is asked for, and return it. `answered`: how many questions its router
+        has answered."""
         _, id, asks = heappop(self.waiting)
-        self.asked[id] = asks + 1, until_s
+        self.asked[id] = OpenQuestion(asks + 1, until_s, answered)
         self._skip()
         return id
 
@@ -124,14 +150,15 @@ class Fetch(Struct, eq=False):
     @property
     def due_s(self) -> float:
         """Return the second at which a question counts as lost, or a pause is over; infinity: neither."""
-        ends_s = next((until_s for _, until_s in self.asked.values()), inf)
+        ends_s = next((one.until_s for one in self.asked.values()), inf)
         return min(ends_s, self.not_before_s) if self.waiting and self.not_before_s > -inf else ends_s
 
-    def take_lost(self, now_s: float) -> list[tuple[MessageId, int]]:
-        """Return and remove the questions whose answer counts as lost, each with how often it was asked."""
-        lost = [(id, asks) for id, (asks, _) in takewhile(lambda one: one[1][1] <= now_s, self.asked.items())]
+    def take_lost(self, now_s: float) -> list[tuple[MessageId, OpenQuestion]]:
+        """Return and remove the questions whose answer counts as lost."""
+        lost = list(takewhile(lambda one: one[1].until_s <= now_s, self.asked.items()))
         for id, _ in lost:
             del self.asked[id]
+            self.late.add(id)
         return lost
 
     def lose(self, id: MessageId) -> None:
@@ -155,7 +182,7 @@ class Fetching:
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self._limits = limits or FetchLimits()
         self._fetches: list[Fetch] = []
-        self._unanswered = Counter[PublicKey]()  # by router: questions without an answer, less those answered since
+        self._answerers = Answerers(self._limits.of_router_max, self._limits.unanswered_max)
 
     def __repr__(self) -> str:
         return f"<{len(self._fetches)} fetches, {self._asked} questions open>"
@@ -198,12 +225,12 @@ class Fetching:
             fetch = turns.popleft()
             if fetch.not_before_s > now.mono_s or not fetch.may_ask(limits.ahead_max):
                 continue
-            if asked[fetch.router] >= limits.of_router_max:
+            if asked[fetch.router] >= self._answerers.most(fetch.router):
                 continue
             turns.append(fetch)
             asked[fetch.router] += 1
             room, fetch.not_before_s = room - 1, -inf
-            id = fetch.ask(now.mono_s + limits.answer_s)
+            id = fetch.ask(now.mono_s + limits.answer_s, self._answerers.count(fetch.router))
             first, last, _ = fetch.lacked[id]
             deeds.append(
                 o.PullFrom(fetch.router, fetch.group, id, first, last - first + 1, is_history=fetch.is_old(id))
@@ -232,14 +259,10 @@ class Fetching:
         """Record that a message has come; return whether it was fetched, or a fetch is over with it."""
         is_fetched = False
         for fetch in self._fetches:
-            if fetch.asked.pop(id, None) is not None:
-                is_old = fetch.is_old(id)
-                fetch.came, fetch.old_count = fetch.came + (not is_old), fetch.old_count + is_old
-                self._unanswered[fetch.router] = max(0, self._unanswered[fetch.router] - 1)
-                is_fetched = True
-            else:
-                fetch.came_otherwise(id)
-            is_fetched |= fetch.is_over
+            is_answer = fetch.arrived(id) or id in fetch.late
+            if is_answer:
+                self._answerers.answered(fetch.router)
+            is_fetched |= is_answer or fetch.is_over
         return is_fetched
 
     def pulled_from(self, heard: o.PulledFrom, now: c.Now) -> Fetch | None:
@@ -251,11 +274,11 @@ class Fetching:
         if heard.state == "away":
             fetch.give_up()
             return fetch
-        asks, _ = fetch.asked.pop(heard.id)
+        question = fetch.asked.pop(heard.id)
         if heard.state == "known":
             fetch.known += 1
         else:
-            fetch.put_back(heard.id, asks - 1)
+            fetch.put_back(heard.id, question.asks - 1)
             fetch.not_before_s = now.mono_s + self._limits.later_s
         return None
 
@@ -267,28 +290,26 @@ class Fetching:
         return found
 
     def tick(self, now: c.Now) -> None:
-        """Ask again for messages that did not come in time; give up those that were asked for often enough."""
-        limits = self._limits
+        """Ask again for messages that did not come in time; give up those that were asked for often enough, by which
+        no question counts that was asked too much at once."""
         for fetch in self._fetches:
-            for id, asks in fetch.take_lost(now.mono_s):
-                self._unanswered[fetch.router] += 1
-                if asks < limits.asks_max:
-                    fetch.put_back(id, asks)
+            for id, question in fetch.take_lost(now.mono_s):
+                if self._answerers.asked_too_much(fetch.router, question.answered):
+                    fetch.put_back(id, question.asks - 1)
+                elif question.asks < self._limits.asks_max:
+                    fetch.put_back(id, question.asks)
                 else:
                     fetch.lose(id)
-        for router in [one for one, count in self._unanswered.items() if count >= limits.unanswered_max]:
+        for router in self._answerers.take_silent():
             for fetch in self._fetches:
                 if fetch.router == router:
                     fetch.give_up()
-            del self._unanswered[router]
 
     def take_over(self) -> list[Fetch]:
         """Return the fetches that are over, each once."""
         over = [one for one in self._fetches if one.is_over]
         self._fetches = [one for one in self._fetches if not one.is_over]
-        left = {one.router for one in self._fetches}
-        for router in [one for one in self._unanswered if one not in left]:
-            del self._unanswered[router]
+        self._answerers.forget_others({one.router for one in self._fetches})
         return over
 
     def left(self, group: PublicKey) -> None:

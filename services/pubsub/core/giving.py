@@ -73,7 +73,7 @@ class Giving:
     def give(self, group: PublicKey, router: PublicKey, keys: Iterable[bytes], now: c.Now) -> None:
         """Send on the messages that the other lacks, each once; its history may be shorter than this node's."""
         limits, place = self._limits, (router, group)
-        given = self._given[place] = self._given.pop(place) if place in self._given else IdSet()
+        given = self._given.pop(place, None) or IdSet()
         waiting = self._waiting.setdefault(router, deque())
         self._given_in_all -= given.drop_before(key_of(minute_at(now.wall_s), b""))
         for key in keys:
@@ -82,6 +82,8 @@ class Giving:
             if given.add([key]):
                 self._given_in_all += 1
                 waiting.append((group, key))
+        if len(given):
+            self._given[place] = given
         while self._given_in_all > limits.given_in_all_max and len(self._given) > 1:
             self._forget(next(iter(self._given)))
 
@@ -136,6 +138,8 @@ class Giving:
             before = len(given)
             given.remove([one.key])
             self._given_in_all -= before - len(given)
+            if not len(given):
+                del self._given[router, one.group]
 
     def _end(self, id: MessageId, router: PublicKey) -> _Given | None:
         one = self._open.pop((id, router), None)

@@ -1,12 +1,12 @@
 """`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
 
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
-acceptance here to after the acknowledgement, by its own clock, for a day longer where it is not known how far that may
-be ahead; where its beginning is pruned, only a unicast must be in it, because a multicast may have come from elsewhere
-before. Otherwise unknown. The recipient's clock minus the router's
-lies between lower_ns and upper_ns: it accepted before the router got the acknowledgement, and after the router did if
-this router was the first to bring it the message. A message for that router itself has arrived, and is accepted
-nowhere.
+acceptance here to after the acknowledgement, by its own clock; for a day longer where it is not known how far that may
+be ahead, and for ten minutes where no message was followed that could tell. Where its beginning is pruned, only a
+unicast must be in it, because a multicast may have come from elsewhere before. Otherwise unknown. The recipient's clock
+minus the router's lies between lower_ns and upper_ns: it accepted before the router got the acknowledgement, and after
+the router did if this router was the first to bring it the message. A message for that router itself has arrived, and
+is accepted nowhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import bits_of, cut, is_event
-from spark_analytics.judgement.schema import COPY, SLACK_NS
+from spark_analytics.judgement.schema import COPY, GRACE_NS, SLACK_NS
 
 ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 """The i-th message's id, from the ids of a parcel."""
@@ -125,7 +125,7 @@ def clock(met: DataFrame) -> DataFrame:
 def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:
     """Add to each message taken over its `custody`: followed, broken or unknown, judged by the taker's clock."""
     logs = F.broadcast(routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to"))
-    slack = f"CASE WHEN upper_ns IS NULL AND lower_ns IS NOT NULL THEN {SLACK_NS}L ELSE 0L END"
+    slack = f"CASE WHEN lower_ns IS NULL THEN {GRACE_NS}L WHEN upper_ns IS NULL THEN {SLACK_NS}L ELSE 0L END"
     ends = f"end_ns - acked_t >= greatest(lower_ns, coalesce(upper_ns, 0L)) + {slack}"
     begins = "pruned_to = 0 OR kind = 'unicast' AND start_ns - t <= least(coalesce(lower_ns, 0L), upper_ns)"
     custody = f"""CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN is_whole AND {ends} AND ({begins}) THEN 'broken'

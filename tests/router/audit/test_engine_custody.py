@@ -84,6 +84,15 @@ def test_a_pruned_log_lacks_a_multicast_that_came_from_elsewhere(kind: str, brok
     assert (found["broken"], found["unknown"]) == (broken, 1 - broken)
 
 
+@pytest.mark.parametrize(("end", "broken"), [(4 + 599, 0), (4 + 601, 1)])
+def test_log_that_was_copied_before_all_handovers_is_not_accused_for_a_clock_some_minutes_ahead(
+    end: int, broken: int, tmp_path: Path
+) -> None:
+    """Nothing is followed there that could tell by how much."""
+    found = only(audited(handed_over(1).write(tmp_path / "a"), taken(end=end).write(tmp_path / "b")))
+    assert (found["broken"], found["unknown"]) == (broken, 1 - broken)
+
+
 def test_broken_is_named_and_bad(tmp_path: Path) -> None:
     found = audited(handed_over(3).write(tmp_path / "a"), taken(0, 2).write(tmp_path / "b"))
     assert {**only(found), "lower_ns": 0, "upper_ns": 0} == {

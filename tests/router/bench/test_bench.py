@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from router.bench import scenarios, traffic
 from router.bench.hostile import OPEN, SETTINGS, besieged
 from router.bench.noise import machine
-from router.bench.on_a_lan import on_a_lan, why_not
+from router.bench.on_a_lan import ANNOUNCEMENTS, on_a_lan, why_not
 from router.bench.pair import Pair
 from router.bench.report import write_attacks, write_goals
 from router.bench.rig import workbench
@@ -152,7 +152,7 @@ async def test_under_a_flood_of_datagrams_a_pair_on_a_lan_loses_nothing_and_its_
         pytest.skip(reason)
     async with on_a_lan(replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)))) as lan:
         dials, heard = lan.counted("Tcp", "ActiveOpens"), lan.counted("Udp", "InDatagrams")
-        async with lan.flooded(2_000.0) as end:
+        async with lan.flooded(per_s=2_000.0) as end:
             row = await lan.pair.run(300, 150.0)
             harm = await end()
         heard = lan.counted("Udp", "InDatagrams") - heard
@@ -161,6 +161,21 @@ async def test_under_a_flood_of_datagrams_a_pair_on_a_lan_loses_nothing_and_its_
         assert heard > harm["datagrams_per_s"] * harm["seconds"], "both nodes hear nearly all"
         for node in lan.nodes:
             assert [one["standing"] for one in await node.rig.ask("peers")].count("met") == 1
+
+
+@pytest.mark.long
+async def test_beside_announcements_of_ever_new_keys_a_pair_on_a_lan_loses_nothing_and_a_new_node_is_met(
+    bench: Bench,
+) -> None:
+    """How soon is measured by the bench, and by value in the tests of discovery."""
+    if reason := why_not():
+        pytest.skip(reason)
+    async with on_a_lan(replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)))) as lan:
+        async with lan.flooded(ANNOUNCEMENTS) as end:
+            row = await lan.pair.run(300, 150.0)
+            assert await lan.newcomer_s() > 0
+            await end()
+        assert (row["lost"], row["refused"]) == (0, 0)
 
 
 def test_a_flood_that_was_left_out_stands_in_the_report_by_its_name(tmp_path: Path) -> None:

@@ -85,6 +85,20 @@ def test_a_neighbour_whose_url_leads_to_this_node_is_warned_of(router: Run, home
     assert ("neighbour", False, said) in list(map(_row, trio.run(examine, Home(home))[0]))
 
 
+def test_a_neighbour_whose_web_socket_leads_to_this_node_is_warned_of(router: Run, home: Path) -> None:
+    router("init")
+    other = SigningKey(b"o" * 32).public.hex()
+    text = '[node]\nlisten = ["ws://127.0.0.1:4190"]\n[[peers]]\naddress = "{}"\nurls = ["ws://localhost:4190/link"]\n'
+    (home / "router.toml").write_text(text.format(other))
+    assert "ws://localhost:4190/link leads to this node itself, not to a neighbour" in router("config", "check").stderr
+    (home / "router.toml").write_text('[node]\nlisten = ["ws://0.0.0.0:4190"]\n')
+    assert "line 2: node.listen: 'ws://0.0.0.0:4190' leads off this machine" in router("config", "check").output
+    (home / "router.toml").write_text('[node]\nlisten = ["wss://:4190"]\n')
+    assert "names no certificate to show; write wss://HOST:PORT?certificate=" in router("config", "check").output
+    result = router("serve", "--listen", "wss://:4190?certificate=/none.pem&key=/none.pem")
+    assert "/none.pem cannot be read: no such file or directory; name the files" in result.stderr
+
+
 def _row(one: Finding) -> tuple[str, bool | None, str]:
     return one.check, one.ok, one.found
 

@@ -157,6 +157,7 @@ def advertised(text: str = URL, ip: str = "203.0.113.9", **more: Any) -> Adverti
     ("one", "ok", "said"),
     [
         (advertised(dial=DialResult(URL, KEY.hex())), True, f"{URL} leads to this node"),
+        (advertised(dial=DialResult(URL)), None, "answers; only a link shows that it is this node"),
         (advertised(dial=DialResult(URL, OTHER.hex())), False, "not this node; name this node's own address"),
         (
             advertised(dial=DialResult(URL, why="refused; is it up?")),
@@ -211,6 +212,10 @@ def test_port_and_tls() -> None:
     assert seen(of_network.judge_port(URL, "in use; stop it", None, False)) == (False, "in use; stop it")
     assert seen(of_network.judge_port(URL, "", DialResult(URL, why="refused; is it up?"), True))[0] is False
     assert seen(of_network.judge_port(URL, "", DialResult(URL, KEY.hex()), True))[0] is True
+    assert (
+        seen(of_network.judge_port("ws://127.0.0.1:1/link", "", DialResult("ws://127.0.0.1:1/link"), True))[0] is True
+    )
+    assert of_network.judge_tls("ws://127.0.0.1:1/link", DialResult("ws://127.0.0.1:1/link"), KEY) is None
     assert of_network.judge_tls(URL, DialResult(URL, why="refused"), KEY) is None
     assert seen(of_network.judge_tls(URL, DialResult(URL, OTHER.hex()), KEY))[0] is False
     assert seen(of_network.judge_nothing_listens(CORE))[0] is False

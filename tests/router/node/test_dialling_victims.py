@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+import pytest
 import trio
 from trio.abc import HostnameResolver
 from trio.testing import MockClock
@@ -83,8 +84,9 @@ def run(url: str, advertisements: int, *, on_loopback: bool, learned: str = "sam
     return trio.run(main, clock=MockClock(autojump_threshold=0.02))
 
 
-def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
-    count, said = run("tls://127.0.0.1:{port}", 1000, on_loopback=True)
+@pytest.mark.parametrize("url", ["tls://127.0.0.1:{port}", "ws://127.0.0.1:{port}/link"])
+def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes(url: str) -> None:
+    count, said = run(url, 1000, on_loopback=True)
     assert 1 <= count <= 3
     assert any("is named by an advertisement and" in text for text in said)
 
@@ -95,8 +97,9 @@ def test_a_hundred_datagrams_on_a_lan_that_name_a_victim_cause_three_connections
     assert any("is named by a datagram on the local network and" in text for text in said)
 
 
-def test_a_name_that_leads_to_an_address_which_they_may_not_name_is_not_dialled() -> None:
-    count, said = run("tls://localhost:{port}", 10, on_loopback=False)
+@pytest.mark.parametrize("url", ["tls://localhost:{port}", "wss://localhost:{port}/link"])
+def test_a_name_that_leads_to_an_address_which_they_may_not_name_is_not_dialled(url: str) -> None:
+    count, said = run(url, 10, on_loopback=False)
     assert count == 0
     assert all("leads back to the machine that dials it" in text for text in said) and said
 
@@ -116,6 +119,7 @@ def test_a_private_address_that_a_hint_of_an_app_names_is_dialled_and_what_a_nam
 
     assert "lies in a private network" in told("tls://10.255.255.1:1", "sampled")
     assert "lies in a private network" not in told("tls://10.255.255.1:1", "hint")
+    assert "lies in a private network" not in told("ws://10.255.255.1?plain=yes", "hint")
     assert "leads back to the machine that dials it" in told("tls://localhost:1", "hint")
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 from pathlib import Path
 
 import pytest
-import trio
-from rigs.own_services import block, findable, made, until
-from rigs.patience import HANG_S
-from rigs.serving import serving
+from rigs.own_services import ask, block, findable, running, until
 
 from router.cli.views import service_line, service_rows
 from router.client.node import connect
@@ -71,12 +67,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("run", ["inside", "apart"])
 async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, place: Path, run: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, trio.fail_after(HANG_S):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         for name, (body, _) in BAD.items():
             write(place, name, body.replace("PORT", str(taken.getsockname()[1])))
         (place / "good_one.py").write_text(HEAD + GOOD)
-        home = made(tmp_path, block("good", "good_one"), *(block(name, name, run) for name in BAD))
-        async with serving(home.path, {}):
+        blocks = block("good", "good_one"), *(block(name, name, run) for name in BAD)
+        async with running(tmp_path, *blocks) as (home, _):
             found = await until(home, lambda services: all(services[name]["problem"] for name in BAD))
             for name, (_, said) in BAD.items():
                 assert said in found[name]["problem"], (name, found[name]["problem"])
@@ -85,22 +81,18 @@ async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, p
 
 async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Path, place: Path) -> None:
     (place / "good_one.py").write_text(HEAD + GOOD)
-    home = made(tmp_path, block("apart", "good_one", "apart"), block("inside", "good_one"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}):
-            await until(home, lambda services: services["apart"]["state"] == "running")
-            assert await counted(home, "apart") == b"1"
-            async with connect(home=home) as node:
-                os.kill(json.loads(await node.ask("service", "apart pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
-            found = await until(home, lambda services: services["apart"]["starts"] == 2)
-            assert "its process ended with exit code -9 (SIGKILL); it printed nothing" in found["apart"]["problem"]
-            assert service_line(found["apart"]).endswith(" s ago)")
-            assert await counted(home, "inside") == b"1", "the other one is not disturbed"
-            assert await counted(home, "apart") == b"2"
-            async with connect(home=home) as node:
-                pid = json.loads(await node.ask("service", "apart pid", timeout_s=HANG_S))["pid"]
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)  # it ended with its node
+    async with running(tmp_path, block("apart", "good_one", "apart"), block("inside", "good_one")) as (home, node):
+        await until(home, lambda services: services["apart"]["state"] == "running")
+        assert await counted(home, "apart") == b"1"
+        os.kill((await ask(node, "apart pid"))["pid"], signal.SIGKILL)
+        found = await until(home, lambda services: services["apart"]["starts"] == 2)
+        assert "its process ended with exit code -9 (SIGKILL); it printed nothing" in found["apart"]["problem"]
+        assert service_line(found["apart"]).endswith(" s ago)")
+        assert await counted(home, "inside") == b"1", "the other one is not disturbed"
+        assert await counted(home, "apart") == b"2"
+        pid = (await ask(node, "apart pid"))["pid"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)  # it ended with its node
 
 
 DYING = {
@@ -125,10 +117,8 @@ async def test_what_a_process_printed_last_is_shown_when_it_does_not_say_why_it_
         print("the key {secret} and the last word", file=sys.stderr, flush=True)
         {deed}""",
     )
-    home = made(tmp_path, block("dying", "dying", "apart"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}):
-            found = await until(home, lambda services: bool(services["dying"]["problem"]))
+    async with running(tmp_path, block("dying", "dying", "apart")) as (home, _):
+        found = await until(home, lambda services: bool(services["dying"]["problem"]))
     assert f"its process ended with exit {code}; the last" in found["dying"]["problem"]
     lines = found["dying"]["last_lines"]
     assert any(line in one for one in lines) and len(lines) <= 10 and all(len(one) <= 200 for one in lines)
@@ -141,30 +131,25 @@ async def test_a_failure_is_past_when_it_runs_again(tmp_path: Path, place: Path)
     write(place, "sickly", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
           "        if type(heard).__name__ == 'Tick':\n            return 1 / 0\n"
           "        return [Wake(0)] if isinstance(heard, Asked) else []")  # fmt: skip
-    home = made(tmp_path, block("sickly", "sickly", "apart"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}):
-            await until(home, lambda services: services["sickly"]["state"] == "running")
-            async with connect(home=home) as node:
-                told = json.loads(await node.ask("service", "sickly fail", timeout_s=HANG_S))
-            assert "ended before it answered" in told["error"]
-            found = await until(
-                home, lambda services: bool(services["sickly"]["problem"]) and services["sickly"]["state"] == "running"
-            )
-            assert found["sickly"]["problem"].startswith("it failed and was started again: ZeroDivisionError(")
+    async with running(tmp_path, block("sickly", "sickly", "apart")) as (home, node):
+        await until(home, lambda services: services["sickly"]["state"] == "running")
+        told = await ask(node, "sickly fail")
+        assert "ended before it answered" in told["error"]
+        found = await until(
+            home, lambda services: bool(services["sickly"]["problem"]) and services["sickly"]["state"] == "running"
+        )
+        said = "it failed and was started again: its rules failed on Tick 5 times in a row, the last time: Zero"
+        assert found["sickly"]["problem"].startswith(said)
 
 
 async def test_a_process_that_cannot_load_its_service_says_why(tmp_path: Path, place: Path) -> None:
     """The file is damaged after the node has loaded it."""
     (place / "good_one.py").write_text(HEAD + GOOD)
-    home = made(tmp_path, block("good", "good_one", "apart"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}):
-            await until(home, lambda services: services["good"]["state"] == "running")
-            (place / "good_one.py").write_text("def")
-            async with connect(home=home) as node:
-                os.kill(json.loads(await node.ask("service", "good pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
-            await until(home, lambda services: "SyntaxError" in services["good"]["problem"])
+    async with running(tmp_path, block("good", "good_one", "apart")) as (home, node):
+        await until(home, lambda services: services["good"]["state"] == "running")
+        (place / "good_one.py").write_text("def")
+        os.kill((await ask(node, "good pid"))["pid"], signal.SIGKILL)
+        await until(home, lambda services: "SyntaxError" in services["good"]["problem"])
 
 
 async def test_a_job_whose_worker_dies_has_failed_and_the_next_one_is_done(tmp_path: Path, place: Path) -> None:
@@ -187,20 +172,16 @@ class Deadly:
                 return [Answer(int(tag), {{"result": result.decode(), "error": error}})]
         return []
 """)
-    home = made(tmp_path, block("deadly", "deadly"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home) as node:
-            await until(home, lambda services: services["deadly"]["state"] == "running")
-            for word, result, failed in (("live", "LIVE", False), ("die", "", True), ("again", "AGAIN", False)):
-                told = json.loads(await node.ask("service", f"deadly {word}", timeout_s=HANG_S))
-                assert (told["result"], bool(told["error"])) == (result, failed), told
+    async with running(tmp_path, block("deadly", "deadly")) as (home, node):
+        await until(home, lambda services: services["deadly"]["state"] == "running")
+        for word, result, failed in (("live", "LIVE", False), ("die", "", True), ("again", "AGAIN", False)):
+            told = await ask(node, f"deadly {word}")
+            assert (told["result"], bool(told["error"])) == (result, failed), told
 
 
 @pytest.mark.parametrize("run", ["inside", "apart"])
 async def test_two_instances_of_one_module_keep_apart_what_is_theirs(tmp_path: Path, place: Path, run: str) -> None:
     (place / "good_one.py").write_text(HEAD + GOOD)
-    home = made(tmp_path, block("first", "good_one", run), block("second", "good_one", run))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}):
-            await until(home, lambda services: all(one["state"] == "running" for one in services.values()))
-            assert [await counted(home, name) for name in ("first", "first", "second")] == [b"1", b"2", b"1"]
+    async with running(tmp_path, block("first", "good_one", run), block("second", "good_one", run)) as (home, _):
+        await until(home, lambda services: all(one["state"] == "running" for one in services.values()))
+        assert [await counted(home, name) for name in ("first", "first", "second")] == [b"1", b"2", b"1"]

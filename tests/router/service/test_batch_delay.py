@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from pathlib import Path
 
 import pytest
-import trio
-from rigs.patience import HANG_S
-from rigs.serving import serving
+from rigs.own_services import ask, one_service
 
-from router.client.node import connect
 from router.service import contract as c
 from router.service import rules_host
-from router.settings.home import Home
 
-CONFIG = '[[node.services]]\nname = "paced"\nmodule = "paced_rules"\n'
 RULES = """
 from router.service import contract as c
 
@@ -53,14 +47,8 @@ def test_the_host_looks_up_what_the_contract_names() -> None:
 async def test_the_host_asks_rules_for_their_delay_and_ends_each_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "paced_rules.py").write_text(RULES)
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text(CONFIG)
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home) as node:
-            ended, delays = json.loads(await node.ask("service", "paced it", timeout_s=HANG_S))
-            assert ended >= 1 and delays >= 1
-            more = json.loads(await node.ask("service", "paced it", timeout_s=HANG_S))
-            assert more[0] > ended and more[1] > delays
+    async with one_service(tmp_path, monkeypatch, "paced", RULES, module="paced_rules") as (_, node):
+        ended, delays = await ask(node, "paced it")
+        assert ended >= 1 and delays >= 1
+        more = await ask(node, "paced it")
+        assert more[0] > ended and more[1] > delays

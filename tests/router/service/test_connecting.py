@@ -31,7 +31,7 @@ class Heard:
         self.hear(came)
 
 
-async def _no_router(address: str) -> Any:
+async def _no_router() -> Any:
     raise AssertionError
 
 

@@ -17,7 +17,7 @@ async def _came(came: Came) -> None:
     raise AssertionError(came)
 
 
-async def _no_router(address: str) -> Stream:
+async def _no_router() -> Stream:
     raise AssertionError
 
 

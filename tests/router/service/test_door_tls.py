@@ -30,7 +30,7 @@ def nothing() -> None:
     """Do nothing: nobody waits for it."""
 
 
-async def dial(address: str) -> Stream:
+async def dial() -> Stream:
     raise AssertionError("nothing is handed over")
 
 

@@ -60,7 +60,7 @@ async def test_service_asks_what_its_operator_may_ask_wherever_it_runs(
 
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}), connect(home=home) as node, connect(home=home) as other:
-            for word in ("status", "peers", "queue", "groups"):
+            for word in ("status", "peers", "queue", "groups", "metrics"):
                 found = await told(node, word)
                 assert (found["word"], found["trouble"]) == (word, "") and found["answer"] is not None
             assert await told(node, "join", "friends")

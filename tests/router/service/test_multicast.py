@@ -52,7 +52,7 @@ def doors() -> Doors:
     async def came(came: Came) -> None:
         raise AssertionError(came)
 
-    async def dial(address: str) -> None:
+    async def dial() -> None:
         raise AssertionError
 
     return Doors(came, lambda changed: None, dial, None)  # type: ignore[arg-type]

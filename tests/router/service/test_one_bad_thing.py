@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from rigs.own_services import block, findable, made, status, until
-from rigs.patience import HANG_S
-from rigs.serving import serving
+from rigs.own_services import ask, one_service, status, until
 
-from router.client.node import Node, connect
+from router.client.node import Node
 from router.core.wire.reasons import Reason
 from router.service.running import key_of
 from router.settings.home import Home
@@ -26,9 +24,18 @@ from router.service import contract as c
 CLOSED = Reason.declare(791, "desk:closed", "The desk is closed.")
 
 
+def work(argument):
+    return argument.upper()
+
+
+class Poison(Exception):
+    def __repr__(self):
+        raise ValueError("no words")
+
+
 class Desk:
     def __init__(self, setup):
-        self.batch, self.kept = [], setup.kept
+        self.batch, self.kept, self.has_ticked = [], setup.kept, False
 
     def doors(self):
         return {"front": "unix:front.sock", "back": "unix:back.sock", "rung": ""}
@@ -37,6 +44,13 @@ class Desk:
         match heard:
             case c.Came(door, peer, data):
                 return self.at_door(door, peer, data.decode().strip(), now)
+            case c.Tick() if self.has_ticked:
+                return []
+            case c.ConnectionFailed() | c.Tick() | c.Sent(tag="poison"):
+                self.has_ticked = isinstance(heard, c.Tick)
+                raise Poison
+            case c.Computed(tag, result, error):
+                return [c.Write("front", tag, error.encode())] if error else 1 / 0
             case c.Sent(tag, _, refused, text):
                 return [c.Write("front", tag, f"{refused and refused.word}: {text}".encode())]
             case c.Asked(number, "fail"):
@@ -47,6 +61,8 @@ class Desk:
                 return [c.Answer(number, self.kept.get(b"last", b"").decode())]
             case c.Asked(number, word):
                 return [c.Answer(number, word)]
+            case c.Message(body=b"at once"):
+                return {}["no such message"]
             case c.Message(body=b"closed"):
                 return [c.Refuse("desk:closed")]
             case c.Message(body=body):
@@ -70,6 +86,21 @@ class Desk:
                 return [c.Join("nobody's"), c.Write(door, peer, b"goes on")]
             case "port":
                 return [c.Connect("out", "tcp://127.0.0.1:99999", "a tag"), c.Write(door, peer, b"goes on")]
+            case "job":
+                return [c.Compute("desk:work", b"x", peer)]
+            case "dial":
+                return [c.Connect("out", "tcp://127.0.0.1:1", "poison"), c.Write(door, peer, b"dialled")]
+            case "sent":
+                return [c.Publish(b"x", "nobody's", tag="poison"), c.Write(door, peer, b"sent")]
+            case "tick":
+                return [c.Wake(now.wall_s), c.Write(door, peer, b"wakes")]
+            case "unsettled":
+                self.batch.append((None, b"poison"))
+                return []
+            case "exit":
+                raise SystemExit(3)
+            case "noname":
+                raise Poison
             case "compute":
                 return [c.Compute("no colon", b"", "a tag"), c.Write(door, peer, b"goes on")]
             case "":
@@ -80,13 +111,10 @@ class Desk:
 
 @asynccontextmanager
 async def desk(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Home, Node]]:
-    (findable(path, monkeypatch) / "desk.py").write_text(RULES)
-    home = made(path, block("desk", "desk", "apart"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home, outcomes=True) as node:
-            while not (home.path / "back.sock").exists():
-                await trio.sleep(0.02)
-            yield home, node
+    async with one_service(path, monkeypatch, "desk", RULES, run="apart") as (home, node):
+        while not (home.path / "back.sock").exists():
+            await trio.sleep(0.02)
+        yield home, node
 
 
 async def talk(stream: trio.SocketStream, word: str) -> str:
@@ -96,6 +124,10 @@ async def talk(stream: trio.SocketStream, word: str) -> str:
 
 async def at(home: Home, door: str) -> trio.SocketStream:
     return await trio.open_unix_socket(str(home.path / f"{door}.sock"))
+
+
+def has_problem(text: str, services: dict[str, dict[str, Any]]) -> bool:
+    return text in services["desk"]["problem"]
 
 
 async def starts_and_problem(home: Home) -> tuple[int, str]:
@@ -139,13 +171,9 @@ async def test_a_question_on_which_it_fails_is_answered_with_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with desk(tmp_path, monkeypatch) as (home, node), await at(home, "front") as honest:
-
-        async def asked(word: str) -> Any:
-            return json.loads(await node.ask("service", f"desk {word}", timeout_s=HANG_S))
-
-        assert await asked("fail") == {"error": "the service failed on this question: KeyError('no such key')"}
-        assert "question 2 was answered already" in (await asked("twice"))["error"]
-        assert await asked("well") == "well"
+        assert await ask(node, "desk fail") == {"error": "the service failed on this question: KeyError('no such key')"}
+        assert "question 2 was answered already" in (await ask(node, "desk twice"))["error"]
+        assert await ask(node, "desk well") == "well"
         assert await talk(honest, "hello") == "HELLO"
         starts, said = await starts_and_problem(home)
         assert starts == 1 and said.startswith('it failed on the question "fail", and goes on: KeyError(')
@@ -163,7 +191,7 @@ async def test_a_message_whose_outcome_fails_later_is_refused_in_the_end_and_its
         assert states[2].reason == Reason.PEER_REFUSED
         assert [(await anext(node.unicasts())).body for _ in range(2)] == [b"HELLO"] * 2
         found = await until(home, lambda services: "it is refused" in services["desk"]["problem"])
-        assert json.loads(await node.ask("service", "desk last", timeout_s=HANG_S)) == "hello", "nothing of it is kept"
+        assert await ask(node, "desk last") == "hello", "nothing of it is kept"
         said = found["desk"]["problem"]
         assert "failed 5 times on message" in said and "KeyError(b'poison')" in said, said
 
@@ -173,3 +201,37 @@ async def test_a_message_is_refused_by_the_word_of_a_reason(tmp_path: Path, monk
         outcomes = await node.send(key_of(home, "desk").public, b"closed", wait=True)
         assert [one.reason async for one in outcomes][-1] == 791
         assert (await starts_and_problem(home)) == (1, "")
+
+
+async def test_a_failure_on_a_job_a_dial_an_outcome_or_a_tick_cuts_nobody_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, monkeypatch) as (home, _), await at(home, "front") as honest:
+        assert await talk(honest, "hello") == "HELLO"
+        async with await at(home, "front") as other:
+            assert "the service failed on its result: ZeroDivisionError" in await talk(other, "job")
+            for word, event in (("dial", "ConnectionFailed"), ("sent", "Sent"), ("tick", "Tick")):
+                assert await talk(other, word)
+                named = f"it failed on {event}"
+                found = await until(home, partial(has_problem, named))
+                assert "Poison, whose text cannot be made (ValueError)" in found["desk"]["problem"]
+        for word in ("exit", "noname", "unsettled"):
+            async with await at(home, "front") as other:
+                assert await talk(other, word) == "", "its stream is closed"
+        assert await talk(honest, "once more") == "ONCE MORE"
+        assert (await starts_and_problem(home))[0] == 1
+
+
+async def test_a_message_on_which_it_fails_at_once_is_refused_in_the_end_and_cuts_nobody_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, monkeypatch) as (home, node), await at(home, "front") as honest:
+        assert await talk(honest, "hello") == "HELLO"
+        address = key_of(home, "desk").public
+        sent = [await node.send(address, body, wait=True) for body in (b"at once", b"hello")]
+        states = [[one async for one in each][-1] for each in sent]
+        assert [one.state for one in states] == ["refused", "delivered"]
+        assert states[0].reason == Reason.PEER_REFUSED
+        assert await talk(honest, "once more") == "ONCE MORE"
+        found = await until(home, partial(has_problem, "failed 5 times on message"))
+        assert found["desk"]["starts"] == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from rigs.own_services import ask
 from rigs.patience import HANG_S
 from rigs.serving import serving
 
@@ -77,7 +78,7 @@ class Side:
 
     async def tell(self, word: str, *arguments: bytes | str) -> Any:
         said = " ".join([word, *(one.hex() if isinstance(one, bytes) else one for one in arguments)])
-        return json.loads(await self.node.ask("service", f"pubsub {said}", timeout_s=HANG_S))
+        return await ask(self.node, f"pubsub {said}")
 
     async def until(self, *said: object) -> None:
         while list(said) not in await self.tell("said"):

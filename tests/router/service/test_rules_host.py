@@ -9,10 +9,9 @@ from types import SimpleNamespace
 import pytest
 import trio
 import trio.testing
+from rigs.own_services import ask, one_service
 from rigs.patience import HANG_S
-from rigs.serving import serving
 
-from router.client.node import connect
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -20,7 +19,6 @@ from router.service import request_queue
 from router.service.requests import Requests
 from router.service.running import key_of
 from router.service.state import Batch, State
-from router.settings.home import Home
 
 KEYS = [SigningKey(bytes((n,)) * 32).public.hex() for n in range(1, 9)]
 FICKLE = f"""
@@ -46,14 +44,9 @@ class Fickle:
 async def test_of_two_requests_about_one_key_the_later_one_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "fickle.py").write_text(FICKLE)
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["fickle"]\n')
-    async with serving(home.path, {}), connect(home=home) as node:
+    async with one_service(tmp_path, monkeypatch, "fickle", FICKLE) as (_, node):
         for word, known in (("know", set(KEYS)), ("forget", set())):
-            await node.ask("service", f"fickle {word}")
+            await ask(node, f"fickle {word}")
             assert {one["address"] for one in json.loads(await node.ask("peers")) if one["learned"]} == known
 
 
@@ -82,48 +75,8 @@ async def test_what_is_sent_goes_after_what_is_asked_of_the_router(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A neighbour is known before a message is sent to it, whatever the order of the deeds of one event."""
-    (tmp_path / "hasty.py").write_text(HASTY)
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["hasty"]\n')
-    async with serving(home.path, {}), connect(home=home) as node:
-        assert json.loads(await node.ask("service", f"hasty send {' '.join(KEYS)}")) == ["None"] * 8
-
-
-PACED = """
-from router.service.contract import Answer, Asked
-
-class Paced:
-    def __init__(self, setup):
-        self.delays, self.heard = 0, []
-
-    def hear(self, heard, now):
-        if isinstance(heard, Asked):
-            self.heard.append(heard.number)
-        return []
-
-    def batch_delay_s(self, now):
-        self.delays += 1
-        return 0.01
-
-    def settled(self, now):
-        heard, self.heard = self.heard, []
-        return [Answer(number, self.delays) for number in heard]
-"""
-
-
-async def test_paced_rules_are_asked_how_long_the_next_cycle_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "paced.py").write_text(PACED)
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["paced"]\n')
-    async with serving(home.path, {}), connect(home=home) as node:
-        delays = [json.loads(await node.ask("service", f"paced {word}")) for word in ("once", "again")]
-    assert 0 < delays[0] < delays[1], "the host asks before each cycle"
+    async with one_service(tmp_path, monkeypatch, "hasty", HASTY) as (_, node):
+        assert await ask(node, f"hasty send {' '.join(KEYS)}") == ["None"] * 8
 
 
 BUSY = """
@@ -157,18 +110,13 @@ async def test_messages_are_heard_while_many_requests_wait_for_answers(
     room lay behind these messages in the window, where most of them were lost: each then took 30 s."""
     monkeypatch.setattr(request_queue, "REQUESTS_MAX", 10)
     monkeypatch.setattr(request_queue, "PATIENCE_S", 0.1)
-    (tmp_path / "busy.py").write_text(BUSY.format(key=KEYS[0]))
-    monkeypatch.syspath_prepend(tmp_path)
-    home, count = Home(tmp_path / "home"), 1_200
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["busy"]\n')
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home) as app:
-            async with trio.open_nursery() as nursery:
-                for number in range(count):
-                    nursery.start_soon(app.send, key_of(home, "busy").public, b"%d" % number)
-            while int(await app.ask("service", "busy heard", timeout_s=HANG_S)) < count:
-                await trio.sleep(0.02)
+    count = 1_200
+    async with one_service(tmp_path, monkeypatch, "busy", BUSY.format(key=KEYS[0])) as (home, app):
+        async with trio.open_nursery() as nursery:
+            for number in range(count):
+                nursery.start_soon(app.send, key_of(home, "busy").public, b"%d" % number)
+        while await ask(app, "busy heard") < count:
+            await trio.sleep(0.02)
 
 
 class Silent:
@@ -218,8 +166,6 @@ class Doorman:
 async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "doorman.py").write_text(DOORMAN)
-    monkeypatch.syspath_prepend(tmp_path)
     batches: list[Batch] = []
     commit = State.commit
 
@@ -228,10 +174,7 @@ async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
         return commit(self, batch, now_min)
 
     monkeypatch.setattr(State, "commit", counted)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["doorman"]\n')
-    async with serving(home.path, {}), connect(home=home, outcomes=True) as node:
+    async with one_service(tmp_path, monkeypatch, "doorman", DOORMAN) as (home, node):
         doorman = key_of(home, "doorman").public
         for n in range(5):
             outcomes = await node.send(doorman, b"junk %d" % n, wait=True)
@@ -242,3 +185,44 @@ async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
         outcomes = await node.send(doorman, b"keep", wait=True)
         assert [one.reason async for one in outcomes][-1] is None
         assert [(len(one.kept), len(one.heard)) for one in batches] == [(1, 1)]
+
+
+LOOSE = """
+from router.service.contract import Answer, Asked, Inform, Message
+
+class Loose:
+    def __init__(self, setup):
+        self.heard, self.asked = 0, []
+
+    def hear(self, heard, now):
+        if isinstance(heard, Message):
+            self.heard += 1
+            {how}
+        if isinstance(heard, Asked):
+            self.asked.append(heard.number)
+
+    def settled(self, now):
+        asked, self.asked = self.asked, []
+        yield from (Answer(number, self.heard) for number in asked)
+        {later}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "later", "is_kept"),
+    [
+        ("silent", "return None", "", False),
+        ("yielding", "return (one for one in [Inform('heard')])", "", True),
+        ("deciding_late", "return None", "yield from [Inform('heard')] * self.heard", True),
+    ],
+)
+async def test_deeds_may_be_none_or_yielded_and_what_they_follow_from_is_kept_as_handled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, later: str, is_kept: bool
+) -> None:
+    async with one_service(tmp_path, monkeypatch, name, LOOSE.format(how=how, later=later)) as (home, node):
+        sent = await node.send(key_of(home, name).public, b"hello", wait=True)
+        assert [one.state for one in await sent.final(HANG_S)] == ["delivered"]
+        assert await ask(node, f"{name} how many") == 1
+    state = State(home.path / "services" / name, 0)
+    assert state.has_heard(sent.id) is is_kept
+    state.close()

@@ -37,7 +37,7 @@ class Heard:
         return await self._told.receive()
 
 
-async def _no_router(address: str) -> Any:
+async def _no_router() -> Any:
     raise AssertionError
 
 
@@ -137,7 +137,7 @@ async def test_at_a_full_door_the_oldest_gives_way_unless_all_are_known(tmp_path
         assert await heard.next() == Came("desk", opened[0].peer, b"") and isinstance(await heard.next(), Opened)
         assert len(streams) == STREAMS_MAX
         [said] = warned
-        assert said.startswith(f'its door "desk" has {STREAMS_MAX} streams, the most: the oldest from user ')
+        assert said.startswith(f'its door "desk" has {STREAMS_MAX} streams, the most: the oldest silent one from user ')
         for door, peer in streams._peers:
             streams.mark_known(door, peer)
         async with await trio.open_unix_socket(place) as last:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 from msgspec import Struct
+from rigs.own_services import ask, one_service
 from rigs.patience import HANG_S
 from rigs.programs_in_papers import DOCS, programs
 from rigs.serving import serving
@@ -38,20 +39,16 @@ async def noted_about(home: Home, id: bytes) -> list[str]:
 
 
 async def test_the_lines_of_the_paper_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lines").mkdir()
-    (tmp_path / "lines" / "__init__.py").touch()
-    (tmp_path / "lines" / "rules.py").write_text(programs(PAPER.name)["lines/rules.py"])
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[node]\nservices = ["lines"]\n')
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), await trio.open_unix_socket(str(home.path / "desk.sock")) as desk:
-            await desk.send_all(b"one\ntw")
-            await desk.send_all(b"o\nfriend\nbye\n")
-            said = b""
-            while data := await desk.receive_some():
-                said += data
+    rules = programs(PAPER.name)["lines/rules.py"]
+    async with (
+        one_service(tmp_path, monkeypatch, "lines", rules) as (home, _),
+        await trio.open_unix_socket(str(home.path / "desk.sock")) as desk,
+    ):
+        await desk.send_all(b"one\ntw")
+        await desk.send_all(b"o\nfriend\nbye\n")
+        said = b""
+        while data := await desk.receive_some():
+            said += data
     assert said == b"welcome, user of this machine\nONE\nTWO\nFRIEND\nbye\n"
 
 
@@ -86,7 +83,7 @@ async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.M
             hello = await node.send(key_of(home, "bell").public, b"hello")
             assert (await anext(node.unicasts())).body == b"ding"
             assert await trio.to_thread.run_sync(rung, port) == b"ding\n"
-            assert json.loads(await node.ask("service", "bell count", timeout_s=HANG_S)) == {"rung": 2}
+            assert await ask(node, "bell count") == {"rung": 2}
             while not (noted := await noted_about(home, hello)):
                 await trio.sleep(0.02)
             assert noted == ["bell_rung"]

@@ -8,16 +8,13 @@ from typing import Any
 
 import pytest
 import trio
-from rigs.patience import HANG_S
-from rigs.serving import serving
+from rigs.own_services import ask, one_service
 
 from router.client.node import Node, connect
 from router.core.wire.crypto import SigningKey
 from router.service.running import key_of
-from router.settings.home import Home
 
 NEWS, ODD = (SigningKey(bytes((n,)) * 32) for n in (71, 72))
-CONFIG = '[[node.services]]\nname = "pubsub"\nmodule = "following"\n'
 RULES = """
 ROLE = "overlay"
 from router.service.contract import Answer, Asked, Join, Put, Leave, Message
@@ -48,32 +45,30 @@ class Following:
 
 
 async def until(node: Node, word: str, value: Any) -> None:
-    while json.loads(await node.ask("service", "pubsub all", timeout_s=HANG_S)).get(word) != value:
+    while (await ask(node, "pubsub all")).get(word) != value:
         await trio.sleep(0.02)
 
 
 async def test_it_hears_what_is_wanted_and_what_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "following.py").write_text(RULES.format(odd=ODD.public.hex()))
-    monkeypatch.syspath_prepend(tmp_path)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text(CONFIG)
-    service = key_of(home, "pubsub").public
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home) as reader, connect(home=home) as writer:
-            await reader.join(NEWS)
-            await until(reader, "wanted", [NEWS.public.hex()])
-            await writer.group(NEWS).publish(b"hello", raw=True)
-            await until(reader, "body", "hello")
-            await reader.join(ODD)
-            await reader.leave(NEWS.public)
-            await until(reader, "wanted", [])
-            while not (refused := [one for one in await joins(reader) if "refused_by" in one]):
-                await trio.sleep(0.02)
-            assert [(one["group"], one["refused_by"]) for one in refused] == [(ODD.public.hex(), service.hex())]
-            assert all(
-                one["subscriber"] != service.hex() or one["group"] == NEWS.public.hex() for one in await joins(reader)
-            )
+    rules = RULES.format(odd=ODD.public.hex())
+    async with (
+        one_service(tmp_path, monkeypatch, "pubsub", rules, module="following") as (home, reader),
+        connect(home=home) as writer,
+    ):
+        service = key_of(home, "pubsub").public
+        await reader.join(NEWS)
+        await until(reader, "wanted", [NEWS.public.hex()])
+        await writer.group(NEWS).publish(b"hello", raw=True)
+        await until(reader, "body", "hello")
+        await reader.join(ODD)
+        await reader.leave(NEWS.public)
+        await until(reader, "wanted", [])
+        while not (refused := [one for one in await joins(reader) if "refused_by" in one]):
+            await trio.sleep(0.02)
+        assert [(one["group"], one["refused_by"]) for one in refused] == [(ODD.public.hex(), service.hex())]
+        assert all(
+            one["subscriber"] != service.hex() or one["group"] == NEWS.public.hex() for one in await joins(reader)
+        )
 
 
 async def joins(node: Node) -> list[dict[str, Any]]:

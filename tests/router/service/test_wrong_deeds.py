@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 
@@ -12,9 +11,8 @@ import pytest
 import trio
 from guestbook.rules import COUNT, PAGE, Guestbook
 from guestbook.settings import Settings
-from rigs.own_services import block, findable, made, until
+from rigs.own_services import ask, block, findable, made, running, until
 from rigs.patience import HANG_S
-from rigs.serving import serving
 
 from router.client.node import Node, connect
 from router.core.wire.admin import VALUE_BYTES_MAX
@@ -70,12 +68,8 @@ def golf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def playing(tmp_path: Path) -> AsyncIterator[tuple[Home, Node]]:
-    home = made(tmp_path, block("golf", "golf"))
-    with trio.fail_after(HANG_S):
-        async with serving(home.path, {}), connect(home=home, outcomes=True) as node:
-            yield home, node
+def playing(path: Path) -> AbstractAsyncContextManager[tuple[Home, Node]]:
+    return running(path, block("golf", "golf"))
 
 
 async def is_noted(home: Home, node: Node, id: bytes) -> None:
@@ -111,8 +105,7 @@ async def test_rules_fail_on_a_deed_that_cannot_be_and_the_next_message_is_handl
         await is_noted(home, node, right)
         found = await until(home, lambda services: services["golf"]["state"] == "running")
         assert said in found["golf"]["problem"] and "failed 5 times on message" in found["golf"]["problem"]
-        kept = json.loads(await node.ask("service", "golf kept", timeout_s=HANG_S))
-        assert kept == {"putt": False}, "nothing of what was decided together with it is kept"
+        assert await ask(node, "golf kept") == {"putt": False}, "nothing of what was decided together with it is kept"
 
 
 async def test_an_event_that_a_state_already_holds_does_not_hold_up_the_next(
@@ -135,8 +128,8 @@ async def test_an_event_that_a_state_already_holds_does_not_hold_up_the_next(
 async def test_an_answer_beyond_the_limit_is_an_error_that_names_it(golf: Path, tmp_path: Path) -> None:
     async with playing(tmp_path) as (home, node):
         most = VALUE_BYTES_MAX - 2
-        assert len(json.loads(await node.ask("service", f"golf {most}", timeout_s=HANG_S))) == most
-        told = json.loads(await node.ask("service", f"golf {most + 1}", timeout_s=HANG_S))
+        assert len(await ask(node, f"golf {most}")) == most
+        told = await ask(node, f"golf {most + 1}")
         said = f"the service answered with {VALUE_BYTES_MAX + 1} bytes, where {VALUE_BYTES_MAX} are the limit"
         assert told["error"].startswith(said)
         found = await until(home, lambda services: bool(services["golf"]["problem"]))

@@ -25,7 +25,7 @@ class Dance(c.Deed, frozen=True):
 
 @pytest.fixture
 def checks() -> DeedChecks:
-    found = DeedChecks(["desk"])
+    found = DeedChecks({"desk": "tcp://127.0.0.1:1", "dgrams": "udp://127.0.0.1:1", "lan": "multicast://x", "shut": ""})
     found.asked(5)
     return found
 
@@ -42,12 +42,27 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a ttl": (c.Send(KEY, b"", ttl_s=-1), "Send with a wrong ttl_s: -1 is none"),
     "a group": (c.Join(KEY), "Join with a wrong group: expected str, got bytes: give key.hex()"),  # type: ignore[arg-type]
     "a word": (c.Refuse("checked:mud"), 'Refuse with a wrong reason: no reason has the word "checked:mud"; declare it'),
-    "a door": (c.Write("dusk", "1", b""), 'Write with a wrong door: it has no door "dusk"; its doors are "desk"'),
+    "a door": (c.Write("dusk", "1", b""), 'Write with a wrong door: it has no door "dusk"; its doors are "desk", '),
     "a list for a door": (c.Write(["desk"], "1", b""), "Write with a wrong door: expected str, got array"),  # type: ignore[arg-type]
     "data": (c.Write("desk", "1", "hi"), "Write with a wrong data: expected bytes, got str"),  # type: ignore[arg-type]
     "a handed door": (c.HandOver("dusk", "1"), "HandOver with a wrong door"),
+    "a handed address": (c.HandOver("desk", "1", ip="nowhere"), 'HandOver with a wrong ip: "nowhere" is no IP address'),
     "a marked door": (c.MarkKnown("dusk", "1"), "MarkKnown with a wrong door"),
-    "an interface": (d.UseInterfaces("desk", ("eth0",)), "UseInterfaces with a wrong interfaces: expected int"),  # type: ignore[arg-type]
+    "an interface": (d.UseInterfaces("lan", ("eth0",)), "UseInterfaces with a wrong interfaces: expected int"),  # type: ignore[arg-type]
+    "a door of streams": (
+        d.UseInterfaces("desk", (1,)),
+        'wrong door: its door "desk" is one of tcp, and this is for doors of multicast',
+    ),
+    "a door of datagrams": (d.WriteOnClose("dgrams", "*%1", b""), 'its door "dgrams" is one of udp'),
+    "a stream of datagrams": (
+        c.MarkKnown("lan", "1"),
+        'its door "lan" is one of multicast, and this is for doors of streams',
+    ),
+    "handed datagrams": (c.HandOver("dgrams", "1"), "HandOver with a wrong door"),
+    "connected datagrams": (c.Connect("dgrams", "tcp://h:1", "t"), "Connect with a wrong door"),
+    "half a character": (c.Send(KEY, b"", tag="\ud800"), "Send with a wrong tag: it has half of a character"),
+    "a port": (d.DialBack(KEY, 70_000, "t"), "DialBack with a wrong port: expected int <= 65535"),
+    "minutes": (o.PullFrom(KEY, KEY, ID, minutes=0), "PullFrom with a wrong minutes: expected int >= 1"),
     "a question": (c.Answer(999, 1), "Answer with a wrong number: question 999 was not asked"),
     "no JSON": (c.Answer(5, object()), "something that is no JSON"),
     "a right": (c.Grant(KEY, (7,), 1), "Grant with a wrong rights: expected str, got int"),  # type: ignore[arg-type]
@@ -70,12 +85,23 @@ def test_right_deeds_are_returned_as_they_are_to_be_carried_out(checks: DeedChec
         c.Put(b"count", b"17"), c.Put(b"count", None), c.Wake(7), c.Send(KEY, b"x", tag="t"), c.Write("desk", "9", b""),
         c.Connect("afar", "tcp://there:1", "t"), c.Write("afar", "1", b"x"), c.Answer(5, {"one": [1, None]}),
         c.Refuse(MOOD, "not today"), c.Grant(KEY, ("join",), 5), c.LogEvent("golf", ID), c.Join(KEY.hex()),
-        d.UseInterfaces("desk", (1, 2)), o.Advertise(groups=(KEY, "friends")), o.PullFrom(KEY, KEY, ID), c.Inform("x"),
+        d.UseInterfaces("lan", (1, 2)), d.UseInterfaces("shut", (1,)),
+        o.Advertise(groups=(KEY, "friends")), o.PullFrom(KEY, KEY, ID), c.Inform("x"),
     ]  # fmt: skip
     assert [checks.judge(one, hears_message=True) for one in right] == right
     assert checks.judge(c.Refuse("checked:mood", "no"), hears_message=True) == c.Refuse(MOOD, "no")
+
+
+def test_what_is_beyond_the_range_of_a_request_is_told_with_field_and_range_and_its_router_decides() -> None:
+    doubted = list[tuple[c.Deed, str]]()
+    checks = DeedChecks(doubt=lambda deed, why: doubted.append((deed, str(why))))
     many = c.AddNeighbour(KEY, ("tls://there:1",) * 99)
-    assert checks.judge(many, hears_message=True) is many, "which values it takes, its router says"
+    often = c.Grant(KEY, ("join",), 5, uses=-1)
+    assert [checks.judge(one, hears_message=True) for one in (many, often)] == [many, often]
+    assert doubted == [
+        (many, "it returned AddNeighbour with a wrong urls: expected array of length <= 8"),
+        (often, "it returned Grant with a wrong uses: expected int >= 0"),
+    ]
 
 
 def test_a_refusal_needs_a_message(checks: DeedChecks) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rigs.patience import HANG_S
+from rigs.web_certificates import web_certificate
 
 from router.core.wire.crypto import SigningKey
 from router.transport.contract import (
@@ -13,8 +14,11 @@ from router.transport.contract import (
     InvalidUrl,
     dial,
     load,
+    place_of,
     scheme_of,
+    seen_here,
     tcp_address,
+    told_as,
 )
 from transports.memory import memory_name
 from transports.unix import unix_path
@@ -36,6 +40,32 @@ from transports.unix import unix_path
 )
 def test_host_and_port(url: str, host: str, port: int) -> None:
     assert tcp_address(url) == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "here", "told"),
+    [
+        ("tls://0.0.0.0:4101", ("0.0.0.0", 4101), "tls://127.0.0.1:4101", "tls://0.0.0.0:4101"),
+        ("tls://[::]:4101", ("::", 4101), "tls://[::1]:4101", "tls://[::]:4101"),
+        ("ws://127.0.0.1", ("127.0.0.1", 80), "ws://127.0.0.1:80/link", "ws://127.0.0.1:80/link"),
+        ("ws://:1/x?plain=yes", ("", 1), "ws://127.0.0.1:1/x?plain=yes", "ws://:1/x?plain=yes"),
+        ("wss://hub.example/x?pin=" + "0" * 64, ("hub.example", 443), "", "wss://hub.example:443/x"),
+    ],
+)
+def test_what_a_listener_s_url_means_here_and_to_others(url: str, place: tuple[str, int], here: str, told: str) -> None:
+    assert place_of(url) == place
+    assert not here or seen_here(url) == here
+    assert told_as(url) == told_as(told) == told
+
+
+def test_a_wss_listener_is_dialled_here_by_its_own_certificate(tmp_path: Path) -> None:
+    made = web_certificate(tmp_path, "hub.example")
+    url = f"wss://0.0.0.0:4443/x{made.options}"
+    assert told_as(url) == "wss://0.0.0.0:4443/x"
+    assert seen_here(url) == f"wss://127.0.0.1:4443/x{made.pin}"
+    made.chain.unlink()
+    with pytest.raises(InvalidUrl, match="holds no certificate in PEM"):
+        seen_here(url)
 
 
 @pytest.mark.parametrize(

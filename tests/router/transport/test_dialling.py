@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.wire.reasons import Reason
 from router.transport.contract import ConnectFailed, Stream
-from router.transport.dialling import AT_ONCE_MAX, STAGGER_S, Answer, Approach, DialTarget
+from router.transport.dialling import AT_ONCE_MAX, OF_URL_MAX, STAGGER_S, Answer, Approach, DialTarget
 from transports.memory import MemoryStream, stream_pair
 
 MUTE_S = 10.0
@@ -138,3 +138,15 @@ async def test_all_that_failed_is_told(autojump_clock: MockClock) -> None:
         await network.dial("a", "name")
     with pytest.raises(ConnectFailed, match="no address is known"):
         await network.dial()
+
+
+async def test_dial_of_a_name_with_very_many_addresses_tries_few_and_the_known_one_first(
+    autojump_clock: MockClock,
+) -> None:
+    many, approach = [f"a{n}" for n in range(5_000)], Approach()
+    network = Network(names={"name": (0.0, many[4_000:4_001])}, answers_s={"a4000": 0.0})
+    assert (await network.dial("name", approach=approach)).stream.where == "a4000"
+    network = Network(names={"name": (0.0, many)}, fails_s=dict.fromkeys(many, 0.0))
+    with pytest.raises(ConnectFailed):
+        await network.dial("name", approach=approach)
+    assert [address for _, address in network.begun] == ["a4000", *many[: OF_URL_MAX - 1]]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rigs.serving import serving
+from rigs.own_services import one_service
 
 from router.cli.exits import Failure
-from router.client.node import connect
-from router.settings.home import Home
 from services.capd import client
 from services.capd.core import messages as m
 
@@ -30,12 +28,10 @@ class Mute:
 async def test_ask_reports_the_warning_of_a_pool_that_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mute.py").write_text(MUTE)
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(client, "ANSWER_S", 1.0)
-    home = Home(tmp_path / "home")
-    home.create()
-    home.config_path.write_text('[[node.services]]\nname = "capd"\nmodule = "mute"\n')
-    async with serving(home.path, {}), connect(home=home) as node, client.pool_of(node) as pool:
+    async with (
+        one_service(tmp_path, monkeypatch, "capd", MUTE, module="mute") as (_, node),
+        client.pool_of(node) as pool,
+    ):
         with pytest.raises(Failure, match=r"^the pool has not answered within 1 s: it is deaf; give it time$"):
             await pool.ask(m.Info)

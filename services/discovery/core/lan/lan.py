@@ -28,13 +28,12 @@ from router.core.wire.advert import (
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
-from router.service.contract import AddNeighbour, Came, Chance, Deed, Now, Tick, Wake, Write
+from router.service.contract import Came, Chance, Deed, Now, Tick, Wake, Write
 from router.service.roles.discovery import (
     EVERYBODY,
     Advertise,
     Interface,
     Interfaces,
-    Listen,
     Listening,
     NeighbourLinked,
     NeighbourUnreachable,
@@ -47,7 +46,10 @@ from services.discovery.core.lan.dialling import AGAIN, Dialling
 from services.discovery.core.lan.gate import Gate
 from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
 from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
+from services.discovery.core.lan.own_port import OwnPort
+from services.discovery.core.lan.reports import Reports
 from services.discovery.core.lan.schedule import Schedule
+from services.discovery.core.lan.waiting import TURN_S, Waiting
 from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_FULL, LAN_OFF_LINK
 
 TTL_S, EXPIRY_S, RENEW_S = 30, 600, 300.0
@@ -56,11 +58,8 @@ LIFETIME_S_MAX = 86_400
 YIELD_S = 3.0
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
-LISTEN_AGAIN_S = 10.0
-KEPT_S, CLAIMED_S = 86_400, 600
-"""How long the router knows a neighbour that a link has proven, and one that none has, after its last report."""
 SPOKEN, FAREWELL = "lan", "lan-farewell"
-LISTENED_AT, SAID_AT = "tls://:{port}", "tls://0.0.0.0:{port}"
+SAID_AT = "tls://0.0.0.0:{port}"
 
 
 class Lan:
@@ -81,21 +80,26 @@ class Lan:
         self.interfaces: dict[int, Interface] = {}
         self.neighbours = Neighbours(agreed)
         self.turned_away = Refusals()
-        self.problem = ""
+        self.waiting = Waiting()
         self._chance = chance
         self._schedules: dict[int, Schedule] = {}
         self._gate = Gate(self.neighbours)
         self._answers = Answers(door)
         self._dialling = Dialling(self.neighbours, chance)
+        self._reports = Reports(self.neighbours)
         self._said = b""
-        self._port = 0
-        self._asked_to_listen = False
-        self._listen_s: float | None = None
+        self._own_port = OwnPort()
+        self._sign_problem = ""
         self._signed_s: float | None = None
         self._farewell = b""
 
     def __repr__(self) -> str:
         return f"<lan: at {len(self._schedules)} of {len(self.interfaces)} interfaces, {self.neighbours!r}>"
+
+    @property
+    def problem(self) -> str:
+        """Return why this node is not found on local networks, "" if nothing is wrong."""
+        return self._own_port.problem or self._sign_problem
 
     # -- before the signature ------------------------------------------------------------------------------
 
@@ -105,14 +109,16 @@ class Lan:
             return False
         known = self.neighbours.who_said(came.data)
         if known is not None:
-            return self._gate.renews(known.key, mono_s)
-        reason = self._refusal(came, mono_s)
+            return self._gate.renews(known, source_of(came.peer), mono_s)
+        key = claimed_router(came.data)
+        if key is not None and self.waiting.repeats(key, came.data, mono_s):
+            return self.waiting.has_turn(mono_s)
+        reason = self._refusal(key, came, mono_s)
         if reason is not None:
             self._turn_away(came, reason)
         return reason is None
 
-    def _refusal(self, came: Came, mono_s: float) -> Reason | None:
-        key = claimed_router(came.data)
+    def _refusal(self, key: PublicKey | None, came: Came, mono_s: float) -> Reason | None:
         if len(came.data) > DATAGRAM_BYTES_MAX or key is None:
             return Reason.MALFORMED
         if not self._gate.has_room(key, mono_s):
@@ -142,8 +148,9 @@ class Lan:
                 deeds += self._changed(interfaces, self.permit, now)
             case Permit():
                 deeds += self._changed(self.interfaces.values(), heard, now)
-            case Listening(url, problem):
-                deeds += self._listens(url, problem, now)
+            case Listening():
+                self._own_port.listens(heard, now)
+                self._signed_s = None
             case Signed():
                 deeds += self._has_signed(heard)
             case Came():
@@ -181,41 +188,31 @@ class Lan:
         return [*bye, *attend, *self._listen(bool(here)), *(self._forget_all() if permit.mode == OFF else ())]
 
     def _listen(self, wanted: bool) -> list[Deed]:
-        if wanted == self._asked_to_listen:
-            return []
-        self._asked_to_listen = wanted
         if not wanted:
-            self._port, self._said, self._farewell, self._signed_s = 0, b"", b"", None
-        return [Listen(LISTENED_AT.format(port=self.permit.port) if wanted else "")]
-
-    def _listens(self, url: str, problem: str, now: Now) -> list[Deed]:
-        self.problem = problem
-        self._listen_s = now.mono_s + LISTEN_AGAIN_S if problem and self._asked_to_listen else None
-        port = url.rpartition(":")[2]
-        self._port = int(port) if port.isdecimal() and self._asked_to_listen else 0
-        self._signed_s = None
-        return []
+            self._said, self._farewell, self._signed_s = b"", b"", None
+        return self._own_port.want(self.permit.port if wanted else None)
 
     # -- speaking ------------------------------------------------------------------------------------------
 
     def _sign(self, now: Now) -> list[Deed]:
         """Have this node's advertisement signed, and its farewell, which has the greater revision."""
-        if not (self._port and self._schedules):
+        if not (self._own_port.port and self._schedules):
             return []
         if self._signed_s is not None and now.mono_s < self._signed_s + RENEW_S:
             return []
         self._signed_s = now.mono_s
-        at, groups = (SAID_AT.format(port=self._port),), self.permit.groups[:DATAGRAM_GROUPS_MAX]
+        at, groups = (SAID_AT.format(port=self._own_port.port),), self.permit.groups[:DATAGRAM_GROUPS_MAX]
         return [Advertise(at, groups, TTL_S, EXPIRY_S, SPOKEN), Advertise(at, (), 0, EXPIRY_S, FAREWELL)]
 
     def _has_signed(self, signed: Signed) -> list[Deed]:
         if signed.tag not in (SPOKEN, FAREWELL):
             return []
-        if signed.error:
-            self.problem = signed.error
-        elif signed.tag == SPOKEN and self._port:
+        self._sign_problem = signed.error or (self._sign_problem if signed.tag == FAREWELL else "")
+        if signed.error or not self._own_port.port:
+            return []
+        if signed.tag == SPOKEN:
             self._said = signed.message
-        elif signed.tag == FAREWELL and self._port:
+        else:
             self._farewell = signed.message
             places = [f"{EVERYBODY}%{index}" for index in sorted(self._schedules)]
             return [WriteOnClose(self.door, one, signed.message) for one in places]
@@ -234,29 +231,50 @@ class Lan:
         source = source_of(came.peer)
         if not self._is_on_link(source):
             return self._turn_away(came, LAN_OFF_LINK)
-        if known is not None:
+        if known is not None and not self.neighbours.is_new(known.key):
             return self._renew(known, came, source, now)
+        if known is not None:
+            return self._let_wait(known.key, came, source, now)
         try:
             advert = decode_datagram(came.data)
         except Malformed:
             return self._turn_away(came, Reason.MALFORMED)
         if advert.router == self.me:
             return self._turn_away(came, ADVERT_STALE)
-        last = self.neighbours.get(advert.router)
-        refused = refusal_of(advert, last.advert if last is not None else None, now.wall_s, LIFETIME_S_MAX)
+        last, said = self.neighbours.get(advert.router), self.waiting.said(advert.router)
+        if said == came.data:
+            return []  # it was counted as it came
+        known_advert = decode_datagram(said) if said else last.advert if last is not None else None
+        refused = refusal_of(advert, known_advert, now.wall_s, LIFETIME_S_MAX)
         if refused is not None or not advert.verify():
             return self._turn_away(came, Reason.BAD_SIGNATURE if refused is None else refused[0])
         return self._take_in(advert, came, source, now)
 
     def _take_in(self, advert: Advertisement, came: Came, source: Source, now: Now) -> list[Deed]:
-        """Give a verified advertisement its place; a farewell of who is not known needs none."""
-        is_known = self.neighbours.get(advert.router) is not None
-        if advert.is_farewell and not is_known:
-            return []
-        if not advert.is_farewell and not self._gate.enters(advert.router, source, now.mono_s):
-            return self._turn_away(came, LAN_FLOOD)
-        room = [] if is_known else self._make_room()
-        return [*room, *self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)]
+        """Give a verified advertisement its place, or let a new router wait for one; a farewell needs none."""
+        if not self.neighbours.is_new(advert.router):
+            return self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)
+        if not advert.is_farewell:
+            return self._let_wait(advert.router, came, source, now)
+        self.waiting.remove(advert.router)
+        one = self.neighbours.get(advert.router)
+        return [] if one is None else self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)
+
+    def _let_wait(self, key: PublicKey, came: Came, source: Source, now: Now) -> list[Deed]:
+        self.waiting.put(key, came, source, now.mono_s)
+        return []
+
+    def _let_in(self, now: Now) -> list[Deed]:
+        """Give places to the waiting routers whose turns have come."""
+        deeds: list[Deed] = []
+        for one in self.waiting.turns(now.mono_s):
+            if self.neighbours.is_new(one.key) and self._is_on_link(one.source):
+                deeds += [] if self.neighbours.get(one.key) else self._make_room()
+                entered = self.neighbours.enter(decode_datagram(one.came.data), now.mono_s)
+                deeds += self._renew(entered, one.came, one.source, now)
+        for one in self.waiting.left(now.mono_s):
+            self._turn_away(one.came, LAN_FLOOD)
+        return deeds
 
     def _make_room(self) -> list[Deed]:
         """Let a key that no link has proven give way to a newcomer, if all places are taken."""
@@ -266,7 +284,7 @@ class Lan:
         self.neighbours.remove(least)
         if least.is_here:
             self.turned_away.count(LAN_FULL, prefix=_network_of_host(least.peer.rpartition("%")[0]))
-        return [AddNeighbour(least.key)] if least.until_s else []
+        return self._reports.forget(least)
 
     def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
         """Refresh the data of a known router; a farewell or an expired advertisement marks it as away."""
@@ -283,7 +301,7 @@ class Lan:
         urls, before = one.reached_at(), one.urls
         if one.failures and urls != before:
             self._dialling.soon(one, AGAIN.pause_s_min, now)
-        report = self._report(one, urls, now)
+        report = self._reports.report(one, urls, now)
         if report and not before and one.dial_s is None:  # it was to be dialled before it could be reported
             self._dialling.soon(one, YIELD_S, now)
         return [*answer, *report]
@@ -296,42 +314,27 @@ class Lan:
         one.is_linked = news.is_up
         if news.is_up:
             self.neighbours.prove(one, news.ip, now.mono_s)
-        return self._report(one, one.reached_at(), now) if one.is_here else []
+        return self._reports.report(one, one.reached_at(), now) if one.is_here else []
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
-        """Mark a router as away: one that a link has proven stays known for a day, without an address."""
+        """Mark a router as away."""
         one.ends_s = 0.0
         one.sources.clear()
         self._dialling.stop(one)
-        if self.neighbours.is_proven(one.key):
-            return self._report(one, (), now)
-        was_known, one.urls, one.until_s = one.until_s, (), 0
-        return [AddNeighbour(one.key)] if was_known else []
+        return self._reports.leave(one, now)
 
     def _forget_all(self) -> list[Deed]:
         """Forget every router that was heard, since this node is on no local network any more."""
         forgotten = [*self.neighbours]
+        self.waiting.clear()
         for one in forgotten:
             self.neighbours.remove(one)
-        return [AddNeighbour(one.key) for one in forgotten if one.until_s]
-
-    def _report(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
-        """Report a neighbour to the router if it is new, its addresses changed, or half of its time is over."""
-        kept_s = KEPT_S if self.neighbours.is_proven(one.key) else CLAIMED_S
-        is_due = urls != one.urls or (bool(urls) and now.wall_s >= one.until_s - kept_s / 2)
-        if not is_due or (one.until_s and urls and not self._gate.reports(one.key, now.mono_s)):
-            return []
-        one.urls, one.until_s = urls, int(now.wall_s) + kept_s
-        return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
+        return [deed for one in forgotten for deed in self._reports.forget(one)]
 
     # -- by the clock --------------------------------------------------------------------------------------
 
     def _by_the_clock(self, now: Now) -> list[Deed]:
-        deeds: list[Deed] = []
-        if self._listen_s is not None and self._listen_s <= now.mono_s:
-            self._asked_to_listen, self._listen_s = False, None
-            deeds += self._listen(bool(self._schedules))
-        deeds += [*self._sign(now), *self._speak(now)]
+        deeds = [*self._own_port.tick(now), *self._let_in(now), *self._sign(now), *self._speak(now)]
         for one in self.neighbours:
             if one.is_linked and one.is_here and one.ends_s <= now.mono_s:
                 one.ends_s = now.mono_s + TTL_S
@@ -343,15 +346,13 @@ class Lan:
 
     def _wake(self, now: Now) -> list[Deed]:
         due = [one.due_s for one in self._schedules.values() if self._said]
-        if self._listen_s is not None:
-            due.append(self._listen_s)
+        if self._own_port.due_s is not None:
+            due.append(self._own_port.due_s)
+        if len(self.waiting):
+            due.append(now.mono_s + TURN_S)
         if self._signed_s is not None:
             due.append(self._signed_s + RENEW_S)
-        for one in self.neighbours:
-            if one.is_here:
-                due.append(min(one.ask_s, one.ends_s))
-            if one.dial_s is not None:
-                due.append(one.dial_s)
+        due += self.neighbours.due_s()
         return [Wake(now.wall_s + max(WAKE_MIN_S, min(due) - now.mono_s))] if due else []
 
     # -- shown ---------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ class Source(NamedTuple):
         return IpAddress(self.ip, port)
 
 
+@lru_cache(maxsize=1024)
 def source_of(peer: str) -> Source:
     """Return address and interface of a datagram's sender, as its door names it: `192.0.2.7%3:4100`."""
     host, _, index = peer.rpartition(":")[0].rpartition("%")
@@ -98,6 +100,10 @@ class Neighbour(Struct, eq=False):
     @property
     def is_proven(self) -> bool:
         return self.proven_s is not None
+
+    def is_at(self, source: Source) -> bool:
+        """Whether it was heard from there last, or a link has proven it there."""
+        return source in self.sources or source.ip == self.ip
 
     @property
     def host(self) -> tuple[bytes, int] | None:
@@ -165,6 +171,14 @@ class Neighbours:
     def who_said(self, data: bytes) -> Neighbour | None:
         """Return the router whose last datagram had exactly these bytes, which were verified when they first came."""
         return self._said.get(data)
+
+    def due_s(self) -> Iterator[float]:
+        """Yield the times at which one of them is to be dialled or asked, or counts as away."""
+        for one in self:
+            if one.is_here:
+                yield min(one.ask_s, one.ends_s)
+            if one.dial_s is not None:
+                yield one.dial_s
 
     @property
     def is_full(self) -> bool:
@@ -247,12 +261,21 @@ class Crowd(Struct, frozen=True):
     first: str
     of_first: int
 
-    def why_full(self) -> str:
+    def why_full(self, waiting: int = 0) -> str:
         """Return who has taken all places for nodes nearby, as `router lan list` and `router doctor` print it; "" if
-        there is room."""
+        there is room. `waiting`: new nodes that wait for a place."""
         if self.taken < KEYS_MAX:
             return ""
-        said = f"all {KEYS_MAX} places for nodes nearby are taken, by {counted(self.hosts, 'host')}"
-        said = f"{said}, {self.taken - self.proven} of them by keys that have never connected, which give way"
-        here = f"if so many nodes are not here, look for the machine at {self.first}, which has {self.of_first}"
-        return f"{said} to newcomers; {here}"
+        said, claimed = f"all {KEYS_MAX} places for nodes nearby are taken", self.taken - self.proven
+        said = f"{said}, by {counted(self.hosts, 'host')}"
+        if claimed:
+            said = f"{said} ({claimed} by keys that have never connected and give way to newcomers)"
+        if waiting:
+            said = f"{said}, and {waiting} more wait"
+        return f"{said}; if so many nodes are not here, look for {self._suspect()}"
+
+    def _suspect(self) -> str:
+        if self.of_first < self.taken / 4:
+            return "a machine that sends from false addresses to UDP port 4100, by the counters of the switch"
+        others = " and other IPv6 addresses" if ":" in self.first else ""
+        return f"the machine that sends from {self.first}{others}, which has {self.of_first}"

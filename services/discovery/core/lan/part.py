@@ -133,7 +133,7 @@ class OnLan:
         answer = {
             "mode": lan.permit.mode,
             "problem": lan.problem,
-            "full": lan.neighbours.crowd().why_full(),
+            "full": lan.neighbours.crowd().why_full(len(lan.waiting)),
             "networks": lan.listed(),
         }
         return [*deeds, c.Answer(asked.number, answer)]

@@ -143,3 +143,21 @@ def test_what_is_no_hint_is_refused() -> None:
     assert say(one, alice, ALICE, TO_ROUTER + bytes(HINT_BYTES_MAX)) == [Reason.TOO_LARGE]
     assert say(one, alice, ALICE, TO_SERVICE + right[2:]) == [Reason.UNSUPPORTED]
     assert say(one, alice, ALICE, LeaveAck(NEWS, True)) == []
+
+
+def test_no_hint_is_lost_when_many_groups_are_told_together() -> None:
+    """Hints of more groups than the service's window has room for are told with another SUB."""
+    one = house()
+    alice = one.link(ALICE.public, messages=512, size=1 << 20)
+    groups = [SigningKey(bytes((n, 9)) * 16).public for n in range(100)]
+    for group in groups:
+        say(one, alice, ALICE, Join(group, False))
+        gives(one, alice, ALICE, hint(FAR, group=group))
+    service, found = one.link(PUBSUB.public, messages=4, size=1 << 16), set[PublicKey]()
+    for _ in range(4):
+        found |= {each.group for each in told(one, service) if isinstance(each, Hinted)}
+        one.router.settled(service, one.router.links.get(service).outgoing.sent, one.now())  # type: ignore[union-attr]
+        for group in groups:
+            say(one, service, PUBSUB, JoinAck(group, True))
+        one.pass_time(AGAIN_S)
+    assert found == set(groups)

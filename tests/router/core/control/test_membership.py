@@ -7,6 +7,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.control import upstream
+from router.core.control.pulls import MISS_COST
 from router.core.control.upstream import JOIN_AGAIN_S
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import JOIN, Neighbour
@@ -286,7 +287,7 @@ def test_answers_to_one_who_settles_nothing_end_at_the_slack() -> None:
 
 
 def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
-    one = house(limits=CoreLimits(pulls=PullLimits(routers_per_s=2.0)))
+    one = house(limits=CoreLimits(pulls=PullLimits(routers_per_s=2.0 * MISS_COST)))
     alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
     pull = Pull(GROUP.public, MessageId(b"i" * 32))
     for _ in range(3):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.control.pulls import MISS_COST
+from router.core.control.pulls import MISS_COST, WAITING_MAX
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import LookUpPulled, SendOwn
 from router.core.routing.limits import CoreLimits, PullLimits
@@ -32,7 +33,7 @@ def house(**more: object) -> tuple[OneRouter, int, int, int]:
     services = {bytes(PUBSUB.public): "pubsub"}
     client, up = Neighbour(CLIENT.public, grants=frozenset({JOIN})), Neighbour(UP.public, uplink=True)
     one = OneRouter(Neighbour(PEER.public), client, up, services=services, locals=[ALICE.public], **more)  # type: ignore[arg-type]
-    service, alice = one.link(PUBSUB.public, messages=512, size=1 << 20), one.link(ALICE.public)
+    service, alice = (one.link(key.public, messages=512, size=1 << 20) for key in (PUBSUB, ALICE))
     peer = one.link(PEER.public, role="router", messages=512, size=1 << 20)
     join(one, alice, ALICE)
     return one, service, alice, peer
@@ -173,40 +174,47 @@ def test_a_peers_router_may_not_say_what_it_misses() -> None:
     assert reason.word == "not-authorised" and "services and apps" in text
 
 
-def asked(one: OneRouter, link: int, source: SigningKey, count: int) -> int:
-    """Send that many PULLs over a link; return how many were looked up."""
-    for id in IDS[:count]:
-        body = encode_control(Pull(GROUP.public, id))
-        one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+def kept_house(limits: PullLimits | None = None) -> tuple[OneRouter, int, int, int]:
+    """Return the router of `house`, which keeps all `WIRES` for the app."""
+    one, service, alice, peer = house(limits=CoreLimits(pulls=limits or PullLimits()))
+    one.bring(service, *WIRES)
     one.cycle()
-    found = [one for one in one.done if isinstance(one, LookUpPulled)]
+    return one, service, alice, peer
+
+
+def asked(one: OneRouter, link: int, source: SigningKey, ids: Sequence[MessageId]) -> int:
+    """Send PULLs for these over a link; return how many were looked up."""
     one.done.clear()
-    return len(found)
+    bodies = [encode_control(Pull(GROUP.public, id)) for id in ids]
+    if bodies:
+        one.bring(link, *[seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY) for body in bodies])
+    one.cycle()
+    return len([one for one in one.done if isinstance(one, LookUpPulled)])
 
 
 def test_an_app_of_another_node_is_answered_slowly() -> None:
-    one, *_ = house(limits=CoreLimits(pulls=PullLimits(per_s=10, routers_per_s=100)))
+    one, *_ = kept_house(PullLimits(per_s=10, routers_per_s=100))
     client = one.link(CLIENT.public, role="app", owner=False, messages=512, size=1 << 20)
     join(one, client, CLIENT)
-    assert asked(one, client, CLIENT, 300) == 10
+    assert asked(one, client, CLIENT, IDS) == 10
 
 
 def test_routers_are_answered_as_fast_as_apps_of_this_node_and_peers_only_what_is_agreed() -> None:
-    one, _, alice, peer = house(limits=CoreLimits(pulls=PullLimits(per_s=10, routers_per_s=100)))
+    one, _, alice, peer = kept_house(PullLimits(per_s=10, routers_per_s=100))
     client = one.link(CLIENT.public, role="router", messages=512, size=1 << 20)
     join(one, client, CLIENT)
-    assert asked(one, alice, ALICE, 300) == 100 and asked(one, client, CLIENT, 300) == 100
-    assert asked(one, peer, PEER, 1) == 0, "no right to join, and nothing is agreed"
+    assert asked(one, alice, ALICE, IDS) == 100 and asked(one, client, CLIENT, IDS) == 100
+    assert asked(one, peer, PEER, IDS[:1]) == 0, "no right to join, and nothing is agreed"
     one.router.directory.agreements.agree(PUBSUB.public, PEER.public, [GROUP.public], WALL_S + 60, WALL_S)
-    assert asked(one, peer, PEER, 300) == 100
+    assert asked(one, peer, PEER, IDS) == 100
 
 
 def test_an_uplink_is_answered_what_is_joined_there() -> None:
     one, _, alice, _ = house()
     up = one.link(UP.public, role="router")
-    assert asked(one, up, UP, 1) == 0
+    assert asked(one, up, UP, IDS[:1]) == 0
     join(one, alice, ALICE, local=False)
-    assert asked(one, up, UP, 1) == 1
+    assert asked(one, up, UP, IDS[:1]) == 1
 
 
 def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> None:
@@ -228,14 +236,9 @@ def test_what_does_not_fit_the_free_window_is_not_answered_and_not_logged() -> N
 
 def test_a_pull_for_what_is_not_here_costs_its_asker_more() -> None:
     one, _, alice, _ = house(limits=CoreLimits(pulls=PullLimits(routers_per_s=2.0 * MISS_COST)))
-    pulled = LookUpPulled(alice, GROUP.public, IDS[0])
-    assert asked(one, alice, ALICE, 1) == 1
-    for _ in range(4):
-        one.router.pulls.looked_up(pulled, None, one.now())
+    assert asked(one, alice, ALICE, IDS[:5]) == 2, "two misses are all that it has"
     one.seconds += 0.5
-    assert asked(one, alice, ALICE, 1) == 0, "four misses are more than it has"
-    one.seconds += 0.5
-    assert asked(one, alice, ALICE, 300) == 3
+    assert asked(one, alice, ALICE, ()) == 1, "the others wait"
 
 
 def test_an_id_is_looked_up_in_the_minutes_that_are_named() -> None:
@@ -253,19 +256,11 @@ LARGE = seal_multicast(GROUP, bytes(500_000), ttl_s=60, expiry_min=EXPIRY, seen=
 
 def storm(one: OneRouter, link: int, *wires: bytes, source: SigningKey = CLIENT) -> tuple[int, int]:
     """Send one PULL for each message; return how many were read and how many carried."""
-    read = 0
+    read = carried = 0
     for wire in wires:
-        body = encode_control(Pull(GROUP.public, message_id(wire)))
-        one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
-        one.cycle()
-        for effect in [each for each in one.done if isinstance(each, LookUpPulled)]:
-            one.done.remove(effect)
-            places = ((each, i) for each in one.disk.parcels.values() for i in range(each.count))
-            found = next(place for place in places if place[0].id(place[1]) == effect.message)
-            one.router.pulls.looked_up(effect, found, one.now())
-            one.cycle()
-            read += 1
-    return read, len(one.told(link))
+        read += asked(one, link, source, [message_id(wire)])
+        carried += len(one.told(link))
+    return read, carried
 
 
 def pulled_house(
@@ -314,7 +309,9 @@ def test_what_is_read_for_pulls_is_charged_in_bytes_whether_it_fits_or_not() -> 
     one.seconds += 4.0
     assert storm(one, client, WIRES[0]) == (0, 0), "515 kB of debt, less 400 kB"
     one.seconds += 1.2
-    assert storm(one, client, WIRES[0]) == (1, 1)
+    assert storm(one, client, WIRES[1]) == (1, 0), "the large one that waits"
+    one.seconds += 5.2
+    assert asked(one, client, CLIENT, ()) == len(one.told(client)) == 2
 
 
 def test_an_app_of_another_node_is_charged_at_its_own_rate() -> None:
@@ -354,3 +351,76 @@ def test_a_new_connection_brings_no_new_allowance_and_little_is_saved_up() -> No
     assert storm(one, again, LARGE) == (0, 0)
     one.seconds += 0.5
     assert storm(one, again, LARGE) == (1, 1)
+
+
+# -- PULLs that wait ------------------------------------------------------------------------------------------
+
+MANY = [seal_multicast(GROUP, bytes((n,)) * 100_000, ttl_s=600, expiry_min=EXPIRY, seen=()) for n in range(64)]
+
+
+def house_with_many(limits: PullLimits | None = None) -> tuple[OneRouter, dict[str, int]]:
+    """Return a router that keeps `MANY` for an app that is away, and the links of those who ask for them."""
+    one, service, alice, peer = house(limits=CoreLimits(pulls=limits or PullLimits()))
+    one.router.link_down(alice, one.now())
+    for wire in (*MANY, *WIRES):
+        one.bring(service, wire)
+        one.cycle()
+    client = one.link(CLIENT.public, role="router", messages=512, size=1 << 20)
+    join(one, client, CLIENT)
+    one.router.directory.agreements.agree(PUBSUB.public, PEER.public, [GROUP.public], WALL_S + 999, WALL_S)
+    return one, {"client": client, "service": service, "peer": peer}
+
+
+def carried_in(one: OneRouter, link: int, seconds: float) -> list[bytes]:
+    """Return what is carried over a link that settles all it is sent, ten times a second."""
+    found: list[bytes] = []
+    for _ in range(int(seconds * 10)):
+        found += [said.message_wire for said in pulls(one, link) if isinstance(said, Carried)]
+        one.router.settled(link, one.router.links.get(link).outgoing.sent, one.now())  # type: ignore[union-attr]
+        one.pass_time(0.1)
+    return found
+
+
+@pytest.mark.parametrize(("who", "source"), [("client", CLIENT), ("service", PUBSUB)])
+def test_of_pulls_beyond_rate_and_window_none_is_lost(who: str, source: SigningKey) -> None:
+    """An honest asker has 64 open, and would wait for 5 s before it asks again, an app for 30 s."""
+    one, links = house_with_many(PullLimits(routers_bytes_per_s=4.0 * (1 << 20)))
+    asked(one, links[who], source, [message_id(wire) for wire in MANY])
+    assert carried_in(one, links[who], 4.0) == MANY
+
+
+def test_one_pass_over_pulls_reads_what_the_rate_allows_and_no_more() -> None:
+    one, links = house_with_many()
+    ids = [message_id(wire) for wire in MANY]
+    assert asked(one, links["client"], CLIENT, ids) == 11, "a megabyte that is saved up, and one message more"
+
+
+def test_apps_and_services_of_this_node_may_ask_again_at_once() -> None:
+    """A service sends one message on to several neighbours, one after the other."""
+    one, service, *_ = kept_house()
+    assert storm(one, service, WIRES[0], WIRES[0], source=PUBSUB) == (2, 2)
+
+
+def test_few_pulls_of_one_link_wait_and_those_of_other_links_have_turns() -> None:
+    one, links = house_with_many(PullLimits(routers_per_s=1))
+    assert asked(one, links["client"], CLIENT, IDS) == asked(one, links["peer"], PEER, IDS[:3]) == 1
+    looked_up: list[int] = []
+    for _ in range(WAITING_MAX + 9):
+        one.seconds += 1
+        asked(one, links["client"], CLIENT, ())
+        looked_up += [each.link for each in one.done if isinstance(each, LookUpPulled)]
+    assert looked_up.count(links["client"]) == WAITING_MAX and looked_up[:4].count(links["peer"]) == 2
+
+
+def test_who_has_no_right_any_more_or_is_gone_is_read_nothing_for_what_waits() -> None:
+    one, links = house_with_many(PullLimits(routers_per_s=1))
+    ids = [message_id(wire) for wire in MANY]
+    assert asked(one, links["client"], CLIENT, ids) == 1
+    one.router.neighbours_changed([Neighbour(CLIENT.public)], one.now())
+    one.seconds += 10
+    assert asked(one, links["client"], CLIENT, ()) == 0
+    assert asked(one, links["service"], PUBSUB, ids) == 1
+    one.router.link_down(links["service"], one.now())
+    one.seconds += 10
+    again = one.link(PUBSUB.public, messages=512, size=1 << 20)
+    assert asked(one, again, PUBSUB, ()) == 0

@@ -19,6 +19,7 @@ from router.core.wire.address import (
     TransportAddress,
     WebSocketAddress,
     encoded_addresses,
+    ip_address_of,
     leads_back,
     network_text,
     parse_address,
@@ -82,6 +83,32 @@ def test_exact_values() -> None:
 def test_texts_and_urls(address: TransportAddress, text: str, url: str) -> None:
     assert (str(address), address.url) == (text, url)
     assert parse_address(url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "ip"),
+    (
+        ("tls://198.51.100.7:4101", FOUR),
+        ("ws://198.51.100.7/link?host=example.org", IpAddress(IPv4Address("198.51.100.7"), 80)),
+        ("wss://[2001:db8::7]", IpAddress(IPv6Address("2001:db8::7"), 443)),
+        (f"wss://198.51.100.7:4101/{'x' * 300}", FOUR),
+        ("wss://example.org/link", None),
+        ("tls://example.org:1", None),
+    ),
+)
+def test_ip_address_of_a_url_to_dial(url: str, ip: IpAddress | None) -> None:
+    assert ip_address_of(url) == ip
+
+
+@pytest.mark.parametrize("url", ("unix:///run/s", "wss://999.1.1.1", "wss:"))
+def test_ip_address_of_no_address_for_others_is_an_error(url: str) -> None:
+    with pytest.raises(BadText, match="is not an address for others"):
+        ip_address_of(url)
+
+
+def test_parse_address_refuses_a_url_that_no_link_can_hold() -> None:
+    with pytest.raises(BadText, match="not a text of 1 to 253 bytes"):
+        parse_address(f"wss://example.org/{'x' * 300}")
 
 
 IPS = st.ip_addresses()

@@ -177,6 +177,13 @@ def test_frames_that_are_wrong_end_the_stream_with_a_sentence(sent: bytes, statu
     assert found.answered[4:].decode() in found.error
 
 
+@given(st.binary(max_size=300), st.booleans())
+def test_frames_survive_any_bytes_and_hear_the_same_of_each_cutting(data: bytes, is_client: bool) -> None:
+    whole = hear([data], is_client=is_client)
+    pieces = hear((data[at : at + 1] for at in range(len(data))), is_client=is_client)
+    assert (whole.data, whole.ended, bool(whole.error)) == (pieces.data, pieces.ended, bool(pieces.error))
+
+
 def test_frames_of_a_server_must_not_be_masked() -> None:
     assert "masked" in hear([wire(BINARY, b"abc")], is_client=True).error
 

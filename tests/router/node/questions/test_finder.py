@@ -55,7 +55,7 @@ def test_load_questions_makes_each_class_that_is_not_given_once() -> None:
     found = load_questions(*(given := plain_questions()))
     assert found[: len(given)] == given and len({type(one) for one in found}) == len(found)
     words = sorted(word for one in found for word in one.answers())
-    assert " ".join(words) == "clock drop groups held invited log peers queue reload report status whence"
+    assert " ".join(words) == "clock drop groups held invited log metrics peers queue reload report status whence"
 
 
 def test_load_questions_tells_which_class_is_to_be_given() -> None:

@@ -50,8 +50,11 @@ def test_each_state_has_its_sentence(
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_who_has_taken_all_places_is_said_beside_the_list(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    found = {"mode": "allowed", "networks": [NAMED], "problem": "", "full": "all places are taken; look for it"}
+def test_who_has_taken_all_places_and_what_is_wrong_is_said_beside_the_list(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    full, problem = "all places are taken; look for it", "nobody can listen at port 4101"
+    found = {"mode": "allowed", "networks": [NAMED], "problem": problem, "full": full}
     lan_commands._show(found, as_json=as_json)
     shown = capsys.readouterr()
-    assert shown.err.strip() == "all places are taken; look for it" and "0123456789abcdef" in shown.out
+    assert shown.err.splitlines() == [full, problem] and "0123456789abcdef" in shown.out

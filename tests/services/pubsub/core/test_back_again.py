@@ -8,13 +8,16 @@ from collections.abc import Iterable
 import pytest
 from rigs.comparing_nodes import BEGIN_S, GROUP, MONO_S, OTHER, Node, T, World, message
 
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import Held
-from services.pubsub.core.id_set import key_of
+from services.pubsub.core.id_set import IdSet, key_of
 from services.pubsub.core.known import Topic
+from services.pubsub.core.messages import Compare
+from services.pubsub.core.negentropy import IdRange, ask
+from services.pubsub.reasons import LIMIT
 
 NOW = c.Now(BEGIN_S, MONO_S)
 
@@ -133,6 +136,29 @@ def test_an_answer_to_a_question_before_the_topic_was_left_is_not_counted() -> N
     assert held.heard(o.HeldPage(GROUP, upto=9, after=9), NOW) == [] and not held.is_fresh(GROUP, NOW)
     held.heard(o.HeldPage(GROUP, key, 9), NOW)
     assert held.is_fresh(GROUP, NOW) and not held.is_fresh(OTHER, NOW) and held.count == 1
+
+
+def test_questions_about_a_topic_that_is_left_keep_no_places() -> None:
+    """They waited for ever for its messages to be known; after 16 of them nothing that this neighbour asked while
+    messages were being looked up was answered."""
+    node, other, limits = wanting(GROUP, OTHER), Node(2), CompareLimits()
+    for _ in range(2):
+        node.known.topics |= {GROUP: Topic(GROUP, node.known.back), OTHER: Topic(OTHER, node.known.back)}
+        node.part.hear(o.Wanted(GROUP, True), NOW)
+        node.known.share(other.me.router, {GROUP: T, OTHER: bytes(16)})
+        answers = [refused(node, other, T) for _ in range(limits.waiting_of_router_max + 1)]
+        assert answers == [False] * limits.waiting_of_router_max + [True]
+        assert refused(node, other, bytes(16)), "all that one neighbour may have wait"
+        del node.known.topics[GROUP]
+        node.part.hear(o.Wanted(GROUP, False), NOW)
+    assert not refused(node, other, bytes(16))
+
+
+def refused(node: Node, other: Node, t: bytes) -> bool:
+    """Whether a question of the other node about a topic whose messages are being looked up is refused."""
+    said = Compare(t, 0, 1, ask(IdRange(IdSet())), 0)
+    came = c.Message(MessageId(bytes(32)), b"", other.me.service, via=other.me.router)
+    return [one.reason for one in node.part.read(came, said, NOW) if isinstance(one, c.Refuse)] == [LIMIT]
 
 
 def test_a_neighbour_that_answers_nothing_leaves_room_for_comparisons_with_others() -> None:

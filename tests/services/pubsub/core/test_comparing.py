@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
+from rigs.comparing_nodes import BEGIN_S, GROUP, MONO_S, Node, T, World, message, pair
 
 from router.core.wire.crypto import MessageId
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub import reasons
+from services.pubsub.core.clock_steps import KEPT as CLOCK
 from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import minute_at
 from services.pubsub.core.id_set import key_of
@@ -277,6 +278,12 @@ def test_an_unknown_version() -> None:
     ]  # fmt: skip
     assert isinstance(said, Compared) and said.m == b"\x61"
     assert encode_message(said)
+
+
+def test_a_clock_that_was_set_is_kept_whatever_event_shows_it() -> None:
+    node = Node(1)
+    [put] = node.part.hear(o.Signed(""), c.Now(BEGIN_S + HOUR, MONO_S))
+    assert isinstance(put, c.Put) and put.key == CLOCK
 
 
 def test_a_topic_that_is_left() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
+
 from router.core.wire.crypto import MessageId, SigningKey
 from router.service import contract as c
 from router.service.roles import overlay as o
@@ -99,6 +101,20 @@ def test_a_router_that_takes_nothing_keeps_its_own_places_only_and_later_one() -
     assert len(asked(giving, at(91))) == GiveLimits().at_once
 
 
+def test_routers_and_topics_with_nothing_to_send_on_are_not_remembered() -> None:
+    """Each pair that was ever compared had a set of ids of its own, empty or not."""
+    giving = Giving(LIMITS)
+    giving.give(GROUP, FIRST, [], at(0))
+    giving.give(GROUP, SECOND, KEYS[:1], at(0))
+    assert list(giving._given) == [(SECOND, GROUP)]
+    assert asked(giving, at(0)) == IDS[:1]
+    giving.gave(IDS[0], SECOND, is_taken=False)
+    assert not giving._given and not giving._given_in_all
+    giving.give(GROUP, FIRST, [key_of(1, IDS[1])], at(0))
+    giving.give(GROUP, FIRST, [], at(0))
+    assert not giving._given and not giving._given_in_all, "they have expired"
+
+
 def test_what_was_sent_on_is_remembered_up_to_a_number_over_all_routers() -> None:
     """It grew by 20,000 ids for each router and topic that was ever compared."""
     limits = GiveLimits(at_once=100, given_in_all_max=8)
@@ -119,14 +135,15 @@ def test_questions_are_due_in_the_order_in_which_they_were_asked() -> None:
     fetch.close()
     pulls = [o.PullFrom(FIRST, GROUP, id, 70, 1 + n) for n, id in enumerate(IDS[:3])]
     assert fetching.go_on(at(0)) == pulls[:2]
-    assert (fetching.due_s, fetching.arrived(IDS[0]), fetching.arrived(IDS[0])) == (5, True, False)
+    fetching.pulled_from(o.PulledFrom(FIRST, GROUP, IDS[0], "known"), at(0))
+    assert (fetching.due_s, fetching.arrived(IDS[0])) == (5, False)
     assert fetching.go_on(at(1)) == pulls[2:]
     fetching.pulled_from(o.PulledFrom(FIRST, GROUP, IDS[2], "later"), at(2))
     assert fetching.due_s == 3, "when the pause is over"
     fetching.tick(at(5))
     assert fetching.go_on(at(5)) == [pulls[1], pulls[2]]
     fetching.tick(at(10))
-    assert (fetch.came, fetch.missing, len(fetch.waiting)) == (1, 1, 1), "one was asked for twice, the other once"
+    assert (fetch.known, fetch.missing, len(fetch.waiting)) == (1, 1, 1), "one was asked for twice, the other once"
 
 
 # -- fetching ---------------------------------------------------------------------------------------------------
@@ -177,6 +194,52 @@ def test_a_router_that_answers_nothing_is_asked_no_more_in_all_topics_and_others
     fetching.tick(at(5))
     assert {one.router for one in fetching.take_over()} == {silent, SECOND}
     assert fetching.due_s == inf and fetching.has_room
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8, 40])
+def test_router_that_answers_few_questions_at_once_is_asked_until_all_have_come(at_once: int) -> None:
+    """Large messages use up its bytes of a second, or the window of the link: what exceeds them it leaves unanswered.
+    After ten seconds it counted as silent, and all that it had not sent yet as missing, in all topics."""
+    fetching, ids = Fetching(), [number(n) for n in range(300)]
+    fetch = fetching.begin(GROUP, FIRST)
+    fetch.add({id: Needed(70, 70, rank=n) for n, id in enumerate(ids)})
+    fetch.close()
+    for second in range(1_000):
+        fetching.tick(at(second))
+        asked = [one.id for one in fetching.go_on(at(second)) if isinstance(one, o.PullFrom)]
+        for id in asked[:at_once]:
+            fetching.arrived(id)
+        if fetching.take_over():
+            break
+    assert (fetch.came, fetch.missing) == (300, 0)
+
+
+def test_router_that_names_messages_that_it_has_not_is_not_asked_for_them_without_end() -> None:
+    fetching, ids = Fetching(), [number(n) for n in range(80)]
+    fetch = fetching.begin(GROUP, FIRST)
+    fetch.add({id: Needed(70, 70, rank=n) for n, id in enumerate(ids)})
+    fetch.close()
+    for second in range(200):
+        fetching.tick(at(second))
+        for one in fetching.go_on(at(second)):
+            assert isinstance(one, o.PullFrom)
+            if ids.index(one.id) % 2:
+                fetching.arrived(one.id)
+        if fetching.take_over():
+            break
+    assert (fetch.came, fetch.missing) == (40, 40)
+
+
+def test_message_that_comes_late_is_an_answer() -> None:
+    fetching = Fetching(FetchLimits(unanswered_max=2))
+    fetch = fetching.begin(GROUP, FIRST)
+    fetch.add({id: Needed(70, 70, rank=n) for n, id in enumerate(IDS[:2])})
+    fetch.close()
+    fetching.go_on(at(0))
+    assert fetching.arrived(IDS[1])
+    fetching.tick(at(5))
+    assert fetching.arrived(IDS[0]), "it was asked for"
+    assert fetching.take_over() == [fetch] and (fetch.came, fetch.known, fetch.missing) == (2, 0, 0)
 
 
 def test_no_comparison_begins_while_as_much_is_to_be_fetched_as_there_is_room_for() -> None:

@@ -1,0 +1,51 @@
+"""What this node's router hears of the neighbours on local networks. Each report costs it a commit (D19)."""
+
+from __future__ import annotations
+
+from router.core.wire.crypto import PublicKey
+from router.service.contract import AddNeighbour, Deed, Now
+from services.discovery.core.lan.neighbours import KEYS_MAX, Neighbour, Neighbours
+from services.discovery.core.lan.paces import Pace
+
+KEPT_S, CLAIMED_S = 86_400, 600
+"""How long the router knows a neighbour that a link has proven, and one that none has, after its last report."""
+SLOW_S = 10.0
+REPORTED_MAX, REPORTED_EACH_S, REPORTED_BURST = 30, 5.0, 3
+"""Most reports in `SLOW_S` that neighbours which no link has proven have other addresses; of each one neighbour, proven
+or not, one in five seconds, after those of its first datagrams."""
+
+
+class Reports:
+    """Reports neighbours to the router. It alone sets their `urls` and `until_s`."""
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+        self._claimed = Pace(REPORTED_MAX, SLOW_S, each_s=REPORTED_EACH_S, burst=REPORTED_BURST)
+        self._proven = Pace(KEYS_MAX, each_s=REPORTED_EACH_S, burst=REPORTED_BURST)
+
+    def __repr__(self) -> str:
+        return f"<reports: {self._claimed!r}>"
+
+    def report(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
+        """Report a neighbour if it is new, its addresses changed, or half of its time is over; if that may not be now,
+        the next datagram asks again."""
+        kept_s = KEPT_S if self._neighbours.is_proven(one.key) else CLAIMED_S
+        is_due = urls != one.urls or (bool(urls) and now.wall_s >= one.until_s - kept_s / 2)
+        if not is_due or (one.until_s and urls and not self._may(one.key, now)):
+            return []
+        one.urls, one.until_s = urls, int(now.wall_s) + kept_s
+        return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
+
+    def leave(self, one: Neighbour, now: Now) -> list[Deed]:
+        """Report a router as away: one that a link has proven stays known for a day, without an address."""
+        if self._neighbours.is_proven(one.key):
+            return self.report(one, (), now)
+        return self.forget(one)
+
+    def forget(self, one: Neighbour) -> list[Deed]:
+        was_known, one.urls, one.until_s = one.until_s, (), 0
+        return [AddNeighbour(one.key)] if was_known else []
+
+    def _may(self, key: PublicKey, now: Now) -> bool:
+        pace = self._proven if self._neighbours.is_proven(key) else self._claimed
+        return pace.take(key, now.mono_s)

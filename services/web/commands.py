@@ -1,0 +1,22 @@
+"""`router web`: the tokens of scripts. Each command has a file of its own."""
+
+from __future__ import annotations
+
+import click
+
+from router.cli.command import CommandGroup
+from services.web.status_command import status
+from services.web.token_commands import token, tokens
+
+COMMANDS = {
+    "web": "Pages, scripts and links over HTTP: who may use them, and how they are used.",
+}
+
+
+@click.group(cls=CommandGroup)
+def web() -> None:
+    """Pages, scripts and links over HTTP: who may use them, and how they are used."""
+
+
+for _command in (status, token, tokens):
+    web.add_command(_command)

@@ -1,0 +1,1 @@
+"""What the web side decides: bytes of HTTP in, answers out."""

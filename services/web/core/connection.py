@@ -1,0 +1,210 @@
+"""One connection of HTTP/1.1, without I/O: bytes in, whole requests out, answers as bytes; h11 does the grammar."""
+
+from __future__ import annotations
+
+import h11
+
+from router.core.wire.upgrade import accepted
+
+from .limits import READ_AHEAD_BYTES_MAX, HttpLimits
+from .request import PHRASES, Answer, Flow, refusal, shown
+
+TLS_HANDSHAKE = b"\x16"
+"""The first byte of a client that speaks TLS."""
+_BODILESS = (204, 304)
+
+
+class HttpRefused(Exception):
+    """The request cannot be served, and nothing that follows on this connection: `answer` says why."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.reason)
+        self.answer = answer
+
+
+def _refused(status: int, reason: str, text: str) -> HttpRefused:
+    return HttpRefused(refusal(status, reason, text, is_last=True))
+
+
+class HttpConnection:
+    """The state of one connection. A request is answered before the next one is read."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes_max)
+        self._head: h11.Request | None = None
+        self._body = bytearray()
+        self._has_begun = False
+        self._is_waiting = False
+        self.is_flow = False
+
+    def __repr__(self) -> str:
+        return f"<connection: {self._http.our_state}, the client {self._http.their_state}>"
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request waits for its answer, or for the end of it."""
+        return self._is_waiting
+
+    @property
+    def stage(self) -> str:
+        """Return what comes next: the rest of a head or a body, the answer ("waiting"), or another request ("idle")."""
+        if self._is_waiting:
+            return "waiting"
+        if self._head is not None:
+            return "body"
+        return "head" if self._has_begun else "idle"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of the next request has come."""
+        return self._has_begun
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes of the client. Raises `HttpRefused`."""
+        if not self._has_begun and data.startswith(TLS_HANDSHAKE):
+            said = "this port speaks HTTP without TLS: open it by http://, or give it a certificate and key in its URL"
+            raise _refused(400, "tls-here", said)
+        self._has_begun = self._has_begun or bool(data)
+        if self._is_waiting and len(self._http.trailing_data[0]) + len(data) > READ_AHEAD_BYTES_MAX:
+            said = f"more than {READ_AHEAD_BYTES_MAX} bytes of further requests came before this one was answered"
+            raise _refused(400, "read-ahead", said)
+        try:
+            self._http.receive_data(data)
+        except h11.RemoteProtocolError as error:
+            raise _misread(error, self._limits) from None
+
+    def next_request(self) -> tuple[h11.Request, bytes] | None:
+        """Return the next whole request, head and body; None while more is needed, or one waits for its answer. Raises
+        `HttpRefused`."""
+        if self._is_waiting:
+            return None
+        try:
+            while not isinstance(event := self._http.next_event(), h11.EndOfMessage):
+                if isinstance(event, h11.Request):
+                    self._begin(event)
+                elif isinstance(event, h11.Data):
+                    self._extend(bytes(event.data))
+                else:
+                    return None
+        except h11.RemoteProtocolError as error:
+            raise _misread(error, self._limits) from None
+        assert self._head is not None
+        self._is_waiting = True
+        return self._head, bytes(self._body)
+
+    def _begin(self, head: h11.Request) -> None:
+        self._head, self._body = head, bytearray()
+        names = [name for name, _ in head.headers]
+        if sum(len(name) + len(value) for name, value in head.headers) + len(head.target) > self._limits.head_bytes_max:
+            raise _head_too_large(self._limits)
+        if head.http_version != b"1.1":
+            raise _refused(505, "version", "this node speaks HTTP/1.1 alone")
+        if b"content-length" in names and b"transfer-encoding" in names:
+            said = "the request has both Content-Length and Transfer-Encoding, so programs read its end differently"
+            raise _refused(400, "two-lengths", said)
+        lengths = [value for name, value in head.headers if name == b"content-length"]
+        if lengths and int(lengths[0]) > self._limits.body_bytes_max:
+            raise self._too_large()
+
+    def _extend(self, data: bytes) -> None:
+        self._body += data
+        if len(self._body) > self._limits.body_bytes_max:
+            raise self._too_large()
+
+    def _too_large(self) -> HttpRefused:
+        return _refused(413, "body-too-large", f"a body may have {self._limits.body_bytes_max} bytes here")
+
+    def go_on(self) -> bytes:
+        """Return the word that a client waits for before it sends its body, b"" if it does not."""
+        if self.stage != "body" or not self._http.they_are_waiting_for_100_continue:
+            return b""
+        return self._sent(h11.InformationalResponse(status_code=100, headers=[], reason="Continue"))
+
+    # -- answering -----------------------------------------------------------------------------------------
+
+    def answer(self, answer: Answer) -> bytes:
+        """Return the bytes of an answer; b"" if there can be none any more."""
+        is_whole = self._is_waiting
+        has_body = bool(answer.body) and answer.status not in _BODILESS
+        headers = answer.all_headers()
+        if answer.status not in _BODILESS:
+            headers.append(("Content-Length", str(len(answer.body))))
+        if answer.is_last or not is_whole:
+            headers.append(("Connection", "close"))
+        try:
+            out = self._sent(_head(answer.status, headers))
+            if has_body and not self._is_head_only:
+                out += self._sent(h11.Data(data=answer.body))
+            out += self._sent(h11.EndOfMessage())
+        except h11.LocalProtocolError:
+            return b""
+        self._turn()
+        return out
+
+    def begin_flow(self, flow: Flow) -> bytes:
+        """Return the beginning of an answer without an end, whose client may want its head alone."""
+        headers = [*Answer(status=200, headers=flow.headers).all_headers(), ("Content-Type", flow.kind)]
+        out = self._sent(_head(200, [*headers, ("X-Accel-Buffering", "no")]))
+        if self._is_head_only:
+            out += self._sent(h11.EndOfMessage())
+            self._turn()
+            return out
+        self.is_flow = True
+        return out + self.piece(flow.first)
+
+    def piece(self, data: bytes) -> bytes:
+        """Return the bytes that carry more of an answer without an end."""
+        return self._sent(h11.Data(data=data)) if data else b""
+
+    def end_flow(self) -> bytes:
+        """Return the end of such an answer."""
+        self.is_flow = False
+        out = self._sent(h11.EndOfMessage())
+        self._turn()
+        return out
+
+    def switch(self, request: h11.Request) -> tuple[bytes, bytes]:
+        """Return the answer that makes a WebSocket of this connection, and what came behind the request."""
+        out = self._sent(accepted(request))
+        while self._http.next_event() not in (h11.PAUSED, h11.NEED_DATA):
+            pass
+        return out, bytes(self._http.trailing_data[0])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can be asked and answered here."""
+        return self._http.our_state in (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR) or (
+            self._http.our_state is h11.DONE and self._http.their_state is not h11.DONE
+        )
+
+    @property
+    def _is_head_only(self) -> bool:
+        return self._head is not None and self._head.method == b"HEAD"
+
+    def _turn(self) -> None:
+        self._is_waiting = False
+        self._head = None
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            self._has_begun = bool(self._http.trailing_data[0])
+
+    def _sent(self, event: h11.Event) -> bytes:
+        return self._http.send(event) or b""
+
+
+def _head(status: int, headers: list[tuple[str, str]]) -> h11.Response:
+    return h11.Response(status_code=status, headers=headers, reason=PHRASES.get(status, ""))
+
+
+def _head_too_large(limits: HttpLimits) -> HttpRefused:
+    return _refused(431, "head-too-large", f"the head of a request may have {limits.head_bytes_max} bytes here")
+
+
+def _misread(error: h11.RemoteProtocolError, limits: HttpLimits) -> HttpRefused:
+    status = error.error_status_hint
+    if status == 431:
+        return _head_too_large(limits)
+    return _refused(status, "malformed", f"that is no request of HTTP/1.1: {shown(str(error))}")

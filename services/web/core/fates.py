@@ -1,0 +1,117 @@
+"""What became of a message, in numbers: the router is asked, again and again while a script waits."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from msgspec import Struct
+
+from router.core.wire.text import counted
+from router.service import contract as c
+
+from .http_door import HttpDoor
+from .request import Answer, Later, Reply, Request, as_json, refusal, shown
+from .tokens import Token
+
+WAIT_S_MAX = 60
+"""Seconds for which a script may wait for a message to reach everybody."""
+OPEN_MAX = 64
+"""Most questions about messages at once."""
+AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 8.0
+"""Seconds between two questions about the same message: each pause is twice as long as the one before."""
+TAG = "fate/"
+OPEN_STATES = ("queued", "in-flight", "pending", "unknown")
+"""The states of recipients that may still change."""
+REACHED_STATES = ("delivered", "acked", "unconfirmed", "settled")
+_ID = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class _Question(Struct):
+    door: str
+    peer: str
+    id: str
+    token: Token
+    until_s: float
+    again_s: float = 0.0
+    pause_s: float = AGAIN_S_MIN
+
+
+class Fates:
+    """The questions that are open, by their tags."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._open: dict[str, _Question] = {}
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self._open), 'question')} about messages>"
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def reply(self, request: Request, token: Token, id: str, now: c.Now) -> Reply:
+        """Ask the router, and answer later."""
+        if not _ID.match(id):
+            return refusal(400, "no-id", f'"{shown(id)}" is no id of a message, which has 64 digits from 0 to f')
+        try:
+            wait_s = min(max(float(request.parameters().get("wait", "0")), 0.0), WAIT_S_MAX)
+        except ValueError:
+            return refusal(400, "wait", f"wait is a number of seconds, at most {WAIT_S_MAX}")
+        if len(self._open) >= OPEN_MAX:
+            said = f"{OPEN_MAX} questions about messages are open already; ask again later"
+            return refusal(503, "questions-full", said, ("Retry-After", "5"))
+        tag = f"{TAG}{next(self._numbers)}"
+        self._open[tag] = _Question(request.door, request.peer, id, token, now.mono_s + wait_s)
+        return Later((c.Inquire("why", id, tag),))
+
+    def told(self, heard: c.Told, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Answer, or ask again in a while if somebody waits for more."""
+        question = self._open.get(heard.tag)
+        if question is None:
+            return
+        answer, is_open = _answer(question, heard)
+        if is_open and now.mono_s < question.until_s and question.peer in doors[question.door]:
+            question.again_s = min(now.mono_s + question.pause_s, question.until_s)
+            question.pause_s = min(2 * question.pause_s, AGAIN_S_MAX)
+            return
+        del self._open[heard.tag]
+        yield from doors[question.door].answer_later(question.peer, answer, now)
+
+    def tick(self, now: c.Now) -> Iterator[c.Deed]:
+        """Ask again what is due."""
+        for tag, question in self._open.items():
+            if question.again_s and question.again_s <= now.mono_s:
+                question.again_s = 0.0
+                yield c.Inquire("why", question.id, tag)
+
+
+def _answer(question: _Question, heard: c.Told) -> tuple[Answer, bool]:
+    """Return the answer, and whether it may change soon."""
+    if heard.error:
+        return refusal(404, "not-known", f"this node does not tell of that message: {heard.error}"), False
+    found: Mapping[str, Any] = heard.answer
+    names = {**question.token.publish, **question.token.read}
+    name = next((name for name, key in names.items() if key == found.get("group")), "")
+    if not name:
+        said = f'the token "{question.token.name}" has no right in the group of that message, or there is none'
+        return refusal(404, "not-known", said), False
+    states, why = Counter[str](found["states"]), Counter[str]()
+    for row in found["recipients"]:
+        if row["state"] in OPEN_STATES and row.get("reason"):
+            why[row["reason"]] += 1
+    waiting = sum(states[state] for state in OPEN_STATES)
+    value = {
+        "id": question.id,
+        "group": name,
+        "accepted_at": found["accepted_at"],
+        "recipients": sum(states.values()),
+        "reached": sum(states[state] for state in REACHED_STATES),
+        "waiting": waiting,
+        "states": dict(states),
+        "reasons": dict(why),
+    }
+    return as_json(value), waiting > 0

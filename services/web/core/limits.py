@@ -1,0 +1,28 @@
+"""The limits of a door for HTTP."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+READ_AHEAD_BYTES_MAX = 64 * 1024
+"""Bytes of further requests that may come while one waits for its answer; with more, the connection is closed."""
+LINGER_S = 2.0
+"""Seconds for which a connection is read, and nothing kept, after an answer that came before the request's end: a close
+would overtake the answer."""
+LINGER_BYTES_MAX = 8 << 20
+"""Bytes that are read so at most."""
+PARAMETERS_MAX = 32
+"""Parameters behind the `?` of a request."""
+
+
+class HttpLimits(Struct, frozen=True, kw_only=True):
+    """How much one client may take: `per_address` counts the open connections of an IPv4 address or an IPv6 /64.
+
+    `head_s` and `body_s` are for the head and the body of a request, `idle_s` for the pause between two."""
+
+    per_address: int = 64
+    head_bytes_max: int = 16 * 1024
+    body_bytes_max: int = 256 * 1024
+    head_s: float = 10.0
+    body_s: float = 30.0
+    idle_s: float = 60.0

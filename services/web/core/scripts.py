@@ -1,0 +1,136 @@
+"""What scripts ask for: messages to a group, messages of a group, and what became of one. Each needs a token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from router.service import contract as c
+
+from .fates import Fates
+from .http_door import HttpDoor
+from .past import entry_of
+from .posts import Posts
+from .request import Answer, Reply, Request, refusal, shown
+from .tokens import NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
+from .watchers import Watchers
+
+GROUPS, MESSAGES = "/groups/", "/messages/"
+_READING = ("GET", "HEAD")
+_KEY = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class Scripts:
+    """The tokens, and what is under way for them."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        self._randbytes: Callable[[int], bytes] = setup.chance.randbytes
+        self._tokens = Tokens(setup.kept)
+        self._posts = Posts(setup.kept)
+        self._watchers = Watchers()
+        self._fates = Fates()
+
+    def __repr__(self) -> str:
+        return f"<scripts: {self._tokens!r}, {self._posts!r}, {self._watchers!r}, {self._fates!r}>"
+
+    def __len__(self) -> int:
+        """Return how much is under way that the clock may end."""
+        return len(self._posts) + len(self._watchers) + len(self._fates)
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
+        """Return the answer to a script's request; None if it is none."""
+        is_group = request.path.startswith(GROUPS)
+        if not (is_group or request.path.startswith(MESSAGES)):
+            return None
+        methods = ("GET", "HEAD", "POST") if is_group else _READING
+        if request.method not in methods:
+            allowed = ", ".join(methods)
+            return refusal(
+                405, "method", f"there is {allowed} here, and no {shown(request.method)}", ("Allow", allowed)
+            )
+        token = self._tokens.judge(request, now)
+        if isinstance(token, Answer):
+            return token
+        if not is_group:
+            return self._fates.reply(request, token, request.path.removeprefix(MESSAGES), now)
+        return self._group_reply(request, token, request.path.removeprefix(GROUPS), doors, now)
+
+    def _group_reply(
+        self, request: Request, token: Token, group: str, doors: Mapping[str, HttpDoor], now: c.Now
+    ) -> Reply:
+        right: Right = "read" if request.method in _READING else "publish"
+        if not (key := token.group(right, group)):
+            return no_right(token, right, group)
+        if right == "read":
+            return self._watchers.reply(request, key, doors, now)
+        return self._posts.reply(request, token, group, key, now)
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def hear(self, heard: c.Heard, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Act on what concerns scripts."""
+        match heard:
+            case c.Started():
+                yield from self._tokens.end_overdue(now)
+                for key in self._read_groups():
+                    self._watchers.follow(key, now)
+                    yield c.Join(key)
+            case c.Message(id, body, group=group) if group is not None:
+                entry = entry_of(id.hex(), now.wall_s, body, heard.sender, heard.seq)
+                yield from self._watchers.add(group.hex(), entry, doors)
+            case c.Sent():
+                yield from self._posts.sent(heard, self._watchers, doors, now)
+            case c.Told():
+                yield from self._fates.told(heard, doors, now)
+            case c.Tick():
+                yield from self._posts.tick(doors, now)
+                yield from self._fates.tick(now)
+                yield from self._watchers.tick(doors, now)
+                if puts := self._tokens.end_overdue(now):
+                    yield from puts
+                    yield from self._leave(doors, now)
+
+    def _read_groups(self) -> frozenset[str]:
+        return frozenset(key for token in self._tokens for key in token.read.values())
+
+    def _leave(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Leave the groups that no token reads any more."""
+        keeps = self._read_groups()
+        yield from self._watchers.end(keeps, doors, now)
+        for key in self._watchers.forget_others(keeps):
+            yield c.Leave(key)
+
+    # -- the operator's questions --------------------------------------------------------------------------
+
+    def answer(self, asked: c.Asked, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Answer a question about tokens."""
+        try:
+            match asked.word:
+                case "token":
+                    yield from self._make(asked, now)
+                case "end":
+                    yield self._tokens.end(asked.argument)
+                    yield from self._leave(doors, now)
+                    yield c.Answer(asked.number, {"ended": asked.argument})
+                case _:
+                    yield c.Answer(asked.number, [token.as_row() for token in self._tokens])
+        except ValueError as error:
+            yield c.Answer(asked.number, {"error": str(error)})
+
+    def _make(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
+        """Make a token. Raises `ValueError`."""
+        wish = msgspec.json.decode(asked.argument, type=NewToken)
+        if not re.match(NAME_FORM, wish.name):
+            raise ValueError(f'"{shown(wish.name)}" is no name of a token; write letters, digits, and . _ - between')
+        if not all(_KEY.match(key) for key in (*wish.publish.values(), *wish.read.values())):
+            raise ValueError("a group's key has 64 digits from 0 to f")
+        text, put = self._tokens.make(wish, self._randbytes(SECRET_BYTES), now)
+        yield put
+        for key in wish.read.values():
+            self._watchers.follow(key, now)
+            yield c.Join(key)
+        yield c.Answer(asked.number, {"token": text, "name": wish.name})

@@ -1,0 +1,141 @@
+"""Scripts that read a group: what was said lately, and then each message as it comes (JSON lines, or server-sent
+events)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from router.core.wire.text import counted
+from router.service import contract as c
+
+from .http_door import HttpDoor
+from .past import Entry, Gap, GroupPast
+from .request import Answer, Flow, Reply, Request, refusal, shown
+from .spans import span_of
+
+WATCHERS_MAX = 128
+"""Most scripts that read at once; each keeps its connection."""
+HEARTBEAT_S = 20.0
+"""Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
+LINES, EVENTS = "application/x-ndjson", "text/event-stream"
+_ID = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class _Watcher(Struct):
+    door: str
+    peer: str
+    group: str
+    kind: str
+
+
+class Watchers:
+    """The pasts of the groups, by their keys in hexadecimal digits, and those who read them."""
+
+    def __init__(self) -> None:
+        self._pasts: dict[str, GroupPast] = {}
+        self._watchers: list[_Watcher] = []
+        self._beat_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self._watchers), 'watcher')} of {counted(len(self._pasts), 'group')}>"
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    def follow(self, group: str, now: c.Now) -> None:
+        """Keep the messages of a group from now on."""
+        self._pasts.setdefault(group, GroupPast(now.wall_s))
+
+    def forget_others(self, keeps: frozenset[str]) -> list[str]:
+        """Keep nothing of other groups than these any more; return which those are."""
+        gone = [group for group in self._pasts if group not in keeps]
+        for group in gone:
+            del self._pasts[group]
+        return gone
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    def reply(self, request: Request, group: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply:
+        """Return the answer to who wants to read a group."""
+        try:
+            parameters = request.parameters()
+            entries, gap = self._begin_with(request, group, parameters, now)
+        except ValueError as error:
+            return refusal(400, "since", str(error))
+        kind = EVENTS if request.accepts(EVENTS) else LINES
+        first = "".join((*([_gap(gap, kind)] if gap else []), *(_message(one, kind) for one in entries))).encode()
+        if "poll" in parameters:
+            return Answer(status=200, body=first, kind=kind)
+        self._prune(doors)
+        if len(self._watchers) >= WATCHERS_MAX:
+            said = f"{WATCHERS_MAX} scripts read here already, the most; end some, or ask with ?poll"
+            return refusal(503, "watchers-full", said, ("Retry-After", "60"))
+        if request.method == "GET":
+            self._watchers.append(_Watcher(request.door, request.peer, group, kind))
+        return Flow(kind, first=first or _beat(kind, now).encode(), is_known=True)
+
+    def _begin_with(
+        self, request: Request, group: str, parameters: Mapping[str, str], now: c.Now
+    ) -> tuple[Sequence[Entry], Gap | None]:
+        """Return what is sent at first. Raises `ValueError` with a sentence."""
+        past = self._pasts.get(group)
+        since = request.header(b"last-event-id") or parameters.get("since", "")
+        if past is None or not since:
+            return [], None
+        if _ID.match(since):
+            return past.after(since)
+        if not since[:1].isdigit():
+            raise ValueError(f'since is "{shown(since)}": write the id of a message, or a span of time as 10m')
+        return past.since(now.wall_s - span_of(since))
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def add(self, group: str, entry: Entry, doors: Mapping[str, HttpDoor]) -> Iterator[c.Deed]:
+        """Keep a message, and send it to all who read its group."""
+        past = self._pasts.get(group)
+        if past is None:
+            return
+        past.add(entry)
+        said = {kind: _message(entry, kind).encode() for kind in (LINES, EVENTS)}
+        for one in self._watchers:
+            if one.group == group:
+                yield from doors[one.door].send(one.peer, said[one.kind])
+
+    def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Give a sign of life now and then."""
+        if now.mono_s - self._beat_s < HEARTBEAT_S:
+            return
+        self._beat_s = now.mono_s
+        self._prune(doors)
+        for one in self._watchers:
+            yield from doors[one.door].send(one.peer, _beat(one.kind, now).encode())
+
+    def end(self, keeps: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End the reading of groups that no token permits any more."""
+        for one in [one for one in self._watchers if one.group not in keeps]:
+            self._watchers.remove(one)
+            yield from doors[one.door].finish(one.peer, now)
+
+    def _prune(self, doors: Mapping[str, HttpDoor]) -> None:
+        self._watchers = [one for one in self._watchers if one.peer in doors[one.door]]
+
+
+def _message(entry: Entry, kind: str) -> str:
+    return f"id: {entry.id}\ndata: {entry.text}\n\n" if kind == EVENTS else f"{entry.text}\n"
+
+
+def _gap(gap: Gap, kind: str) -> str:
+    return _event("gap", {"text": gap.text}, kind)
+
+
+def _beat(kind: str, now: c.Now) -> str:
+    return _event("heartbeat", {"at": round(now.wall_s, 3)}, kind)
+
+
+def _event(name: str, value: Mapping[str, object], kind: str) -> str:
+    text = json.dumps({"event": name, **value})
+    return f"event: {name}\ndata: {text}\n\n" if kind == EVENTS else f"{text}\n"

@@ -1,0 +1,121 @@
+"""The rules of the web side: two doors for HTTP, one for everybody and one for the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Any
+
+from router.service import contract as c
+from services.web.core.callers import Callers
+from services.web.core.http_door import HttpDoor
+from services.web.core.link import LINK, link_reply
+from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
+from services.web.core.pages import Pages
+from services.web.core.request import Answer, Reply, Request, refusal, shown
+from services.web.core.scripts import Scripts
+from services.web.core.sites import Sites
+from services.web.metrics import page_of
+from services.web.settings import Settings
+from services.web.static_files import read_static
+
+LISTEN, OPERATOR = "listen", "operator"
+ALLOWED = (
+    ("Access-Control-Allow-Methods", "GET, HEAD, POST"),
+    ("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"),
+    ("Access-Control-Max-Age", "600"),
+)
+"""What pages from elsewhere that may use this node may send it."""
+LOOK_S = 1.0
+"""Seconds between two looks at connections that take too long, while there are any."""
+
+
+class Web:
+    """Answers requests, and hands links over to the router."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        settings: Settings = setup.settings
+        section = f"services.{setup.name}"
+        self._settings = settings
+        self._sites = Sites(settings.url, settings.origins, section)
+        self._pages = Pages(read_static())
+        self._scripts = Scripts(setup)
+        self._monitoring = Monitoring(page_of, self._status)
+        callers, limits = Callers(settings.proxies), settings.limits
+        self._doors = {
+            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
+            OPERATOR: HttpDoor(OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator),
+        }
+        self._tick_by_s = -inf  # when the next Tick should have come
+
+    def __repr__(self) -> str:
+        return f"<web side: {self._doors[LISTEN]!r}, {self._doors[OPERATOR]!r}>"
+
+    def doors(self) -> Mapping[str, str]:
+        return {LISTEN: self._settings.listen, OPERATOR: self._settings.operator}
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        deeds = list(self._hear(heard, now))
+        if now.mono_s >= self._tick_by_s and self._has_work:  # also if a wake was lost with what it came with
+            self._tick_by_s = now.mono_s + 2 * LOOK_S
+            deeds.append(c.Wake(now.wall_s + LOOK_S))
+        return deeds
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether something is under way that the clock may end."""
+        return any(map(len, self._doors.values())) or len(self._scripts) > 0 or len(self._monitoring) > 0
+
+    def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
+        match heard:
+            case c.Opened(door, peer, address):
+                yield from self._doors[door].opened(peer, address, now)
+            case c.Came(door, peer, data):
+                yield from self._doors[door].came(peer, data, now)
+            case c.Tick():
+                self._tick_by_s = -inf
+                for one in self._doors.values():
+                    yield from one.overdue(now)
+                yield from self._monitoring.tick(self._doors, now)
+            case c.Told():
+                yield from self._monitoring.told(heard, self._doors, now)
+            case c.Asked(number, "status"):
+                yield c.Answer(number, self._status())
+            case c.Asked(word="token" | "tokens" | "end"):
+                yield from self._scripts.answer(heard, self._doors, now)
+            case c.Asked(number, word):
+                said = f'the web side has no answer to "{shown(word)}"; it knows status, token, tokens and end'
+                yield c.Answer(number, {"error": said})
+        yield from self._scripts.hear(heard, self._doors, now)
+
+    def _public(self, request: Request, now: c.Now) -> Reply:
+        """Decide about a request at the door for everybody."""
+        if not request.path:
+            return Answer(status=308, headers=(("Location", f"{self._sites.prefix.rpartition('/')[2]}/"),))
+        if request.path == LINK:
+            return link_reply(request)
+        if request.method == "OPTIONS" and self._sites.allowed(request):
+            return Answer(status=204, headers=ALLOWED)
+        found = self._scripts.reply(request, self._doors, now)
+        return found or self._pages.answer(request) or _nothing_at(request)
+
+    def _for_operator(self, request: Request, now: c.Now) -> Reply:
+        """Decide about a request at the operator's door."""
+        if request.path == "/":
+            return Answer(status=200, body=f"{LIVE}\n{READY}\n{METRICS}\n".encode())
+        return self._monitoring.reply(request, now) or _nothing_at(request)
+
+    def _status(self) -> dict[str, Any]:
+        """Return what the operator asks for."""
+        return {
+            name: {
+                "connections": len(door),
+                "answered": {str(status): count for status, count in sorted(door.answered.items())},
+                "refused": dict(door.refused),
+            }
+            for name, door in self._doors.items()
+        }
+
+
+def _nothing_at(request: Request) -> Answer:
+    return refusal(404, "no-page", f"there is nothing at {shown(request.path)} here")

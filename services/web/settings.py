@@ -1,0 +1,134 @@
+"""The settings of the web side: in the sample, judged by `config check`, shown by `config show`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from router.service.settings import Struct, about, door, span
+
+from .core.callers import THIS_MACHINE, networks_of
+from .core.limits import HttpLimits
+
+_LIMITS = HttpLimits()
+_ORIGIN = re.compile(r"https?://[^\s/?#]+\Z")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The web side: pages, scripts and links over HTTP, and a door for the operator."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings that a form cannot check, each with its fault."""
+        for name in ("listen", "operator"):
+            if getattr(self, name).startswith("udp:"):
+                yield name, f"{name} is a UDP port, and HTTP comes over TCP; write tcp://HOST:PORT"
+        if self.url and not (urlsplit(self.url).scheme in ("http", "https") and urlsplit(self.url).netloc):
+            yield "url", f'url: "{self.url}" is no address of a page; write https://NAME/ or https://NAME/PATH/'
+        for one in self.origins:
+            if not _ORIGIN.match(one):
+                yield "origins", f'origins: "{one}" is no origin; write https://NAME or http://NAME:PORT'
+        try:
+            networks_of(self.proxies)
+        except ValueError as error:
+            said = f'proxies: {error}; write the address or network of each, as 192.0.2.7 or 10.0.0.0/8, or "unix"'
+            yield "proxies", said
+        if self.operator.startswith("tcp:") and not _is_safe_for_operators(self.operator):
+            yield (
+                "operator",
+                f'operator: "{self.operator}" is reached from other machines, and speaks no TLS; write '
+                "tcp://127.0.0.1:PORT, or add ?certificate=FILE&key=FILE",
+            )
+
+    def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
+        """Yield a warning about pages that others can open, but not under the name of this node."""
+        if self.listen and not self.url and not _is_loopback(self.listen) and self.listen.startswith("tcp:"):
+            yield (
+                f"services.{name}.listen is reached from other machines, but only by the number of its address, since "
+                f"services.{name}.url is empty; set url to the address that they open"
+            )
+
+    def at_start(self, home: Path) -> Iterator[tuple[str, str]]:
+        """Yield what `router serve` prints of the web side: where its doors are."""
+        if self.listen:
+            yield "pages", self.url or _shown(self.listen)
+        if self.operator:
+            yield "operator", _shown(self.operator)
+
+    @property
+    def operator_url(self) -> str:
+        """Return the name under which the operator's door is reached from other machines, "" if it is not."""
+        return self.url if "certificate=" in self.operator else ""
+
+    @property
+    def limits(self) -> HttpLimits:
+        """Return the limits of its doors."""
+        return HttpLimits(
+            per_address=self.connections_per_address,
+            head_bytes_max=self.head_bytes_max,
+            body_bytes_max=self.body_bytes_max,
+            head_s=self.head_s,
+            body_s=self.body_s,
+            idle_s=self.idle_s,
+        )
+
+    listen: Annotated[
+        str,
+        door(
+            "Where pages, scripts and links are served: tcp://HOST:PORT, with ?certificate=FILE&key=FILE over TLS, or "
+            "unix:PATH?mode=660&group=NAME behind a proxy."
+        ),
+    ] = "tcp://127.0.0.1:4180"
+    operator: Annotated[
+        str,
+        door("Where the operator, and what monitors this node, is answered; empty: nowhere."),
+    ] = "tcp://127.0.0.1:4181"
+    url: Annotated[
+        str,
+        about(
+            "The address by which others reach what `listen` serves, perhaps below a path, as "
+            "https://hub.example/node/; empty: where it listens. By other names this node does not answer."
+        ),
+    ] = ""
+    origins: Annotated[
+        tuple[str, ...], about("Other sites whose pages may use this node, as https://chat.example.")
+    ] = ()
+    proxies: Annotated[
+        tuple[str, ...],
+        about(
+            "The proxies in front of this node, whose X-Forwarded-For says where a request comes from: addresses, "
+            f'networks, and "{THIS_MACHINE}" for a Unix socket.'
+        ),
+    ] = ()
+    connections_per_address: Annotated[
+        int, span(1, 256, "Connections from one IPv4 address or IPv6 /64 at one door, without proxies.")
+    ] = _LIMITS.per_address
+    head_bytes_max: Annotated[int, span(1024, 1 << 20, "The most bytes of a request's head.")] = _LIMITS.head_bytes_max
+    body_bytes_max: Annotated[int, span(0, 1 << 24, "The most bytes of a request's body.")] = _LIMITS.body_bytes_max
+    head_s: Annotated[float, span(0.1, 3600.0, "How long a client may take for the head of a request.")] = (
+        _LIMITS.head_s
+    )
+    body_s: Annotated[float, span(0.1, 3600.0, "How long a client may take for the body of a request.")] = (
+        _LIMITS.body_s
+    )
+    idle_s: Annotated[float, span(0.1, 3600.0, "How long a connection may be without a request.")] = _LIMITS.idle_s
+
+
+def _is_loopback(url: str) -> bool:
+    """Whether a door can be reached from this machine alone."""
+    return url.startswith("unix:") or any(url.startswith(f"tcp://{host}:") for host in _LOOPBACK)
+
+
+def _is_safe_for_operators(url: str) -> bool:
+    return _is_loopback(url) or "certificate=" in url
+
+
+def _shown(url: str) -> str:
+    """Return a door as a browser opens it."""
+    if not url.startswith("tcp://"):
+        return url
+    place, _, options = url.removeprefix("tcp://").partition("?")
+    return f"{'https' if 'certificate=' in options else 'http'}://{place}/"

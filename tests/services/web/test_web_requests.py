@@ -1,0 +1,249 @@
+"""Requests at a door of the web side: each gets its answer, whole or byte by byte; a bad one ends itself alone."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from rigs.web_sides import WebSide, body_of, each_byte, request, status_of
+
+from router.service import contract as c
+
+NONCE = base64.b64encode(bytes(16)).decode()
+UPGRADE = (
+    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {NONCE}",
+    "Sec-WebSocket-Protocol: upsycle.1",
+)  # fmt: skip
+LINK = request("/link", *UPGRADE)
+
+
+def without(*names: str) -> bytes:
+    return request("/link", *(one for one in UPGRADE if not one.startswith(names)))
+
+
+HOSTILE: dict[str, tuple[bytes, int, str]] = {
+    "nothing there": (request("/nope", *UPGRADE) + b"\x82\x01x", 404, "there is nothing at /nope"),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00", 400, "speaks HTTP without TLS"),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(60), 505, "speaks HTTP/1.1 alone"),
+    "noise": (bytes(range(128, 256)) * 3 + b"\r\n\r\n", 400, "no request of HTTP/1.1"),
+    "two hosts": (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "Host"),
+    "no host": (b"GET / HTTP/1.1\r\n\r\n", 400, "Host"),
+    "version 99": (LINK.replace(b"Version: 13", b"Version: 99"), 426, "version 13 of WebSocket"),
+    "no key": (without("Sec-WebSocket-Key"), 400, "Sec-WebSocket-Key"),
+    "no subprotocol": (without("Sec-WebSocket-Protocol"), 400, "upsycle.1"),
+    "both lengths": (
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        b"GET / HTTP/1.1\r\n\r\n", 400, "both Content-Length and Transfer-Encoding",
+    ),
+    "two lengths": (
+        request("/", "Content-Length: 5", "Content-Length: 6", method="POST") + b"hello", 400, "Content-Length",
+    ),
+    "bad path": (b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no request of HTTP/1.1"),
+    "subprotocol \\xff": (
+        LINK.replace(b"Protocol: upsycle.1", b"Protocol: \xff"), 400, "upsycle.1",
+    ),
+    "host \\xff": (b"GET / HTTP/1.1\r\nHost: \xff\r\nX: \xff\r\n\r\n", 421, "services.web.url"),
+    "long head": (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", 431, "16384 bytes"),
+    "HTTP/1.0": (b"GET / HTTP/1.0\r\n\r\n", 505, "speaks HTTP/1.1 alone"),
+    "connect": (b"CONNECT a:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 404, "there is nothing"),
+    "options *": (b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 404, "there is nothing"),
+    "post to a page": (request("/", method="POST", body=b"x"), 405, "there to GET"),
+    "post big": (request("/", "Content-Length: 99999999", method="POST") + b"z" * 300_000, 413, "262144 bytes"),
+    "chunks too big": (
+        request("/", "Transfer-Encoding: chunked", method="POST") + b"40001\r\n" + b"z" * 0x40001, 413, "262144 bytes",
+    ),
+    "chunk bomb": (
+        request("/", "Transfer-Encoding: chunked", method="POST") + b"F" * 30 + b"\r\n", 400, "no request of HTTP/1.1",
+    ),
+    "NUL": (b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no request of HTTP/1.1"),
+    "plain GET of the link": (request("/link"), 426, "programs open as a WebSocket"),
+    "rebound host": (request("/", host="evil.example:4180"), 421, "services.web.url"),
+    "foreign origin": (request("/link", *UPGRADE, "Origin: https://evil.example"), 403, "services.web.origins"),
+    "foreign origin posts": (
+        request("/groups/a", "Origin: https://evil.example", method="POST", body=b"x"), 403, "services.web.origins",
+    ),
+    "origin null": (request("/link", *UPGRADE, "Origin: null"), 403, "services.web.origins"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_request_gets_a_sentence_and_a_reason_in_one_packet_and_byte_by_byte(name: str) -> None:
+    data, status, said = HOSTILE[name]
+    for parts in ([data], list(each_byte(data[:20_000])) if len(data) < 30_000 else [data[:5], data[5:]]):
+        side = WebSide()
+        peer = side.open()
+        answer = side.say(peer, *parts)
+        assert status_of(answer) == status, answer[:300]
+        assert said in body_of(answer).decode() and b"\r\nX-Reason: " in answer
+        side.say(peer, b"more of it")
+        assert status_of(side.ask(request())) == 200, "others are answered"
+        side.tick(100)
+        assert peer in side.closed
+
+
+def test_incomplete_request_ends_with_a_sentence_when_its_time_is_over() -> None:
+    side = WebSide()
+    idle, slow, body = side.open(), side.open(), side.open()
+    side.say(slow, b"GET / HT")
+    side.say(body, request("/", "Content-Length: 10", method="POST") + b"12345")
+    side.tick(9)
+    assert not side.closed
+    side.say(slow, b"TP/1.1")
+    side.tick(2)
+    assert side.closed == {idle, slow} and status_of(side.written[slow]) == 408, "bytes prolong nothing"
+    assert idle not in side.written
+    side.tick(20)
+    assert body in side.closed and status_of(side.written[body]) == 408
+
+
+def test_connection_stays_for_further_requests_and_ends_when_it_is_idle() -> None:
+    side = WebSide()
+    peer = side.open()
+    many = side.say(peer, request() * 50)
+    assert many.count(b"HTTP/1.1 200 OK") == 50
+    side.tick(59)
+    assert status_of(side.say(peer, request())) == 200
+    side.tick(59)
+    assert peer not in side.closed
+    side.tick(2)
+    assert peer in side.closed
+
+
+def test_who_asks_for_the_end_gets_the_answer_and_the_end() -> None:
+    side = WebSide()
+    peer = side.open()
+    assert status_of(side.say(peer, request("/", "Connection: close"))) == 200
+    assert peer in side.closed
+
+
+def test_head_alone_is_answered_without_a_body() -> None:
+    side = WebSide()
+    answer = side.ask(request(method="HEAD"))
+    assert status_of(answer) == 200 and body_of(answer) == b"" and b"Content-Length: 0" not in answer
+
+
+def test_page_is_sent_compressed_and_not_again_unless_it_has_changed() -> None:
+    side = WebSide()
+    plain = side.ask(request())
+    packed = side.ask(request("/", "Accept-Encoding: br, gzip;q=0.5"))
+    assert b"Content-Encoding: gzip" in packed and len(packed) < len(plain)
+    for answer in (plain, packed):
+        tag = answer.partition(b"ETag: ")[2].partition(b"\r\n")[0].decode()
+        again = side.ask(request("/", f'If-None-Match: "other", W/{tag}', "Accept-Encoding: gzip"))
+        assert status_of(again) == 304 and body_of(again) == b""
+    refused = side.ask(request("/", "Accept-Encoding: gzip;q=0"))
+    assert b"Content-Encoding" not in refused
+    assert b"default-src 'none'" in plain and b"unsafe" not in plain
+
+
+def test_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
+    side = WebSide()
+    peer = side.open()
+    head = request("/", "Content-Length: 5", "Expect: 100-continue", method="POST")
+    assert side.say(peer, head).startswith(b"HTTP/1.1 100 ")
+    assert status_of(side.say(peer, b"hello")) == 405
+
+
+def test_refusal_is_json_for_who_reads_json() -> None:
+    side = WebSide()
+    answer = side.ask(request("/nope", "Accept: application/json"))
+    assert b"Content-Type: application/problem+json" in answer and b'"reason": "no-page"' in answer
+
+
+def test_connection_becomes_a_link_with_what_has_come_behind_the_request() -> None:
+    side = WebSide()
+    peer = side.open()
+    answer = side.say(peer, LINK + b"\x82\x81")
+    assert answer.startswith(b"HTTP/1.1 101 ") and b"upsycle.1" in answer
+    assert side.done[-1:] == [side.done[-1]]
+    handed = side.done[-1]
+    assert (type(handed).__name__, handed.peer, handed.first, handed.through) == (  # type: ignore[attr-defined]
+        "HandOver", peer, b"\x82\x81", "websocket",
+    )  # fmt: skip
+    assert side.operator("status")["listen"]["connections"] == 0
+
+
+def test_names_and_pages_of_the_node_itself_are_let_in() -> None:
+    side = WebSide(url="https://hub.example/node", origins=("https://chat.example",))
+    for host in ("hub.example", "HUB.example.:443", "127.0.0.1", "[::1]:4180", "localhost:4180", "192.168.1.5:4180"):
+        assert status_of(side.ask(request("/", host=host))) == 200
+        assert status_of(side.ask(request("/node/", host=host))) == 200, "a proxy may leave the path as it is"
+    assert b"Location: node/" in side.ask(request("/node", host="hub.example"))
+    for origin in ("https://hub.example", "https://chat.example", "http://127.0.0.1:4180"):
+        link = request("/node/link", *UPGRADE, f"Origin: {origin}")
+        assert side.ask(link).startswith(b"HTTP/1.1 101 ")
+    assert b"hub.example/node" in side.ask(request("/", host="other.example"))
+
+
+def test_page_of_an_allowed_site_may_read_answers_and_another_may_not() -> None:
+    side = WebSide(origins=("https://chat.example",))
+    asked = side.ask(request("/groups/a", "Origin: https://chat.example", method="OPTIONS"))
+    assert status_of(asked) == 204 and b"Access-Control-Allow-Origin: https://chat.example" in asked
+    assert b"Access-Control" not in side.ask(request("/groups/a", "Origin: https://evil.example", method="OPTIONS"))
+
+
+def test_address_has_its_share_of_connections_and_a_proxy_more() -> None:
+    side = WebSide(connections_per_address=2, proxies=("10.0.0.0/8",))
+    first = [side.open(address="[2001:db8::1]:1"), side.open(address="[2001:db8::2]:1")]
+    third = side.open(address="[2001:db8::3]:1")
+    assert status_of(side.written[third]) == 429 and third in side.closed
+    assert side.open(address="[2001:db8:0:1::3]:1") not in side.closed
+    side.say(first[0], b"")
+    assert side.open(address="[2001:db8::4]:1") not in side.closed
+    assert not {side.open(address="10.1.2.3:7") for _ in range(5)} & side.closed
+
+
+def test_too_much_behind_a_request_that_waits_ends_the_connection() -> None:
+    side = WebSide()
+    made = side.operator("token", '{"name":"t","publish":{"g":"' + "ab" * 32 + '"}}')
+    peer = side.open()
+    post = request("/groups/g", f"Authorization: Bearer {made['token']}", method="POST", body=b"hello")
+    assert side.say(peer, post) == b"", "it waits for custody"
+    assert side.say(peer, request() * 10) == b""
+    answer = side.say(peer, *[b"x" * 60_000] * 3)
+    assert status_of(answer) == 400 and b"before this one was answered" in answer
+
+
+def handed(side: WebSide) -> c.HandOver:
+    return next(deed for deed in reversed(side.done) if isinstance(deed, c.HandOver))
+
+
+@pytest.mark.parametrize(
+    ("address", "forwarded", "ip"),
+    [
+        ("192.0.2.1:4000", "198.51.100.7", ""),
+        ("10.1.2.3:4000", "198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3:4000", "203.0.113.9, 198.51.100.7, 10.9.9.9", "198.51.100.7"),
+        ("10.1.2.3:4000", "203.0.113.9, nonsense", ""),
+        ("10.1.2.3:4000", "[2001:db8::7]:55", "2001:db8::7"),
+        ("10.1.2.3:4000", "", ""),
+        ("", "198.51.100.7", "198.51.100.7"),
+    ],
+)
+def test_link_comes_from_where_a_proxy_says_and_nobody_else(address: str, forwarded: str, ip: str) -> None:
+    side = WebSide(proxies=("10.0.0.0/8", "unix"))
+    side.ask(request("/link", *UPGRADE, f"X-Forwarded-For: {forwarded}"), address=address)
+    assert handed(side).ip == ip
+
+
+def test_callers_behind_a_proxy_have_their_share_each() -> None:
+    side = WebSide(proxies=("10.0.0.1",), connections_per_address=1)
+    proxied = [side.open(address="10.0.0.1:5") for _ in range(3)]
+    one, other = (request("/", f"X-Forwarded-For: 198.51.100.{n}") for n in (1, 2))
+    assert status_of(side.say(proxied[0], one)) == 200
+    full = side.say(proxied[1], one)
+    assert status_of(full) == 429 and proxied[1] not in side.closed
+    assert status_of(side.say(proxied[1], other)) == 200, "the connection is the proxy's, and goes on"
+    assert status_of(side.say(proxied[0], other)) == 429
+    assert status_of(side.say(proxied[2], one)) == 200, "that connection was another's since"
+
+
+def test_look_at_slow_clients_comes_also_after_a_wake_was_lost() -> None:
+    """As when the deeds with which it was asked for were not done."""
+    side = WebSide()
+    now = c.Now(1_800_000_000, side.at_s)
+    first = side.web.hear(c.Opened("listen", "1", "192.0.2.1:1"), now)
+    assert any(isinstance(deed, c.Wake) for deed in first)
+    soon, later = (now._replace(mono_s=now.mono_s + after_s) for after_s in (1, 3))
+    assert not any(isinstance(one, c.Wake) for one in side.web.hear(c.Opened("listen", "2", ""), soon))
+    assert any(isinstance(one, c.Wake) for one in side.web.hear(c.Opened("listen", "3", ""), later))

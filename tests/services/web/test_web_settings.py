@@ -1,0 +1,66 @@
+"""The settings of the web side: what no form can judge has a sentence, and so has what is probably not meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.web.settings import Settings
+
+TLS = "?certificate=chain.pem&key=key.pem"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"listen": "udp://127.0.0.1:4180"}, "listen"),
+        ({"operator": "udp://127.0.0.1:4181"}, "operator"),
+        ({"operator": "tcp://0.0.0.0:4181"}, "operator"),
+        ({"operator": "tcp://:4181"}, "operator"),
+        ({"operator": "tcp://127.0.0.1.example:4181"}, "operator"),
+        ({"url": "hub.example"}, "url"),
+        ({"url": "wss://hub.example"}, "url"),
+        ({"origins": ("chat.example",)}, "origins"),
+        ({"origins": ("https://chat.example/path",)}, "origins"),
+        ({"proxies": ("nginx",)}, "proxies"),
+        ({"proxies": ("10.0.0.0/99",)}, "proxies"),
+    ],
+)
+def test_setting_that_cannot_be_meant_is_a_problem(settings: dict[str, Any], name: str) -> None:
+    [(found, said)] = Settings(**settings).problems()
+    assert found == name and said.startswith(name) and ("; write" in said or "; mend" in said)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"listen": "", "operator": ""},
+        {"operator": f"tcp://0.0.0.0:4181{TLS}"},
+        {"operator": "unix:operator.sock?mode=660&group=staff"},
+        {"url": "https://hub.example/node/", "origins": ("https://chat.example", "http://localhost:8080")},
+        {"proxies": ("unix", "10.0.0.0/8", "2001:db8::1")},
+    ],
+)
+def test_setting_that_can_be_meant_is_none(settings: dict[str, Any]) -> None:
+    assert not list(Settings(**settings).problems())
+
+
+def test_pages_for_others_without_a_name_are_warned_of() -> None:
+    def warned(**settings: Any) -> list[str]:
+        return list(Settings(**settings).warnings("web", is_public=False, has_neighbours=False))
+
+    assert "services.web.url is empty" in warned(listen="tcp://0.0.0.0:80")[0]
+    assert not warned() and not warned(listen="unix:web.sock")
+    assert not warned(listen="tcp://0.0.0.0:80", url="http://hub.example/")
+
+
+def test_doors_are_shown_as_a_browser_opens_them(tmp_path: Path) -> None:
+    assert dict(Settings().at_start(tmp_path)) == {
+        "pages": "http://127.0.0.1:4180/",
+        "operator": "http://127.0.0.1:4181/",
+    }
+    found = dict(Settings(listen=f"tcp://0.0.0.0:443{TLS}", operator="unix:o.sock").at_start(tmp_path))
+    assert found == {"pages": "https://0.0.0.0:443/", "operator": "unix:o.sock"}

@@ -1,0 +1,45 @@
+"""A core that has missed many large messages has them soon, though its neighbour answers few questions at once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from router.core.routing.limits import CoreLimits, PullLimits
+from services.pubsub.core import comparing
+from services.pubsub.core.compare_plan import CompareLimits
+from world.app import Habits
+from world.country import Country
+from world.node import Settings
+from world.world import World
+
+COUNT, SIZE = 200, 2_000
+BYTES_PER_S = 10 * SIZE
+"""A router answers ten PULLs for such messages at once, and as many a second."""
+
+
+def test_core_that_was_away_fetches_large_messages_though_few_are_answered_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Questions beyond those counted as left unanswered by a silent router: after ten seconds no more was asked, and
+    apps were told that nobody had the rest."""
+    monkeypatch.setattr(comparing, "CompareLimits", partial(CompareLimits, have_max=0))  # nothing is sent on unasked
+    limits = CoreLimits(pulls=PullLimits(routers_bytes_per_s=BYTES_PER_S))
+    with World(7) as world:
+        group = world.group("news")
+        country = Country(world, 3, (), Settings(strangers=True, limits=limits), Habits())
+        writer, *_ = [country.reader(place, [group], Habits()) for place in country.cores]
+        world.run(20)
+        away = country.cores[-1].node
+        cables = [one for one in country.between if away in (one.one, one.other)]
+        for cable in cables:
+            world.part(cable)
+        for _ in range(COUNT // 5):
+            country.publish(writer, group, 5, size=SIZE)
+            world.run(1)
+        world.run(70)  # so copies no longer wait
+        for cable in cables:
+            world.heal(cable)
+        country.run_until_whole(200)
+        assert [place.rules.known.topics[group.public].missing for place in country.cores] == [0, 0, 0]
