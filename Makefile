@@ -26,7 +26,14 @@ LOCK_ONLY := $(UV) pip compile -q --universal --python-version 3.11 --upgrade \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 LOCK := $(LOCK_ONLY) pyproject.toml
 
-.PHONY: help demo test check house long bare bench lock trio-typing clean
+# What a browser loads of others: copied by `make vendor` as npm hands it out, checked by the lock file's digests.
+VENDOR := services/web/static/vendor
+HASHES := _blake.js _md.js _u64.js blake2.js blake3.js utils.js
+CIPHERS := _arx.js _poly1305.js chacha.js utils.js
+CBORG := cborg.js $(addprefix lib/,0uint.js 1negint.js 2bytes.js 3string.js 4array.js 5map.js 6tag.js 7float.js bl.js \
+	byte-utils.js common.js decode.js encode.js is.js jump.js tagged.js token.js)
+
+.PHONY: help demo test check house long bare bench lock vendor browser trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
@@ -37,6 +44,8 @@ help:
 	@echo "make bare         both commands of the README on a bare Debian, as an ordinary user (root, debootstrap)"
 	@echo "make bench        throughput and latency beside bare signature verification"
 	@echo "make lock         refresh requirements/*.txt from pyproject.toml"
+	@echo "make vendor       fetch the scripts of others that pages load, from npm, by version and digest"
+	@echo "make browser      the tests in headless Chromium"
 	@echo "make clean        remove what the other targets made"
 
 demo: .venv/run.stamp
@@ -79,6 +88,19 @@ lock: $(UV)
 	@$(LOCK_ONLY) --group setup -o requirements/setup.txt > /dev/null
 	@$(LOCK) --group trio-typing-compat -c requirements/run.txt -o requirements/trio-typing.txt > /dev/null
 	@grep -n '://' requirements/*.txt && { echo "a lock file must not name a place: see the lines above" >&2; exit 1; } || true
+
+vendor:
+	@rm -rf .tools/vendor && mkdir -p .tools/vendor
+	@cp $(VENDOR)/package.json $(VENDOR)/package-lock.json .tools/vendor
+	@cd .tools/vendor && npm ci --silent --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
+	@$(call TAKE,@noble/hashes,hashes,LICENSE $(HASHES))
+	@$(call TAKE,@noble/ciphers,ciphers,LICENSE $(CIPHERS))
+	@$(call TAKE,cborg,cborg,LICENSE $(CBORG))
+TAKE = rm -rf $(VENDOR)/$2 && for file in $3; do install -D -m 644 .tools/vendor/node_modules/$1/$$file $(VENDOR)/$2/$$file || exit 1; done
+
+# Skipped, with the reason, where there is no Chromium.
+browser: .venv/dev.stamp
+	@$(VENV)/python -m pytest -q -rs -n 1 --dist loadgroup tests/browser
 
 clean:
 	rm -rf .venv .venv-trio-typing .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,208 @@
+// The bytes of messages and link items (cddl/), as router/core/wire makes and reads them: no I/O, no clock.
+import { blake3 } from '../vendor/hashes/blake3.js';
+import { xchacha20poly1305 } from '../vendor/ciphers/chacha.js';
+import * as cborg from '../vendor/cborg/cborg.js';
+
+const STRICT = { strict: true, allowIndefinite: false, rejectDuplicateMapKeys: true };
+const EPOCH_S = 1577836800;
+const UNICAST = 0, MULTICAST = 1;
+const GROUP_LABEL = text('upsycle group body 1');
+const KEY_ID_LABEL = text('upsycle content key id 1');
+const SAID_LABEL = text('upsycle said 1');
+export const FRAME_BYTES_MAX = (1 << 20) + 4096;
+
+export class Malformed extends Error {}
+
+export function text(words) {
+  return new TextEncoder().encode(words);
+}
+
+export function words(bytes) {
+  return new TextDecoder().decode(bytes);
+}
+
+export function joined(...parts) {
+  return allJoined(parts);
+}
+
+export function allJoined(parts) {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) { whole.set(part, at); at += part.length; }
+  return whole;
+}
+
+export function hex(bytes) {
+  let found = '';
+  for (const one of bytes) found += (one < 16 ? '0' : '') + one.toString(16);
+  return found;
+}
+
+export function unhex(digits) {
+  return Uint8Array.from(digits.match(/../g) ?? [], pair => parseInt(pair, 16));
+}
+
+export function random(count) {
+  return crypto.getRandomValues(new Uint8Array(count));
+}
+
+export const encode = cborg.encode;
+
+// Read one item; what is not in the deterministic encoding is malformed.
+export function decode(bytes) {
+  try {
+    return cborg.decode(bytes, STRICT);
+  } catch (error) {
+    throw new Malformed(error.message);
+  }
+}
+
+export const digest = blake3;
+
+// The `exp` of what is valid until that Unix second, rounded up to the whole minute.
+export function expiryMin(unixS) {
+  return Math.max(0, Math.min(0xffffffff, Math.ceil((unixS - EPOCH_S) / 60)));
+}
+
+// -- frames -------------------------------------------------------------------------------------------------
+
+export function frame(item) {
+  const size = item.length;
+  const head = size < 24 ? [0x40 | size] : size < 256 ? [0x58, size] : size < 65536 ? [0x59, size >> 8, size & 255]
+    : [0x5a, size >>> 24, (size >> 16) & 255, (size >> 8) & 255, size & 255];
+  return joined(Uint8Array.from(head), item);
+}
+
+// Cuts a stream, which comes in pieces of any size, into its items.
+export class Frames {
+  #pieces = [];
+  #length = 0;
+  #needed = 1;
+  #limit;
+
+  constructor(limit) { this.#limit = limit; }
+
+  take(piece) {
+    this.#pieces.push(piece);
+    this.#length += piece.length;
+    if (this.#length < this.#needed) return [];
+    const bytes = this.#pieces.length === 1 ? piece : allJoined(this.#pieces), items = [];
+    let at = 0;
+    for (this.#needed = 1; at < bytes.length; ) {
+      const [start, end] = this.#bounds(bytes, at);
+      if (end > bytes.length) { this.#needed = end - at; break; }
+      items.push(bytes.subarray(start, end));
+      at = end;
+    }
+    this.#pieces = at < bytes.length ? [bytes.subarray(at)] : [];
+    this.#length = bytes.length - at;
+    return items;
+  }
+
+  #bounds(bytes, at) {
+    const short = bytes[at] & 31, more = { 24: 1, 25: 2, 26: 4 }[short] ?? 0;
+    if (bytes[at] >> 5 !== 2 || (!more && short > 23)) throw new Malformed('the stream holds no frame here');
+    const start = at + 1 + more;
+    if (start > bytes.length) return [start, start];
+    let size = more ? 0 : short;
+    for (let i = at + 1; i < start; i++) size = size * 256 + bytes[i];
+    if (size > this.#limit) throw new Malformed(`a frame of ${size} bytes, where ${this.#limit} are the most`);
+    return [start, start + size];
+  }
+}
+
+// -- messages -----------------------------------------------------------------------------------------------
+
+// `sign` is a function from bytes to the signature by the source, or by the group's sending key.
+async function sealed(type, header, body, sign) {
+  const signed = joined(encode(type), encode(header), encode(body));
+  return joined(Uint8Array.of(0x84), signed, encode(await sign(signed)));
+}
+
+export function sealUnicast(src, dst, body, { ttl, exp }, sign) {
+  return sealed(UNICAST, { src, dst, ttl, exp }, body, sign);
+}
+
+export function sealMulticast(grp, body, { ttl, exp, sn = [] }, sign) {
+  return sealed(MULTICAST, { grp, ttl, exp, sn }, body, sign);
+}
+
+// Read a routed message. Its id covers neither the leading byte nor VIA.
+export function readMessage(wire) {
+  const item = decode(wire);
+  if (!Array.isArray(item) || item.length < 4 || item.length > 5) throw new Malformed('this is no message');
+  const [type, header, body, signature, via = null] = item;
+  if (!(body instanceof Uint8Array) || signature?.length !== 64) throw new Malformed('this is no message');
+  const end = via === null ? wire.length : wire.length - encode(via).length;
+  const common = { type, body, signature, via, ttl: header.ttl, exp: header.exp, id: hex(digest(wire.subarray(1, end))) };
+  const signed = wire.subarray(1, end - encode(signature).length);
+  if (type === UNICAST) return { ...common, signed, signer: header.src, source: header.src, destination: header.dst };
+  return { ...common, signed, signer: header.grp, group: header.grp, seen: header.sn };
+}
+
+export function messageId(wire) {
+  return readMessage(wire).id;
+}
+
+export function contentKeyId(contentKey) {
+  return digest(joined(KEY_ID_LABEL, contentKey)).slice(0, 8);
+}
+
+// The body of a multicast: a member's signed words under the group's content key.
+export async function sealForGroup({ group, contentKey, from, seq, deps, content, nonce = random(24) }, sign) {
+  const header = { to: group, seq, deps, from }, said = [2, content];
+  const sig = await sign(encode([header, said]));
+  const plain = encode([{ ...header, sig }, said]);
+  const secret = xchacha20poly1305(contentKey, nonce, joined(GROUP_LABEL, group)).encrypt(plain);
+  return encode([1, contentKeyId(contentKey), nonce, secret]);
+}
+
+// Open such a body; `verify(signature, bytes, key)` says whether the signature is the member's.
+export async function openForGroup(body, group, contentKey, verify) {
+  const parts = decode(body);
+  if (!Array.isArray(parts) || parts.length !== 4 || parts[0] !== 1) throw new Malformed('it is not sealed');
+  const [, keyId, nonce, secret] = parts;
+  if (hex(keyId) !== hex(contentKeyId(contentKey))) throw new Malformed('it is sealed under another key; ask for the group\'s newer link');
+  let plain;
+  try {
+    plain = xchacha20poly1305(contentKey, nonce, joined(GROUP_LABEL, group)).decrypt(secret);
+  } catch {
+    throw new Malformed('its seal is broken');
+  }
+  const [{ sig, ...header }, said] = decode(plain);
+  if (hex(header.to) !== hex(group)) throw new Malformed('the member signed it for another group');
+  if (!await verify(sig, encode([header, said]), header.from)) throw new Malformed('the member that it names has not signed it');
+  return { sender: header.from, seq: header.seq, deps: header.deps, code: said[0],
+    content: said[1] instanceof Uint8Array ? said[1] : encode(said[1]), said: hex(digest(joined(SAID_LABEL, header.from, sig))) };
+}
+
+export function proofBytes(role, diallersHello, listenersHello) {
+  return joined(text('upsycle link proof 1'), text(role), digest(diallersHello), digest(listenersHello));
+}
+
+// -- links --------------------------------------------------------------------------------------------------
+
+// Read an invitation or a group's link, "upsycle:…", wherever in the text it stands.
+export function readLink(given) {
+  const found = /upsycle:([\w-]+)/.exec(given);
+  if (!found) throw new Malformed('there is no link here: one begins with upsycle: and has letters and digits behind it');
+  const base64 = found[1].replaceAll('-', '+').replaceAll('_', '/');
+  let kind, fields;
+  try {
+    [kind, fields] = decode(Uint8Array.from(atob(base64), one => one.charCodeAt(0)));
+  } catch {
+    throw new Malformed('the link is not whole: copy all of it');
+  }
+  if (kind === 2) return { kind: 'group', group: groupOf(fields), urls: (fields.at ?? []).flatMap(([, at]) => webUrls(at)) };
+  if (kind !== 3) throw new Malformed('that link is neither an invitation nor a group\'s');
+  return { kind: 'invitation', router: fields.id, secret: fields.inv, expiry: fields.exp, rights: fields.gr, name: fields.name ?? null,
+    urls: webUrls(fields.at), group: fields.grp ? groupOf(fields.grp) : null };
+}
+
+function groupOf({ grp, key, name, seed }) {
+  return { key: grp ?? null, contentKey: key, name: name ?? null, seed: seed ?? null };
+}
+
+function webUrls(at) {
+  return (at[0] === 5 ? at[1] : [at]).filter(one => one[0] === 4).map(one => one[1]);
+}

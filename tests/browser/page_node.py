@@ -1,0 +1,75 @@
+"""A node for pages: a process that can be killed, dialled over a WebSocket or its web side, and its invitations."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from router.rig.node import NodeProcess
+from router.settings.home import Home
+
+PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
+_QUICK: Mapping[str, object] = {"link.goodbye_s": 1, "verify.verifiers": 0}
+GRANT = "join,store,why"
+WEB_SIDE = """
+[[node.services]]
+name = "web"
+module = "services.web"
+run = "inside"
+
+[services.web]
+operator = ""
+listen = "tcp://127.0.0.1:{port}"
+"""
+
+
+def free_port() -> int:
+    """Return a port that is free, and can be listened on again after every restart."""
+    chance = random.SystemRandom()
+    while True:
+        port = chance.choice(PORTS)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+
+
+class PageNode(NodeProcess):
+    """A node that pages dial at `url`."""
+
+    def __init__(self, base: Path, *, web: bool) -> None:
+        home, port = Home(base / "node"), free_port()
+        home.create("edge")
+        if web:
+            home.config_path.write_text(f"{home.config_path.read_text()}{WEB_SIDE.format(port=port)}")
+        self.site = f"http://127.0.0.1:{port}"
+        self.url = f"ws://127.0.0.1:{port}/link"
+        flags = () if web else ("--listen", self.url)
+        super().__init__("node", home, base / "node.stderr", _QUICK, *flags)
+
+    async def invite(self, *more: str, group: str = "friends", grant: str = GRANT) -> str:
+        """Return an invitation to a group, as text."""
+        asked = ("invite", "--group", group, "--grant", grant, "--at", self.url, *more, "--json")
+        found = (await self.run(*asked)).json
+        return str(found["link"])
+
+
+@asynccontextmanager
+async def page_node(base: Path, *, web: bool = False) -> AsyncIterator[PageNode]:
+    """Yield a node that is ready; it is killed with the block.
+    `web`: its web side serves the pages, and their links."""
+    node = PageNode(base, web=web)
+    await node.start()
+    try:
+        yield node
+    finally:
+        with trio.CancelScope(shield=True):
+            if node.is_running:
+                await node.kill()

@@ -1,0 +1,49 @@
+"""The files of pages over HTTP, as the web side sends them, and the pages of these tests beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+TREE = Path(__file__).parents[2]
+STATIC = TREE / "services" / "web" / "static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self';"
+    " connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_ROOMS = {"test": Path(__file__).parent / "pages", "vectors": TREE / "tests" / "vectors"}
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}  # noqa: RUF012
+
+    def translate_path(self, path: str) -> str:
+        room, _, rest = path.partition("?")[0].lstrip("/").partition("/")
+        found = (_ROOMS[room] / rest) if room in _ROOMS else STATIC / f"{room}/{rest}"
+        return str(found)
+
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
+@contextmanager
+def served() -> Iterator[int]:
+    """Yield the port at which the files are served."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler)) as server:
+        server.daemon_threads = True
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,68 @@
+"""The chat: a link, a name, a button; then it talks with an app that speaks like examples/chat.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+from chrome import fresh
+from page_node import page_node
+from rigs.patience import HANG_S
+
+from router import connect
+from router.rig.process import until
+
+pytestmark = pytest.mark.xdist_group("browser")
+MARKUP = "<img src=x onerror=alert(1)> see https://example.org/a?b=c."
+LINES = "[...document.querySelectorAll('.line p')].map(one => one.textContent)"
+
+
+@pytest.mark.parametrize("web", [False, True], ids=["listener", "web side"])
+async def test_guest_opens_the_link_gives_a_name_and_talks(
+    devtools: str, port: int, tmp_path: Path, *, web: bool
+) -> None:
+    got: list[str] = []
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path, web=web) as node, trio.open_nursery() as nursery:
+            link, site = await node.invite(), node.site if web else f"http://127.0.0.1:{port}"
+            async with connect(home=node.home, as_name="chat-Ann") as app:
+                group = await app.join("friends")
+
+                async def listen() -> None:
+                    async for message in group:
+                        got.append(message.body.decode())
+
+                async def has_come() -> bool:
+                    return bool(got)
+
+                nursery.start_soon(listen)
+                page = await browser.page(f"{site}/chat/#{link}")
+                await page.until("!document.getElementById('enter').hidden")
+                assert await page.js("location.hash") == "", "the secret does not stay in the address bar"
+                assert "friends" in await page.js("document.getElementById('invited').textContent")
+                await page.js(
+                    "(document.getElementById('name').value = 'Ben', document.getElementById('enter').requestSubmit())"
+                )
+                await page.until("document.getElementById('state').textContent.startsWith('Connected')")
+                await page.until("!document.getElementById('room').hidden")
+                said = json.dumps("hello\nall")
+                await page.js(
+                    f"(document.getElementById('text').value = {said}, document.getElementById('say').requestSubmit())"
+                )
+                await until("what the page said", has_come)
+                assert got == ["Ben: hello\nall"]
+                await page.until("document.querySelector('.mine .how')?.textContent === 'reached 1 of 1'")
+                await group.publish(f"Ann: {MARKUP}".encode())
+                await page.until("document.querySelectorAll('.line').length === 2")
+                assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
+                assert await page.js("document.querySelector('.line a').href") == "https://example.org/a?b=c"
+                assert await page.js("document.querySelectorAll('.line img').length") == 0
+
+                await page.goto(f"{site}/chat/")
+                await page.until("document.querySelectorAll('.line').length === 2")
+                assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
+                assert await page.js("document.querySelector('.mine .how').textContent") == "reached 1 of 1"
+                assert not page.complaints
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,95 @@
+"""What a page is told where it cannot begin, and how tabs without a worker share one link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from chrome import INSECURE_HOST, fresh
+from page_node import page_node
+from rigs.patience import HANG_S
+
+from router import connect
+from router.rig.process import until
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+async def test_page_without_a_secure_context_says_so_with_the_remedy(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://{INSECURE_HOST}:{port}/test/talk.html")
+        await page.until("window.begin")
+        said = await page.js("begin({ name: 'talk' }).catch(error => `${error.name}: ${error.message}`)")
+        assert said.startswith("InsecureContext: ") and "https" in said and INSECURE_HOST in said
+
+
+async def test_bad_links_names_and_bodies_are_errors_with_a_sentence(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+        await page.until("window.begin")
+        for options, words in (
+            ("{ invitation: 'hello' }", "there is no link"),
+            ("{ invitation: 'upsycle:AAAA' }", "not whole"),
+            ("{ name: 'a b' }", "a name has letters"),
+        ):
+            said = await page.js(f"router.connect({options}).catch(error => `${{error.name}}: ${{error.message}}`)")
+            assert said.startswith("RouterError: ") and words in said
+        await page.js("router.connect().then(node => { window.alone = node; })")
+        assert "no such group" in await page.js("alone.join('nobody').catch(error => error.message)")
+        assert "a body is bytes" in await page.js("alone.publish({}, 'text').catch(error => error.message)")
+
+
+async def test_key_cannot_be_read_out(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+        made = "import('../router/keys.js').then(keys => keys.newKey())"
+        shown = f"{made}.then(key => crypto.subtle.exportKey('pkcs8', key.secret))"
+        assert await page.js(f"{shown}.then(() => 'read', error => error.name)") == "InvalidAccessError"
+
+
+async def test_tabs_without_a_worker_share_one_link_and_another_takes_over(
+    devtools: str, port: int, tmp_path: Path
+) -> None:
+    """The first tab holds the link; when it is closed, the second goes on with what it has said meanwhile."""
+    got: list[str] = []
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path) as node, trio.open_nursery() as nursery:
+            link = await node.invite()
+            async with connect(home=node.home, as_name="friend") as app:
+                group = await app.join("friends")
+
+                async def listen() -> None:
+                    async for message in group:
+                        got.append(message.body.decode())
+
+                async def until_got(count: int) -> None:
+                    async def has_come() -> bool:
+                        return len(got) >= count
+
+                    await until("its coming", has_come)
+
+                nursery.start_soon(listen)
+                url = f"http://127.0.0.1:{port}/test/talk.html"
+                first = await browser.page(url)
+                await first.until("window.begin")
+                await first.js("delete window.SharedWorker")
+                assert await first.js(f"begin({{ name: 'locks', invitation: '{link}' }})") == "friends"
+                second = await browser.page(url)
+                await second.until("window.begin")
+                await second.js("delete window.SharedWorker")
+                assert await second.js("begin({ name: 'locks', group: 'friends' })") == "friends"
+                await first.js("say('one', 3)")
+                await second.js("say('two', 3)")
+                await group.publish(b"to both")
+                for page in (first, second):
+                    await page.until("told.got.length >= 1")
+                assert await first.js("told.away.length") == 1, "the only goodbye is that which follows the invitation"
+                await first.close()
+                await second.js("say('three', 3)")
+                await group.publish(b"to one")
+                await second.until("told.got.length >= 2")
+                assert await second.js("told.got") == ["to both", "to one"]
+                await until_got(9)
+                assert got == [f"{word} {n}" for word in ("one", "two", "three") for n in range(3)]
+            nursery.cancel_scope.cancel()

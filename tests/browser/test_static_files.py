@@ -1,0 +1,52 @@
+"""The client's files without a browser: whole, small, with the words and reasons of the router."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from pathlib import Path
+
+from site_of_pages import STATIC
+
+from router.core.wire.reasons import Reason
+
+CLIENT_BYTES_MAX = 110 * 1024
+IMPORT = re.compile(r"""^(?:import|export)\b[^;'"]*?from\s*['"](\.[^'"]+)['"]""", re.MULTILINE)
+REASONS = STATIC / "router" / "reasons.js"
+
+
+def client() -> list[Path]:
+    """Return the files that a page loads for the client alone."""
+    return [STATIC / "router.js", *(STATIC / "router").glob("*.js"), *(STATIC / "vendor").rglob("*.js")]
+
+
+def test_client_and_what_it_takes_from_others_are_small() -> None:
+    assert sum(len(zlib.compress(path.read_bytes(), 9)) + 12 for path in client()) <= CLIENT_BYTES_MAX
+
+
+def test_each_script_imports_files_that_are_here() -> None:
+    scripts = list(STATIC.rglob("*.js"))
+    for path in scripts:
+        for name in IMPORT.findall(path.read_text()):
+            assert (path.parent / name).resolve() in scripts, f"{path.name} imports {name}"
+
+
+def test_each_vendored_package_has_its_licence_and_its_digest() -> None:
+    vendor = STATIC / "vendor"
+    locked = json.loads((vendor / "package-lock.json").read_text())["packages"]
+    named = {path.split("/")[-1]: row for path, row in locked.items() if path}
+    folders = {path.name for path in vendor.iterdir() if path.is_dir()}
+    assert named.keys() == folders
+    for name, row in named.items():
+        assert (vendor / name / "LICENSE").is_file()
+        assert row["integrity"].startswith("sha512-") and "resolved" not in row
+
+
+def test_reasons_are_the_routers() -> None:
+    rows = re.findall(r"^  (\d+): (\[.*\]),$", REASONS.read_text(), re.MULTILINE)
+    assert rows
+    for number, row in rows:
+        reason = Reason(int(number))
+        assert json.loads(row) == [reason.word, reason.sentence, reason.later]
+    assert {int(number) for number, _ in rows} >= {int(one) for one in Reason}
