@@ -346,9 +346,7 @@ def _product(tree: Tree) -> Iterator[tuple[str, ast.Module]]:
 
 
 def names(tree: Tree) -> Iterator[str]:
-    for path in filter(NOUNLESS.fullmatch, tree):
-        if path.startswith(OTHERS):
-            continue
+    for path in (one for one in tree if NOUNLESS.fullmatch(one) and not one.startswith(OTHERS)):
         yield f"{path}: this name says nothing; find the noun of what is in it"
 
 
