@@ -19,14 +19,11 @@ MARKUP = "<img src=x onerror=alert(1)> see https://example.org/a?b=c."
 LINES = "[...document.querySelectorAll('.line p')].map(one => one.textContent)"
 
 
-@pytest.mark.parametrize("web", [False, True], ids=["listener", "web side"])
-async def test_guest_opens_the_link_gives_a_name_and_talks(
-    devtools: str, port: int, tmp_path: Path, *, web: bool
-) -> None:
+async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_path: Path) -> None:
     got: list[str] = []
     with trio.fail_after(HANG_S):
-        async with fresh(devtools) as browser, page_node(tmp_path, web=web) as node, trio.open_nursery() as nursery:
-            link, site = await node.invite(), node.site if web else f"http://127.0.0.1:{port}"
+        async with fresh(devtools) as browser, page_node(tmp_path, web=True) as node, trio.open_nursery() as nursery:
+            link, site = await node.invite(), node.site
             async with connect(home=node.home, as_name="chat-Ann") as app:
                 group = await app.join("friends")
 
