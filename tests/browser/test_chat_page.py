@@ -34,6 +34,9 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 async def has_come() -> bool:
                     return bool(got)
 
+                async def has_both() -> bool:
+                    return len(got) > 1
+
                 nursery.start_soon(listen)
                 page = await browser.page(f"{site}/chat/#{link}")
                 await page.until("!document.getElementById('enter').hidden")
@@ -62,4 +65,20 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
                 assert await page.js("document.querySelector('.mine .how').textContent") == "reached 1 of 1"
                 assert not page.complaints
+
+                kept = "caches.match(new URL('history.js', location)).then(found => !!found)"
+                await page.until(f"navigator.serviceWorker.controller && {kept}")
+                await page.until("caches.match(new URL('../router/engine.js', location)).then(found => !!found)")
+                await node.kill()
+                await page.goto(f"{site}/chat/")
+                await page.until("document.querySelectorAll('.line').length === 2")
+                await page.js(
+                    "(document.getElementById('text').value = 'later', document.getElementById('say').requestSubmit())"
+                )
+                await page.until(
+                    "[...document.querySelectorAll('.mine .how')].at(-1).textContent.startsWith('waiting')"
+                )
+                await node.start()
+                await until("what the page said without the node", has_both)
+                assert got[1:] == ["Ben: later"]
             nursery.cancel_scope.cancel()
