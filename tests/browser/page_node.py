@@ -25,6 +25,7 @@ run = "inside"
 [services.web]
 operator = ""
 listen = "tcp://127.0.0.1:{port}"
+origins = {origins}
 """
 
 
@@ -44,11 +45,13 @@ def free_port() -> int:
 class PageNode(NodeProcess):
     """A node that pages dial at `url`."""
 
-    def __init__(self, base: Path, *, web: bool) -> None:
+    def __init__(self, base: Path, origin: str, *, web: bool) -> None:
         home, port = Home(base / "node"), free_port()
         home.create("edge")
         if web:
-            home.config_path.write_text(f"{home.config_path.read_text()}{WEB_SIDE.format(port=port)}")
+            home.config_path.write_text(
+                f"{home.config_path.read_text()}{WEB_SIDE.format(port=port, origins=[origin] if origin else [])}"
+            )
         self.site = f"http://127.0.0.1:{port}"
         self.url = f"ws://127.0.0.1:{port}/link"
         flags = () if web else ("--listen", self.url)
@@ -62,10 +65,10 @@ class PageNode(NodeProcess):
 
 
 @asynccontextmanager
-async def page_node(base: Path, *, web: bool = False) -> AsyncIterator[PageNode]:
+async def page_node(base: Path, origin: str = "", *, web: bool = False) -> AsyncIterator[PageNode]:
     """Yield a node that is ready; it is killed with the block.
-    `web`: its web side serves the pages, and their links."""
-    node = PageNode(base, web=web)
+    `web`: its web side serves pages, and takes their links; those of `origin` too."""
+    node = PageNode(base, origin, web=web)
     await node.start()
     try:
         yield node

@@ -19,14 +19,11 @@ MARKUP = "<img src=x onerror=alert(1)> see https://example.org/a?b=c."
 LINES = "[...document.querySelectorAll('.line p')].map(one => one.textContent)"
 
 
-@pytest.mark.parametrize("web", [False, True], ids=["listener", "web side"])
-async def test_guest_opens_the_link_gives_a_name_and_talks(
-    devtools: str, port: int, tmp_path: Path, *, web: bool
-) -> None:
+async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_path: Path) -> None:
     got: list[str] = []
     with trio.fail_after(HANG_S):
-        async with fresh(devtools) as browser, page_node(tmp_path, web=web) as node, trio.open_nursery() as nursery:
-            link, site = await node.invite(), node.site if web else f"http://127.0.0.1:{port}"
+        async with fresh(devtools) as browser, page_node(tmp_path, web=True) as node, trio.open_nursery() as nursery:
+            link, site = await node.invite(), node.site
             async with connect(home=node.home, as_name="chat-Ann") as app:
                 group = await app.join("friends")
 
@@ -36,6 +33,9 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(
 
                 async def has_come() -> bool:
                     return bool(got)
+
+                async def has_both() -> bool:
+                    return len(got) > 1
 
                 nursery.start_soon(listen)
                 page = await browser.page(f"{site}/chat/#{link}")
@@ -65,4 +65,20 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(
                 assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
                 assert await page.js("document.querySelector('.mine .how').textContent") == "reached 1 of 1"
                 assert not page.complaints
+
+                kept = "caches.match(new URL('history.js', location)).then(found => !!found)"
+                await page.until(f"navigator.serviceWorker.controller && {kept}")
+                await page.until("caches.match(new URL('../router/engine.js', location)).then(found => !!found)")
+                await node.kill()
+                await page.goto(f"{site}/chat/")
+                await page.until("document.querySelectorAll('.line').length === 2")
+                await page.js(
+                    "(document.getElementById('text').value = 'later', document.getElementById('say').requestSubmit())"
+                )
+                await page.until(
+                    "[...document.querySelectorAll('.mine .how')].at(-1).textContent.startsWith('waiting')"
+                )
+                await node.start()
+                await until("what the page said without the node", has_both)
+                assert got[1:] == ["Ben: later"]
             nursery.cancel_scope.cancel()

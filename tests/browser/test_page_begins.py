@@ -93,3 +93,21 @@ async def test_tabs_without_a_worker_share_one_link_and_another_takes_over(
                 await until_got(9)
                 assert got == [f"{word} {n}" for word in ("one", "two", "three") for n in range(3)]
             nursery.cancel_scope.cancel()
+
+
+async def test_page_whose_clock_is_a_year_behind_takes_the_nodes(devtools: str, port: int, tmp_path: Path) -> None:
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path) as node:
+            link = await node.invite()
+            async with connect(home=node.home, as_name="friend") as app:
+                group = await app.join("friends")
+                page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+                await page.until("window.begin")
+                await page.js("delete window.SharedWorker")
+                await page.js("(real => { Date.now = () => real() - 365 * 86400000; })(Date.now)")
+                assert await page.js(f"begin({{ name: 'late', invitation: '{link}' }})") == "friends"
+                await page.js("say('one', 1)")
+                async for message in group:
+                    assert message.body == b"one 0"
+                    break
+                assert any("the clock here is" in one for one in await page.js("told.problems"))

@@ -1,4 +1,4 @@
-"""A page talks with a Python app through a real node: each message comes once and in order, whatever ends meanwhile."""
+"""A page talks through the web side of a real node: each message comes once and in order, whatever ends meanwhile."""
 
 from __future__ import annotations
 
@@ -58,8 +58,13 @@ async def has_got(page: Page, due: list[str]) -> None:
 
 
 async def test_each_message_comes_once_and_in_order(devtools: str, port: int, tmp_path: Path) -> None:
+    site = f"http://127.0.0.1:{port}"
     with trio.fail_after(HANG_S):
-        async with fresh(devtools) as browser, page_node(tmp_path) as node, trio.open_nursery() as nursery:
+        async with (
+            fresh(devtools) as browser,
+            page_node(tmp_path, site, web=True) as node,
+            trio.open_nursery() as nursery,
+        ):
             link = await node.invite()
             async with connect(home=node.home, as_name="friend", when_down="queue") as app:
                 friend = Friend(app, await app.join("friends"))

@@ -168,10 +168,15 @@ export class Engine {
 
   get link() { return this.dialling.link; }
 
+  // The node's clock comes first: what is signed by a clock that is a year off would be refused as expired.
   #up() {
     this.dialling.up();
     this.inbox.begin(this.link);
     this.link.ping();
+  }
+
+  #begun() {
+    this.isBegun = this.link;
     if (this.invitation) this.#say([CONTROL.redeem, { inv: this.invitation.secret, ...(this.invitation.as ? { name: this.invitation.as } : {}) }]);
     else this.#signOn();
   }
@@ -202,6 +207,7 @@ export class Engine {
       this.#problem(`the clock here is ${Math.abs(Math.round(ahead / 60000))} minutes ${ahead > 0 ? 'behind' : 'ahead of'} the node's: the node's is used; set yours`);
     }
     this.#ahead = Math.abs(ahead) > CLOCK_OFF_MS ? ahead : 0;
+    if (this.isBegun !== this.link) this.#begun();
   }
 
   // -- groups ---------------------------------------------------------------------------------------------------
