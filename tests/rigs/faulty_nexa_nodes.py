@@ -80,6 +80,11 @@ def _ignores_further_greetings() -> Callable[[NexaNode], None]:
     return put
 
 
+def _serves_what_was_rescinded(node: NexaNode) -> None:
+    exchange = node.rules._neighbours._exchange
+    exchange._serving._passing_on.may_go = lambda *_: True  # type: ignore[method-assign]
+
+
 def _takes_all(node: NexaNode) -> None:
     pool = node.rules._holdings.pool
     pool._judged = lambda *_: None  # type: ignore[method-assign]
@@ -141,5 +146,5 @@ FAULTS: dict[str, Faulty] = {
         hears(own.MaskedQuery, lambda one: replace(one, pattern=Pattern(one.pattern.value, b"\xff" * KEY_BYTES))),
         "masked",
     ),
-    "does not honour a secret": Faulty(hears(own.RescindSecrets, lambda _: None), "rescinds"),
+    "passes a secret on and does not honour it": Faulty(_serves_what_was_rescinded, "rescinds"),
 }

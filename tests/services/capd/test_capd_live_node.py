@@ -257,3 +257,48 @@ def test_fetching_goes_on_after_a_restart_of_either_side(who: str, monkeypatch: 
     pass_time(48, pool, node)
     assert held(pool) == {one.own_id() for one in old}
     assert peers(pool)["neighbours"][0]["prefixes_left"] == 0
+
+
+# -- lines that have gone stale -------------------------------------------------------------------------------------
+
+
+def test_node_whose_line_has_fallen_is_offered_what_was_held_back_within_a_minute() -> None:
+    pool = Pool(settings(fetch=False))
+    node = LiveNode(Settings(network="regtest", profile="compat", pool_bytes=4096))
+    for one in offers(26, 70.0):
+        post(node, one)
+    Link(pool, node, PLACE)
+    pass_time(2, pool, node)
+    offer = offers(1, 20.0)[0]
+    post(pool, offer)
+    pass_time(2, pool, node)
+    assert peers(pool)["neighbours"][0]["line"] > 60 and offer.own_id() not in held(node)
+    node.rules._holdings.pool._limits = Pool().rules._holdings.pool._limits  # a pool of the usual size: its line falls
+    pass_time(70, pool, node)
+    assert peers(pool)["neighbours"][0]["line"] == 2.0 and offer.own_id() in held(node)
+
+
+def test_node_is_told_that_our_line_has_fallen_and_then_announces_what_it_would_have_held_back() -> None:
+    pool = Pool(Settings(network="regtest", connect=(PLACE,), pool_bytes=4096))
+    node = LiveNode()
+    Link(pool, node, PLACE)
+    for one in offers(27, 70.0):
+        post(node, one)  # each is requested with our line, which is high in the end
+    pass_time(2, pool, node)
+    assert peers(node)["neighbours"][0]["line"] > 60
+    pool.rules._holdings.pool._limits = Pool().rules._holdings.pool._limits
+    pass_time(11, pool, node)
+    assert peers(node)["neighbours"][0]["line"] == 2.0
+    offer = offers(1, 3.0, born=int(node.now.wall_s))[0]
+    post(node, offer)
+    assert offer.own_id() in held(pool)
+
+
+def test_message_as_the_node_itself_makes_it_crosses_both_ways() -> None:
+    pool, node = Pool(settings(fetch=False)), LiveNode()
+    Link(pool, node, PLACE)
+    pass_time(1, pool, node)
+    for one in (pool, node):
+        message = posted(b"TKD\x0cmade by %s" % type(one).__name__.encode(), 2.0096, int(one.now.wall_s))
+        assert message.initial_priority < 2.02 and post(one, message) == 0
+        assert message.own_id() in held(pool) & held(node)

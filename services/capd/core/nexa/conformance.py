@@ -51,6 +51,11 @@ class Check(Struct, frozen=True):
         """Describe the expectation."""
         return in_words([*(" or ".join(one) for one in self.expected), *([CLOSED] if self.then == CLOSED else [])])
 
+    @property
+    def answers(self) -> set[str]:
+        """Return the commands that are expected, without announcements."""
+        return {choice.split()[0] for one in self.expected for choice in one if not _is_announced(choice)}
+
     def is_met(self, got: Sequence[str]) -> bool:
         """Whether these descriptions are as expected; announcements may come at any time."""
         wanted = [*self.expected, *([(CLOSED,)] if self.then == CLOSED else [])]

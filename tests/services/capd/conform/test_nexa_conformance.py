@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
 
@@ -13,10 +13,16 @@ from click.testing import CliRunner
 from rigs.faulty_nexa_nodes import FAULTS
 from rigs.nexa_node import NexaNode
 from rigs.patience import HANG_S
+from samples.capd_live import OURS
 
 from router.cli import main
 from router.cli.conformance import CheckResult
+from router.core.wire.codec import Malformed
+from router.service import contract as c
 from services.capd.conform.probe import Connects, Probe
+from services.capd.core.nexa.conformance_checks import Trial, checks
+from services.capd.core.nexa.envelope import Packet
+from services.capd.core.nexa.neighbours import DOOR
 
 HASTY_S = 0.05
 """Seconds to wait for a fault that only silence shows, for which a longer wait would be in vain."""
@@ -85,3 +91,35 @@ async def test_conform_command_prints_a_line_a_check_and_its_verdict(monkeypatch
     async with node.listening() as place:
         code, lines, _ = await run(place, "--only", "info", "--json")
     assert code == 1 and '"ok": false' in lines[0]
+
+
+class Foreign(NexaNode):
+    """A node that ignores our own commands; what is no packet comes to it unchanged."""
+
+    async def _came(self, name: str, data: bytes) -> None:
+        try:
+            await super()._came(name, data)
+        except Malformed:
+            await self._hear(c.Came(DOOR, name, data))
+
+
+async def test_probe_finds_no_fault_in_a_node_that_ignores_our_own_commands() -> None:
+    def without_ours(packet: Packet) -> Iterable[Packet]:
+        return () if packet.command in OURS else (packet,)
+
+    ours = "masked", "held", "rescinds"
+    names = [one.name for one in checks(Trial("regtest", int(time.time()), 3.0, b"1"))]
+    async with Foreign("compat", reads=without_ours, writes=without_ours).listening() as place:
+        found = await outcomes(place, [one for one in names if one not in ours])
+        ignored = await outcomes(place, ours, HASTY_S)
+    assert [one for one in found if not one.ok] == [] and len(found) == len(names) - 3 >= 44
+    assert [one.ok for one in ignored] == [None] * 3, "left out"
+
+
+async def test_the_check_that_gets_this_machine_banned_is_made_only_if_it_is_wished() -> None:
+    async with NexaNode().listening() as place:
+        arguments = ["capd", "conform", place, "--only", "wrong-magic"]
+        left_out = await trio.to_thread.run_sync(CliRunner().invoke, main, arguments)
+        made = await trio.to_thread.run_sync(CliRunner().invoke, main, [*arguments, "--harmful"])
+    assert (left_out.exit_code, made.exit_code) == (0, 0) and made.stdout.endswith("\tclosed\tok\n")
+    assert "left out: it gets this machine banned for hours (--harmful)" in left_out.stdout
