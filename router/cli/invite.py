@@ -6,9 +6,10 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import reduce
 from typing import Any, NamedTuple
 
 import click
@@ -41,6 +42,7 @@ from router.settings.home import Home
 from router.settings.keyring import NAME_PATTERN
 from router.transport import contract as transport
 
+Function = Callable[..., Any]
 EXPIRES = "7d"
 GRANT = "join,store,relay"
 _UNITS = {"m": 60, "h": 3600, "d": DAY_S, "w": 7 * DAY_S}
@@ -77,39 +79,44 @@ class RightsParameter(click.ParamType[tuple[str, ...], Any]):
         return found
 
 
+def options(grant: str) -> Callable[[Function], Function]:
+    """Add what all commands that invite ask for; `grant`: the rights unless others are named."""
+    added = (
+        click.option(
+            "--grant", type=RightsParameter(), default=grant, help=f"The guest's rights here. Default: {grant}."
+        ),
+        click.option("--uses", type=click.IntRange(1, 1000), default=1, help="How many guests it lets in. Default: 1."),
+        click.option(
+            "--expires",
+            type=SpanParameter(),
+            default=EXPIRES,
+            help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}.",
+        ),
+        click.option(
+            "--until", type=SpanParameter(), help="How long, from now, guests keep the rights. Default: without an end."
+        ),
+        click.option(
+            "--name",
+            help="How guests are to call this node; no name for the guest. Default: node.name of this node.",
+        ),
+        click.option("--read-only", is_flag=True, help="Let guests read the group only."),
+        qr.options,
+        json_option,
+    )
+
+    def with_options(command: Function) -> Function:
+        return reduce(lambda found, option: option(found), reversed(added), command)
+
+    return with_options
+
+
 @click.group(cls=CommandGroup, invoke_without_command=True)
-@click.option("--grant", type=RightsParameter(), default=GRANT, help=f"The guest's rights here. Default: {GRANT}.")
-@click.option("--uses", type=click.IntRange(1, 1000), default=1, help="How many guests it lets in. Default: 1.")
-@click.option(
-    "--expires",
-    type=SpanParameter(),
-    default=EXPIRES,
-    help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}.",
-)
-@click.option(
-    "--until", type=SpanParameter(), help="How long, from now, guests keep the rights. Default: without an end."
-)
-@click.option(
-    "--name", help="How guests are to call this node; no name for the guest. Default: node.name of this node."
-)
+@options(GRANT)
 @click.option("--group", help="The name of a group that guests join; it is made if there is none.")
-@click.option("--read-only", is_flag=True, help="Let guests read the group only.")
 @click.option("--at", metavar="URL", multiple=True, help="Where guests reach this node. Default: node.advertise.")
-@qr.options
-@json_option
 @click.pass_context
 def invite(
-    ctx: click.Context,
-    grant: tuple[str, ...],
-    uses: int,
-    expires: int,
-    until: int | None,
-    name: str | None,
-    group: str | None,
-    read_only: bool,
-    at: tuple[str, ...],
-    draw: qr.Drawing,
-    as_json: bool,
+    ctx: click.Context, /, at: tuple[str, ...], group: str | None, draw: qr.Drawing, as_json: bool, **wish: Any
 ) -> None:
     """Print a link that lets others in. The node must run.
 
@@ -117,12 +124,31 @@ def invite(
     """
     if ctx.invoked_subcommand is not None:
         return
-    if read_only and group is None:
+    if wish["read_only"] and group is None:
         raise click.UsageError("--read-only needs a --group.")
     qr.check(draw)
     home = invocation().home
-    settings = _settings(home)
-    addresses = _addresses(home, settings, at)
+    settings = settings_that_let_in(home)
+    issued = issue(home, settings, _addresses(home, settings, at), group, **wish)
+    print_issued(issued, issued.link, draw, as_json)
+    if not as_json:
+        explain(issued, "Each guest runs `router peer add LINK` there")
+
+
+def issue(
+    home: Home,
+    settings: Config,
+    addresses: tuple[TransportAddress, ...],
+    group: str | None,
+    *,
+    grant: tuple[str, ...],
+    uses: int,
+    expires: int,
+    until: int | None,
+    name: str | None,
+    read_only: bool,
+) -> Issued:
+    """Make an invitation, with the group if there is none of this name, and have the running node keep it."""
     link = _group(home, group, read_only=read_only)
     now_s = time.time()
     made = make_invitation(
@@ -136,7 +162,7 @@ def invite(
     )
     issued = Issued(made, made.text(), uses, 0 if until is None else int(now_s + until), name or "", group or "")
     _order(home, issued)
-    _print(issued, draw, as_json)
+    return issued
 
 
 class Issued(NamedTuple):
@@ -156,18 +182,18 @@ class Issued(NamedTuple):
         return expiry_s(self.made.expiry_min)
 
 
-def _print(issued: Issued, draw: qr.Drawing, as_json: bool) -> None:
-    """Print the link, even if its QR code cannot be drawn, and explain it to a user."""
+def print_issued(issued: Issued, link: str, draw: qr.Drawing, as_json: bool) -> None:
+    """Print the link as it is given on, even if its QR code cannot be drawn."""
     made = issued.made
     try:
         leave_out = "addresses of --at, the --group, or the --name"
-        qr.show(issued.link, draw, leave_out=leave_out, on_terminal=not as_json)
+        qr.show(link, draw, leave_out=leave_out, on_terminal=not as_json)
     finally:
         if as_json:
             say_json(
                 {
                     "id": made.id,
-                    "link": issued.link,
+                    "link": link,
                     "expires": _time_text(issued.until_s),
                     "uses": issued.uses,
                     "grants": made.rights,
@@ -175,12 +201,10 @@ def _print(issued: Issued, draw: qr.Drawing, as_json: bool) -> None:
                 }
             )
         else:
-            say(issued.link)
-    if not as_json:
-        _explain(issued)
+            say(link)
 
 
-def _explain(issued: Issued) -> None:
+def explain(issued: Issued, what_to_do: str) -> None:
     """Say whom the link lets in, and what to do with it."""
     made = issued.made
     times = "one guest" if issued.uses == 1 else f"{issued.uses} guests"
@@ -189,7 +213,7 @@ def _explain(issued: Issued) -> None:
     if issued.name:
         note(f'guests see this node as "{made.name}"; a guest brings its own name, the node.name of its router.toml')
     hint(
-        "the link is a secret: give it on in private. Each guest runs `router peer add LINK` there. "
+        f"the link is a secret: give it on in private. {what_to_do}. "
         f"`router invite revoke {made.id.hex()[:8]}` takes it back"
     )
 
@@ -265,7 +289,7 @@ def _order(home: Home, issued: Issued) -> None:
     ask(home, "invite", json.dumps(said))
 
 
-def _settings(home: Home) -> Config:
+def settings_that_let_in(home: Home) -> Config:
     """Return the node's configuration; raise `Failure` if it lets in no strangers at all."""
     settings = config.load(home.config_path)[0]
     if not settings.limits.strangers_connections_max:

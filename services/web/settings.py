@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from router.service.settings import Struct, about, door, span
 
 from .core.callers import THIS_MACHINE, networks_of
 from .core.limits import HttpLimits
+from .core.link import LINK
 
 _LIMITS = HttpLimits()
 _ORIGIN = re.compile(r"https?://[^\s/?#]+\Z")
@@ -57,6 +58,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "pages", self.url or _shown(self.listen)
         if self.operator:
             yield "operator", _shown(self.operator)
+
+    @property
+    def page_url(self) -> str:
+        """Return the address at which browsers open the pages, "" if that is not known."""
+        return self.url or _shown(self.listen) if self.url or self.listen.startswith("tcp://") else ""
+
+    @property
+    def link_url(self) -> str:
+        """Return the URL of the transport at which pages connect."""
+        return f"ws{urljoin(self.page_url, LINK[1:]).removeprefix('http')}"
 
     @property
     def operator_url(self) -> str:

@@ -23,7 +23,8 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
     got: list[str] = []
     with trio.fail_after(HANG_S):
         async with fresh(devtools) as browser, page_node(tmp_path, web=True) as node, trio.open_nursery() as nursery:
-            link, site = await node.invite(), node.site
+            opened = str((await node.run("web", "invite", "--group", "friends", "--json")).json["link"])
+            assert opened.startswith(f"{node.site}/chat/#")
             async with connect(home=node.home, as_name="chat-Ann") as app:
                 group = await app.join("friends")
 
@@ -38,7 +39,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                     return len(got) > 1
 
                 nursery.start_soon(listen)
-                page = await browser.page(f"{site}/chat/#{link}")
+                page = await browser.page(opened)
                 await page.until("!document.getElementById('enter').hidden")
                 assert await page.js("location.hash") == "", "the secret does not stay in the address bar"
                 assert "friends" in await page.js("document.getElementById('invited').textContent")
@@ -60,7 +61,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 assert await page.js("document.querySelector('.line a').href") == "https://example.org/a?b=c"
                 assert await page.js("document.querySelectorAll('.line img').length") == 0
 
-                await page.goto(f"{site}/chat/")
+                await page.goto(f"{node.site}/chat/")
                 await page.until("document.querySelectorAll('.line').length === 2")
                 assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
                 assert await page.js("document.querySelector('.mine .how').textContent") == "reached 1 of 1"
@@ -70,7 +71,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 await page.until(f"navigator.serviceWorker.controller && {kept}")
                 await page.until("caches.match(new URL('../router/engine.js', location)).then(found => !!found)")
                 await node.kill()
-                await page.goto(f"{site}/chat/")
+                await page.goto(f"{node.site}/chat/")
                 await page.until("document.querySelectorAll('.line').length === 2")
                 await page.js(
                     "(document.getElementById('text').value = 'later', document.getElementById('say').requestSubmit())"

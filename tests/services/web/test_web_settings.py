@@ -64,3 +64,21 @@ def test_doors_are_shown_as_a_browser_opens_them(tmp_path: Path) -> None:
     }
     found = dict(Settings(listen=f"tcp://0.0.0.0:443{TLS}", operator="unix:o.sock").at_start(tmp_path))
     assert found == {"pages": "https://0.0.0.0:443/", "operator": "unix:o.sock"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "page", "link"),
+    [
+        ({}, "http://127.0.0.1:4180/", "ws://127.0.0.1:4180/link"),
+        ({"listen": f"tcp://127.0.0.1:443{TLS}"}, "https://127.0.0.1:443/", "wss://127.0.0.1:443/link"),
+        ({"url": "https://hub.example/node/"}, "https://hub.example/node/", "wss://hub.example/node/link"),
+        ({"listen": "unix:web.sock", "url": "https://hub.example/"}, "https://hub.example/", "wss://hub.example/link"),
+    ],
+)
+def test_links_lead_where_browsers_open_the_pages(settings: dict[str, Any], page: str, link: str) -> None:
+    found = Settings(**settings)
+    assert (found.page_url, found.link_url) == (page, link)
+
+
+def test_page_behind_a_socket_file_has_no_address_unless_one_is_set() -> None:
+    assert Settings(listen="unix:web.sock").page_url == Settings(listen="").page_url == ""
