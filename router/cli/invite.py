@@ -300,12 +300,9 @@ def settings_that_let_in(home: Home) -> Config:
 
 def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[TransportAddress, ...]:
     """Return the addresses where guests reach the running node: those given, those advertised, or its listeners."""
-    for url in at:
-        transport.check(url)
-        if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
-            raise Failure(Exit.USAGE, f"--at {url}: {refused[1]}")
+    given = tuple(address_to_dial(url, "--at ") for url in at)
     listeners = ask(home, "status")["listeners"]  # of a node that runs, before anything is made for it
-    found = tuple(parse_address(url) for url in at) or addresses_of_node(settings.node.advertise or listeners)
+    found = given or addresses_of_node(settings.node.advertise or listeners)
     if why := why_unreached(listeners, home):
         if not at:
             raise Failure(Exit.USAGE, why)
@@ -319,6 +316,15 @@ def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[Trans
         note(f"that link leads back to this machine: only nodes that run here can use it; for others, {another}")
     elif all(reach_of(one.host) in (Reach.LOOPBACK, Reach.PRIVATE) for one in found):
         note(f"that link leads into a private network: only nodes there can use it; for others, {another}")
+    return found
+
+
+def address_to_dial(url: str, said_by: str = "") -> TransportAddress:
+    """Return the address in an invitation; raise `Failure` if guests could not dial it, or the transport's error."""
+    transport.check(url)
+    found = parse_address(url)
+    if refused := refusal_of(found, AddressSource.OPERATOR, on_loopback=True):
+        raise Failure(Exit.USAGE, f"{said_by}{url}: {refused[1]}")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin
 
@@ -11,11 +12,8 @@ from msgspec import convert
 from router.cli import qr
 from router.cli.command import Command, invocation
 from router.cli.exits import Exit, Failure
-from router.cli.invite import explain, issue, options, print_issued, settings_that_let_in
+from router.cli.invite import address_to_dial, explain, issue, options, print_issued, settings_that_let_in
 from router.cli.services import ask_service, written_settings
-from router.core.wire.address import AddressSource, parse_address, refusal_of
-from router.settings.home import Home
-from router.transport import contract as transport
 from services.web.settings import Settings
 from services.web.status_command import name_option
 
@@ -35,20 +33,16 @@ def invite(group: str, service: str, draw: qr.Drawing, as_json: bool, **wish: An
     qr.check(draw)
     home = invocation().home
     ask_service(home, service, "status")
-    site = _site(home, service)
-    address = parse_address(site.link_url)
-    transport.check(site.link_url)
-    if refused := refusal_of(address, AddressSource.OPERATOR, on_loopback=True):
-        raise Failure(Exit.USAGE, f"{site.link_url}: {refused[1]}")
-    issued = issue(home, settings_that_let_in(home), (address,), group, **wish)
+    site = _site(service, written_settings(home, service))
+    issued = issue(home, settings_that_let_in(home), (address_to_dial(site.link_url),), group, **wish)
     print_issued(issued, f"{urljoin(site.page_url, 'chat/')}#{issued.link}", draw, as_json)
     if not as_json:
         explain(issued, "Whoever opens it in a browser gives a name and talks")
 
 
-def _site(home: Home, service: str) -> Settings:
-    """Return the settings of the web side, which is reached by browsers; raise `Failure` if that is not known."""
-    site = convert(written_settings(home, service), Settings, strict=False)
+def _site(service: str, written: Mapping[str, Any]) -> Settings:
+    """Return the settings of the web side; raise `Failure` if they do not say where browsers reach it."""
+    site = convert(written, Settings, strict=False)
     if not site.page_url:
         said = f"browsers would not know where to reach the web side, since services.{service}.url is empty"
         raise Failure(Exit.USAGE, f"{said}; write there the address that they open, as https://hub.example/")

@@ -107,7 +107,7 @@ def test_a_link_that_leads_back_to_this_machine_is_said_to(tmp_path: Path) -> No
     ("given", "said"),
     [
         (link_to("tls://0.0.0.0:4100"), "that node cannot be dialled: 0.0.0.0:4100 names no host"),
-        (link_to("wss://a.org/x"), "that node cannot be dialled: there is no transport for wss://"),
+        (link_to("ws://a.org/x"), "that node cannot be dialled: 'ws://a.org/x' leads off this machine without TLS"),
         (link_to(URL)[:60], "it is cut short"),
         ("none.png", "none.png is no link, and there is no such file"),
         ("/nonexist.png", "/nonexist.png is no link, and there is no such file"),
@@ -134,7 +134,7 @@ def test_what_others_cannot_reach_is_found_by_the_check(tmp_path: Path) -> None:
         "http://a.org:1",
         "unix:router.sock",
         "tls://a.org",
-        "wss://a.org/x",
+        "quic://a.org/x",
         "tls://0.0.0.0:1",
         "tls://224.0.0.1:1",
     )
