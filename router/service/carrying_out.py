@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from router.core.wire.errors import RouterError
+from router.core.wire.text import printable
 from router.service import contract as c
 from router.service.alarm import Alarm
 from router.service.cycle_changes import DeedSorter, unsent
@@ -69,7 +70,7 @@ class CarryingOut:
             case c.Warn(text):
                 self._host.warn(text)
             case c.Inform(text):
-                informing.info("%s: %s", self._host, text)
+                informing.info("%s: %s", self._host, printable(text))
             case c.MarkKnown(door, peer):
                 self._doors.mark_known(door, peer)
             case c.Send():

@@ -139,6 +139,10 @@ class DoorEntrance:
         self._give_way(name)
         return True
 
+    def warn_of_want(self, text: str) -> None:
+        """Warn that descriptors or memory are wanting, now and then."""
+        self._warn_now_and_then("want", text)
+
     def _warn_now_and_then(self, kind: str, text: str) -> None:
         now_s = trio.current_time()
         if now_s - self._warned_s.get(kind, -inf) >= WARN_AGAIN_S:

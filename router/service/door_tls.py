@@ -20,14 +20,21 @@ HANDSHAKE_S = 10.0
 log = logging.getLogger(__name__)
 
 
-async def carry(outer: socket.socket, inner: socket.socket, certificate: ServerCertificate, address: str) -> None:
+async def carry(
+    outer: socket.socket,
+    inner: socket.socket,
+    certificate: ServerCertificate,
+    address: str,
+    shaking: trio.CancelScope,
+) -> None:
     """Decrypt what comes of `outer`, a client at HOST:PORT, into `inner`, and encrypt what comes back, until one of
-    them ends; close both."""
+    them ends; close both. `shaking` is cancelled if the stream has to go before its handshake is done."""
     outer.setblocking(False)
     plain = trio.SocketStream(trio.socket.from_stdlib_socket(inner))
     async with plain:
         try:
-            with trio.fail_after(HANDSHAKE_S):
+            stream: Stream | None = None
+            with shaking, trio.fail_after(HANDSHAKE_S):
                 stream = await shake_hands(
                     trio.socket.from_stdlib_socket(outer), certificate.connection(), address, _prove, server_failed
                 )
@@ -36,6 +43,8 @@ async def carry(outer: socket.socket, inner: socket.socket, certificate: ServerC
         except NotLetIn as error:
             log.info("%s: %s", address, error)
         else:
+            if stream is None:
+                return
             try:
                 await _pump(stream, plain)
             finally:

@@ -187,6 +187,10 @@ class Doors:
         """Whether this came of a stream that the rules have handed over; if so, it is kept for the router."""
         return self._streams.is_handed(heard)
 
+    def is_of_failed(self, heard: object) -> bool:
+        """Whether this came of a stream on which the rules have failed since."""
+        return self._streams.is_of_failed(heard)
+
     def hand(self, door: str, peer: str) -> None:
         """Pass the bytes of that stream to the router from now on, and the router's to it."""
         self._streams.hand(door, peer)

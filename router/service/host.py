@@ -36,7 +36,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.errors import cause_of
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
-from router.core.wire.text import SUBJECT, key_text, short
+from router.core.wire.text import SUBJECT, key_text, printable, short
 from router.service.attempts import Attempts, FailuresInARow
 from router.service.contract import LogEvent, Put
 from router.service.deed_checks import EVENT_BYTES_MAX, check_put, event_of, fault_of
@@ -250,7 +250,8 @@ class Service(TrioActor):
         return numbers
 
     def warn(self, text: str) -> None:
-        """Tell the operator, in the log of the process and in `router status`."""
+        """Tell the operator, in the log of the process and in `router status`; of what cannot be printed, a space."""
+        text = printable(text)
         self.log.warning("%s: %s", self, text)
         self.place.on_warning(text)
 

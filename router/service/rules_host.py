@@ -274,7 +274,7 @@ class RulesHost(Service):
         return None
 
     def _hear_one(self, cycle: CycleChanges, heard: c.Heard, received: Received | None, now: c.Now) -> None:
-        if self._doors.is_handed(heard):
+        if self._doors.is_handed(heard) or self._doors.is_of_failed(heard):
             return
         if isinstance(heard, c.Asked):
             self._checks.asked(heard.number)

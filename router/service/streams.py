@@ -32,6 +32,8 @@ from router.transport.web_certificate import ServerCertificate
 UNSENT_MAX = 256
 UNSENT_BYTES_MAX = 8 << 20
 """Writes, and their bytes, that wait for one peer; a stream whose peer does not read is closed."""
+UNREAD_BYTES_MAX = 256 << 10
+"""Bytes that a peer may leave unread before nothing more is read of it."""
 CONNECT_S = 10.0
 """Seconds that a stream opened for the rules may take to be connected."""
 LINGER_S = 10.0
@@ -49,12 +51,15 @@ class _Peer:
     link in it; `passing`: the scope of the task that then passes it on. `address`: that of its other end; `source`:
     what it has in common with others that come from there. `is_leaving`: it is passed on when all is written.
 
+    `is_failed`: the rules failed on it, and hear nothing more of it but its end. `carried`: chunks of it that are
+    carried out, but were answered with more than the peer has read; `shaking`: the scope of its TLS handshake.
+
     `waiting`, `unsent`: what could not be written at once, and its bytes; `writing`: the scope of the task that writes
     it."""
 
     __slots__ = (
-        "_awaited", "_socket", "address", "fd", "handed", "is_closed", "is_closing", "is_leaving", "passing", "reading",
-        "source", "through", "unsent", "waiting", "writing",
+        "_awaited", "_socket", "address", "carried", "fd", "handed", "is_closed", "is_closing", "is_failed",
+        "is_leaving", "passing", "reading", "shaking", "source", "through", "unsent", "waiting", "writing",
     )  # fmt: skip
 
     def __init__(self, own: socket.socket, address: str, source: str) -> None:
@@ -63,6 +68,9 @@ class _Peer:
         self.source = source
         self.reading: Reading
         self.passing = trio.CancelScope()
+        self.shaking = trio.CancelScope()
+        self.is_failed = False
+        self.carried: list[Callable[[], None]] = []
         self.handed: bytes | None = None
         self.through = ""
         self.waiting: deque[bytes] = deque()
@@ -158,7 +166,7 @@ class Streams:
         return ""
 
     def _accepted(self, door: str, own: socket.socket) -> None:
-        address, source = address_of(own), source_of(own)
+        address, source, shaking = address_of(own), source_of(own), trio.CancelScope()
         _tune(own)
         if (certificate := self._certificates.get(door)) is not None:
             encrypted = own
@@ -166,10 +174,12 @@ class Streams:
                 own, outer = socket.socketpair()
             except OSError as error:
                 encrypted.close()
-                self._warn_of(door, f"has turned a stream away: {words(error)}; {RAISE_LIMIT}")
+                self._entrances[door].warn_of_want(f"has turned a stream away: {words(error)}; {RAISE_LIMIT}")
                 return
-            self._nursery.start_soon(carry, encrypted, outer, certificate, address)
-        self._begin(door, own, _Peer(own, address, source), self._entrances[door].places)
+            self._nursery.start_soon(carry, encrypted, outer, certificate, address, shaking)
+        peer = _Peer(own, address, source)
+        peer.shaking = shaking
+        self._begin(door, own, peer, self._entrances[door].places)
 
     def _begin(
         self, door: str, own: socket.socket, peer: _Peer, places: StreamPlaces, tag: str = "", name: str = ""
@@ -181,7 +191,10 @@ class Streams:
         places.take(name, peer.source)
         hear = self._hear
         peer.reading = Reading(
-            self._readers, peer.fd, lambda data, done: hear(Came(door, name, data), done), lambda: self._ended(key)
+            self._readers,
+            peer.fd,
+            lambda data, done: hear(Came(door, name, data), lambda: _carried_out(peer, done)),
+            lambda: self._ended(key),
         )
         hear(Opened(door, name, peer.address, tag, None if door in self._certificates else user_of(own)))
         peer.reading.begin()
@@ -200,6 +213,7 @@ class Streams:
         self._handed.discard(key)
         if (peer := self._peers.pop(key, None)) is not None:
             peer.close()
+            peer.shaking.cancel()
         door, name = key
         for places in (self._entrances.get(door), self._connected.get(door), self._passed.get(door)):
             if places is not None:
@@ -209,7 +223,15 @@ class Streams:
         """End a stream now, whatever is not carried out; do nothing if it has gone, or was handed over."""
         peer = self._peers.get((door, name))
         if peer is not None and peer.handed is None:
+            peer.is_failed = True
             peer.reading.cut()
+
+    def is_of_failed(self, heard: object) -> bool:
+        """Whether this came of a stream on which the rules have failed since."""
+        if not isinstance(heard, Came) or not heard.data:
+            return False
+        peer = self._peers.get((heard.door, heard.peer))
+        return peer is not None and peer.is_failed
 
     def talked(self, door: str, name: str) -> None:
         """Record that something followed from what a stream said, so that silent ones give way before it."""
@@ -281,6 +303,7 @@ class Streams:
             while peer.waiting and not peer.is_closed:
                 await peer.stream.send_all(peer.waiting[0])
                 peer.unsent -= len(peer.waiting.popleft())
+                _go_on_reading(peer)
             is_cut = peer.is_closing
         if is_cut:
             peer.reading.cut()
@@ -345,6 +368,19 @@ class Streams:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:
             self._gone(key)
+
+
+def _carried_out(peer: _Peer, done: Callable[[], None]) -> None:
+    """Let the next chunk be read, or later, when the peer has read what it was answered."""
+    peer.carried.append(done)
+    _go_on_reading(peer)
+
+
+def _go_on_reading(peer: _Peer) -> None:
+    if peer.unsent <= UNREAD_BYTES_MAX or peer.is_closing:
+        carried, peer.carried = peer.carried, []
+        for done in carried:
+            done()
 
 
 def _tune(own: socket.socket) -> None:

@@ -98,6 +98,12 @@ def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
     return visible.encode()[:bytes_max].decode(errors="ignore")
 
 
+def printable(text: str) -> str:
+    """Return a text of any length with a space for each control or invisible character, so that it is one line of a
+    log and changes nothing on a terminal."""
+    return "".join(" " if category(one) in _INVISIBLE else one for one in str.__str__(text))
+
+
 def without_links(text: str) -> str:
     """Return the text with "a link" in place of each link that it repeats, also of one that is cut short or changed: a
     link may be a secret, and errors go on screens and into logs."""

@@ -35,6 +35,7 @@ class HttpConnection:
         self._head: h11.Request | None = None
         self._body = bytearray()
         self._has_begun = False
+        self._is_last = False
         self._is_waiting = False
         self.is_flow = False
 
@@ -117,6 +118,10 @@ class HttpConnection:
     def _too_large(self) -> HttpRefused:
         return _refused(413, "body-too-large", f"a body may have {self._limits.body_bytes_max} bytes here")
 
+    def close_after_this(self) -> None:
+        """Close the connection with the next answer."""
+        self._is_last = True
+
     def go_on(self) -> bytes:
         """Return the word that a client waits for before it sends its body, b"" if it does not."""
         if self.stage != "body" or not self._http.they_are_waiting_for_100_continue:
@@ -132,7 +137,7 @@ class HttpConnection:
         headers = answer.all_headers()
         if answer.status not in _BODILESS:
             headers.append(("Content-Length", str(len(answer.body))))
-        if answer.is_last or not is_whole:
+        if answer.is_last or self._is_last or not is_whole:
             headers.append(("Connection", "close"))
         try:
             out = self._sent(_head(answer.status, headers))

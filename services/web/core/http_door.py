@@ -14,7 +14,7 @@ from router.service import contract as c
 
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
-from .limits import LINGER_BYTES_MAX, LINGER_S, HttpLimits
+from .limits import AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
 from .request import Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
 from .sites import Sites
 
@@ -105,10 +105,15 @@ class HttpDoor:
             yield from self._end(peer)
 
     def _read(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
-        """Answer the requests that are whole, one after the other, until one has to wait. Raises `HttpRefused`."""
+        """Answer the requests that are whole, one after the other, until one has to wait, or too many came at once;
+        then the last answer closes the connection. Raises `HttpRefused`."""
+        answered = 0
         while peer in self._clients and not client.is_over:
             if (found := client.http.next_request()) is None:
                 break
+            answered += 1
+            if answered == AT_ONCE_MAX:
+                client.http.close_after_this()
             yield from self._request(peer, client, *found, now)
         if peer in self._clients and not client.is_over:
             if go_on := client.http.go_on():

@@ -11,6 +11,9 @@ LINGER_S = 2.0
 would overtake the answer."""
 LINGER_BYTES_MAX = 8 << 20
 """Bytes that are read so at most."""
+AT_ONCE_MAX = 16
+"""Requests that are answered of what is read at once; the last of them closes the connection, so that nobody keeps the
+others waiting by thousands of requests in one packet."""
 PARAMETERS_MAX = 32
 """Parameters behind the `?` of a request."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,12 @@ class Desk:
         self.batch, self.kept, self.has_ticked = [], setup.kept, False
 
     def doors(self):
-        return {"front": "unix:front.sock", "back": "unix:back.sock", "rung": ""}
+        return {"front": "unix:front.sock", "back": "unix:back.sock", "rung": "", "shut": "unix:shut.sock"}
 
     def hear(self, heard, now):
         match heard:
+            case c.Opened("shut"):
+                raise Poison
             case c.Came(door, peer, data):
                 return self.at_door(door, peer, data.decode().strip(), now)
             case c.Tick() if self.has_ticked:
@@ -148,7 +150,9 @@ async def test_what_fails_at_a_door_ends_one_stream_and_is_named(
         assert "ZeroDivisionError" in said
         async with await at(home, "back") as other:
             assert await talk(other, "nowhere") == ""
-        named = 'it returned Write with a wrong door: it has no door "dusk"; its doors are "front", "back", "rung"'
+        named = (
+            'it returned Write with a wrong door: it has no door "dusk"; its doors are "front", "back", "rung", "shut"'
+        )
         found = await until(home, lambda services: named in services["desk"]["problem"])
         for word in ("join", "port", "compute"):
             assert await talk(honest, word) == "goes on", word
@@ -235,3 +239,14 @@ async def test_a_message_on_which_it_fails_at_once_is_refused_in_the_end_and_cut
         assert await talk(honest, "once more") == "ONCE MORE"
         found = await until(home, partial(has_problem, "failed 5 times on message"))
         assert found["desk"]["starts"] == 1
+
+
+async def test_nothing_is_heard_of_a_stream_on_whose_beginning_the_rules_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(tmp_path, monkeypatch) as (home, _), await at(home, "front") as honest:
+        for _ in range(20):
+            async with await at(home, "shut") as barred:
+                with suppress(trio.BrokenResourceError):  # it is closed before that is said
+                    assert await talk(barred, "hello") == ""
+        assert await talk(honest, "hello") == "HELLO"

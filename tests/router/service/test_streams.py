@@ -180,3 +180,26 @@ async def test_last_words_and_the_end_are_heard_in_order(tmp_path: Path) -> None
         assert [await heard.next(), await heard.next()] == [
             Came("desk", opened.peer, b"last words"), Came("desk", opened.peer, b""),
         ]  # fmt: skip
+
+
+async def test_nothing_more_is_read_of_a_peer_that_does_not_read_its_answers(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place), await trio.open_unix_socket(place) as guest:
+        opened = await heard.next()
+        for _ in range(4):
+            streams.write("desk", opened.peer, BLOCK)
+        await guest.send_all(b"one")
+        assert await heard.next() == Came("desk", opened.peer, b"one")
+        asked = 1
+        with trio.move_on_after(HANG_S):
+            while asked < 100:
+                await guest.send_all(b"x" * 65_536)
+                asked += 1
+                with trio.move_on_after(0.2) as waits:
+                    await heard.next()
+                if waits.cancelled_caught:
+                    break
+        assert asked < 100, "it is read on and on"
+        received = 0
+        while received < 4 * len(BLOCK):
+            received += len(await guest.receive_some(1 << 20))
+        assert (await heard.next()).data.startswith(b"x"), "it goes on when the peer has read"

@@ -8,6 +8,7 @@ import pytest
 from rigs.web_sides import WebSide, body_of, each_byte, request, status_of
 
 from router.service import contract as c
+from services.web.core.limits import AT_ONCE_MAX
 
 NONCE = base64.b64encode(bytes(16)).decode()
 UPGRADE = (
@@ -99,8 +100,8 @@ def test_incomplete_request_ends_with_a_sentence_when_its_time_is_over() -> None
 def test_connection_stays_for_further_requests_and_ends_when_it_is_idle() -> None:
     side = WebSide()
     peer = side.open()
-    many = side.say(peer, request() * 50)
-    assert many.count(b"HTTP/1.1 200 OK") == 50
+    many = side.say(peer, request() * (AT_ONCE_MAX - 1))
+    assert many.count(b"HTTP/1.1 200 OK") == AT_ONCE_MAX - 1
     side.tick(59)
     assert status_of(side.say(peer, request())) == 200
     side.tick(59)
@@ -247,3 +248,9 @@ def test_look_at_slow_clients_comes_also_after_a_wake_was_lost() -> None:
     soon, later = (now._replace(mono_s=now.mono_s + after_s) for after_s in (1, 3))
     assert not any(isinstance(one, c.Wake) for one in side.web.hear(c.Opened("listen", "2", ""), soon))
     assert any(isinstance(one, c.Wake) for one in side.web.hear(c.Opened("listen", "3", ""), later))
+
+
+def test_of_very_many_requests_in_one_packet_sixteen_are_answered_and_the_last_closes() -> None:
+    side = WebSide()
+    answered = side.ask(request("/") * 500)
+    assert answered.count(b"HTTP/1.1 200 OK") == AT_ONCE_MAX and answered.count(b"Connection: close") == 1
