@@ -17,6 +17,9 @@ from router.core.wire.reasons import Reason
 BESIDE_MAX = 16
 """Most questions of a service that are open side by side; the next ones wait."""
 
+OF_SERVICE = "service"
+"""The word of a question that a service answers; its name begins the argument."""
+
 
 class PendingQuestion:
     """One question under way, and the sink of its submission."""
@@ -114,7 +117,7 @@ class Asking:
                 self._open = None
                 if not question.over.is_set() and not self._publishing.take_back(run):
                     self._late += 1
-        return _answer_of(question, timeout_s, f' "{inquiry.ask}"')
+        return _answer_of(question, timeout_s, inquiry)
 
     def hear(self, answer: Answer) -> None:
         number, text = without_number(answer.text.decode(errors="replace")) if answer.text[:1] == b"#" else (None, "")
@@ -134,9 +137,14 @@ class Asking:
                 question.fail(NodeUnavailable("the connection was lost before the node answered; ask again"))
 
 
-def _answer_of(question: PendingQuestion, timeout_s: float, which: str = "") -> bytes:
+def _answer_of(question: PendingQuestion, timeout_s: float, inquiry: Inquiry | None = None) -> bytes:
     if question.error is not None:
         raise question.error
     if question.answer is None:
-        raise NotAnswered(f"the node did not answer{which} within {timeout_s:g} s; is it overloaded?")
+        ask, argument = ("", "") if inquiry is None else (inquiry.ask, inquiry.argument)
+        who, then = "the node", "; is it overloaded?"
+        if ask == OF_SERVICE:
+            who, then = f"the service {argument.partition(' ')[0]}", "; `router status` says how it is"
+        which = f' "{ask}"' if ask and ask != OF_SERVICE else ""
+        raise NotAnswered(f"{who} did not answer{which} within {timeout_s:g} s{then}")
     return question.answer.text

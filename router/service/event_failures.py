@@ -32,7 +32,8 @@ class Remedy(Enum):
         "message's fate stands in the log: `router why` tells it."
     )
     AS_FAILED = (
-        "It is heard once more, as a result that says `{said}`; if the rules fail on that too, it is passed over."
+        "It is heard once more, as a result that says `{said}`; if it said so already, or the rules fail on that too, "
+        "it is passed over."
     )
     PASS = "It is passed over: {said}."
     COUNT = (

@@ -33,7 +33,7 @@ class Asked(News, frozen=True):
 
 class Answer(Request, frozen=True):
     """Answer an operator's question with a JSON value of at most 64,512 bytes; a larger one becomes an error that says
-    so."""
+    so. A map with `error` ends the operator's command with that sentence."""
 
     WORD: ClassVar[str] = "answer"
 

@@ -43,10 +43,12 @@ async def test_a_late_answer_is_not_taken_for_the_next(end: RouterEnd, autojump_
         end.answers = False
         with pytest.raises(NotAnswered, match='"status" within 30 s'):
             await node.ask("status")
+        with pytest.raises(NotAnswered, match="the service bell did not answer within 30 s; `router status` says"):
+            await node.ask("service", "bell rings")
         with trio.move_on_after(1):
             await node.ask("groups")
         end.answers = True
-        for late in ("status", "groups"):
+        for late in ("status", "service", "groups"):
             end.link_to(node.key).answer(Inquiry(late))
         assert await node.ask("peers") == b'{"asked": "peers "}'
         assert repr(node._asking) == "<asking the node: 0 questions are open>"
