@@ -208,7 +208,7 @@ class Dissemination:
                 case f.Silent(router):
                     self._known.silent(router)
                 case f.FetchBytes(id, group):
-                    yield c.Pull(group, id)
+                    yield c.Pull(group, MessageId(id))  # published ids are cut out of bytes as they are
                 case f.Remember(id, own):
                     yield self._rows.remember(id, own)
                 case f.RememberRun(ids, own):

@@ -157,7 +157,9 @@ async def test_why_says_that_a_message_is_owed_to_nobody_and_what_comes_next(tmp
         own_id = json.loads(done.stdout)["id"]
         [held] = json.loads((await dmq(home, "mempool", "--json")).stdout)
         until = time_text(held["expires_at"])
-        said = (await node.run("why", own_id)).stdout
+        with trio.fail_after(HANG_S):  # the node's log lags a little behind its services
+            while "to_be_read_by" not in (said := (await node.run("why", own_id)).stdout):
+                pass
         assert re.search(rf"^at dmq +to_be_read_by nobody, kept_until_it_expires {until}$", said, re.MULTILINE), said
         assert f", due {until}, " in said and "owed to nobody" in said and "handover" not in said
         fields = json.loads((await node.run("why", own_id, "--json")).stdout)["noted"][0]["fields"]

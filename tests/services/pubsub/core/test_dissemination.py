@@ -13,6 +13,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, seal_multicast
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.deed_checks import DeedChecks
 from router.service.roles import overlay as o
 from services.pubsub.core.dissemination import Dissemination
 from services.pubsub.core.forwarding import ForwardingLimits
@@ -261,6 +262,17 @@ def test_what_was_published_while_nobody_was_there_is_kept_in_a_row_and_fetched_
     gone = [again.hear(c.Pulled(GROUP_KEY.public, message_of(one), None), at(0)) for one in (1, 2, 3, 4)]
     rows = [[(one.key, one.value and len(one.value)) for one in of(c.Put, deeds)] for deeds in gone]
     assert rows == [[], [(row.key, 40 + 2 * 32)], [(row.key, 40 + 32)], [(row.key, None)]]
+
+
+def test_what_was_published_in_this_life_is_fetched_by_deeds_that_can_be_carried_out() -> None:
+    part, known = made()
+    members, known.topics[GROUP_KEY.public] = known.topics[GROUP_KEY.public], Topic(GROUP_KEY.public)
+    part.hear(told(1, 2), at(0))
+    known.topics[GROUP_KEY.public] = members
+    part.hurry(GROUP_KEY.public, at(1))
+    asked = of(c.Pull, part.hear(c.Tick(), at(1)))
+    assert [DeedChecks().judge(one, hears_message=False) for one in asked] == asked
+    assert [one.id for one in asked] == [message_of(1), message_of(2)]
 
 
 def test_no_more_is_kept_than_there_is_room_for() -> None:
