@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from math import inf
 from typing import Any
 
@@ -10,14 +10,15 @@ from router.service import contract as c
 from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
 from services.web.core.link import LINK, link_reply
-from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
+from services.web.core.monitoring import Monitoring
+from services.web.core.operator.pages import OperatorPages
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts
 from services.web.core.sites import Sites
 from services.web.metrics import page_of
 from services.web.settings import Settings
-from services.web.static_files import read_static
+from services.web.static_files import read_operator_files, read_static
 
 LISTEN, OPERATOR = "listen", "operator"
 ALLOWED = (
@@ -41,12 +42,13 @@ class Web:
         self._pages = Pages(read_static())
         self._scripts = Scripts(setup)
         self._monitoring = Monitoring(page_of, self._status)
+        self._operator = OperatorPages(setup, read_operator_files(), is_tls=settings.is_operator_tls)
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
             OPERATOR: HttpDoor(OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator),
         }
-        self._tick_by_s = -inf  # when the next Tick should have come
+        self._tick_s = inf  # when the next Tick should come
 
     def __repr__(self) -> str:
         return f"<web side: {self._doors[LISTEN]!r}, {self._doors[OPERATOR]!r}>"
@@ -56,15 +58,18 @@ class Web:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         deeds = list(self._hear(heard, now))
-        if now.mono_s >= self._tick_by_s and self._has_work:  # also if a wake was lost with what it came with
-            self._tick_by_s = now.mono_s + 2 * LOOK_S
-            deeds.append(c.Wake(now.wall_s + LOOK_S))
+        pause_s = LOOK_S if self._has_work else self._operator.pause_s if self._settings.operator else inf
+        is_lost = now.mono_s > self._tick_s + LOOK_S  # a wake, with what it came with
+        if now.mono_s + pause_s < self._tick_s or is_lost:
+            self._tick_s = now.mono_s + pause_s
+            deeds.append(c.Wake(now.wall_s + pause_s))
         return deeds
 
     @property
     def _has_work(self) -> bool:
         """Whether something is under way that the clock may end."""
-        return any(map(len, self._doors.values())) or len(self._scripts) > 0 or len(self._monitoring) > 0
+        under_way: tuple[Sized, ...] = (*self._doors.values(), self._scripts, self._monitoring, self._operator)
+        return any(map(len, under_way))
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -73,7 +78,7 @@ class Web:
             case c.Came(door, peer, data):
                 yield from self._doors[door].came(peer, data, now)
             case c.Tick():
-                self._tick_by_s = -inf
+                self._tick_s = inf
                 for one in self._doors.values():
                     yield from one.overdue(now)
                 yield from self._monitoring.tick(self._doors, now)
@@ -83,10 +88,14 @@ class Web:
                 yield c.Answer(number, self._status())
             case c.Asked(word="token" | "tokens" | "end"):
                 yield from self._scripts.answer(heard, self._doors, now)
+            case c.Asked(word="open" | "logins" | "end-login"):
+                yield from self._operator.answer(heard, self._doors[OPERATOR], now)
             case c.Asked(number, word):
-                said = f'the web side has no answer to "{shown(word)}"; it knows status, token, tokens and end'
-                yield c.Answer(number, {"error": said})
+                known = "status, token, tokens, end, open, logins and end-login"
+                yield c.Answer(number, {"error": f'the web side has no answer to "{shown(word)}"; it knows {known}'})
         yield from self._scripts.hear(heard, self._doors, now)
+        if self._settings.operator:
+            yield from self._operator.hear(heard, self._doors[OPERATOR], now)
 
     def _public(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the door for everybody."""
@@ -101,9 +110,8 @@ class Web:
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
-        if request.path == "/":
-            return Answer(status=200, body=f"{LIVE}\n{READY}\n{METRICS}\n".encode())
-        return self._monitoring.reply(request, now) or _nothing_at(request)
+        found = self._monitoring.reply(request, now)
+        return found or self._operator.reply(request, self._doors[OPERATOR], now) or _nothing_at(request)
 
     def _status(self) -> dict[str, Any]:
         """Return what the operator asks for."""
