@@ -1,4 +1,4 @@
-"""The operator's page by value: one round of questions for all who look, a sentence about what is wrong, and no markup of
+"""The operator's page by value: one round of questions for all who look, a sentence that says what is wrong, no markup
 anybody's in it."""
 
 from __future__ import annotations
