@@ -15,8 +15,9 @@ from services.web.core.operator.pages import OperatorPages
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts
+from services.web.core.service_requests import ServiceRequests
 from services.web.core.sites import Sites
-from services.web.metrics import page_of
+from services.web.metrics_page import MetricsPage
 from services.web.settings import Settings
 from services.web.static_files import read_operator_files, read_static
 
@@ -41,7 +42,8 @@ class Web:
         self._sites = Sites(settings.url, settings.origins, section)
         self._pages = Pages(read_static())
         self._scripts = Scripts(setup)
-        self._monitoring = Monitoring(page_of, self._status)
+        self._monitoring = Monitoring(MetricsPage(), setup.name, self._status)
+        self._services = ServiceRequests(setup.find_over_http())
         self._operator = OperatorPages(setup, read_operator_files(), is_tls=settings.is_operator_tls)
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
@@ -68,8 +70,14 @@ class Web:
     @property
     def _has_work(self) -> bool:
         """Whether something is under way that the clock may end."""
-        under_way: tuple[Sized, ...] = (*self._doors.values(), self._scripts, self._monitoring, self._operator)
-        return any(map(len, under_way))
+        parts: list[Sized] = [
+            *self._doors.values(),
+            self._scripts,
+            self._monitoring,
+            self._services,
+            self._operator,
+        ]
+        return any(map(len, parts))
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -94,6 +102,7 @@ class Web:
                 known = "status, token, tokens, end, open, logins and end-login"
                 yield c.Answer(number, {"error": f'the web side has no answer to "{shown(word)}"; it knows {known}'})
         yield from self._scripts.hear(heard, self._doors, now)
+        yield from self._services.hear(heard, self._doors, now)
         if self._settings.operator:
             yield from self._operator.hear(heard, self._doors[OPERATOR], now)
 
@@ -105,7 +114,7 @@ class Web:
             return link_reply(request)
         if request.method == "OPTIONS" and self._sites.allowed(request):
             return Answer(status=204, headers=ALLOWED)
-        found = self._scripts.reply(request, self._doors, now)
+        found = self._scripts.reply(request, self._doors, now) or self._services.reply(request, self._doors, now)
         return found or self._pages.answer(request) or _nothing_at(request)
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:

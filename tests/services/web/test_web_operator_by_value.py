@@ -1,5 +1,5 @@
-"""The operator's page by value: one round of questions for all who look, a sentence that says what is wrong, no markup
-anybody's in it."""
+"""The operator's page by value: one round of questions for all who look, a sentence that says what is wrong, and no
+markup of anybody's."""
 
 from __future__ import annotations
 
@@ -121,6 +121,10 @@ def test_open_page_gets_only_what_has_changed() -> None:
     assert "90 messages" in parts["queues"] and "groups" not in parts and "services" not in parts
 
 
+def problem_of(board: Board) -> str:
+    return board.facts.problem
+
+
 def test_long_answers_are_asked_for_rarely_and_a_silent_router_is_told_of() -> None:
     board, rounds = Board(), Counter[str]()
     for at in range(20):
@@ -132,14 +136,14 @@ def test_long_answers_are_asked_for_rarely_and_a_silent_router_is_told_of() -> N
             board.told(c.Told(asked.tag, asked.word, found[asked.word]), now)
     assert rounds["metrics"] == 20 and rounds["groups"] == 2
     list(board.ask(c.Now(0, 30.0), is_watched=True))
-    assert not list(board.ask(c.Now(0, 31.0), is_watched=True)) and not board.facts.problem
+    assert not list(board.ask(c.Now(0, 31.0), is_watched=True)) and not problem_of(board)
     list(board.ask(c.Now(0, 30.0 + PATIENCE_S), is_watched=True))
-    assert "5 s ago" in board.facts.problem
+    assert "5 s ago" in problem_of(board)
     assert board.told(c.Told("operator/metrics", "metrics", error="no node"), c.Now(0, 36.0))
-    assert board.facts.problem == "no node"
+    assert problem_of(board) == "no node"
     list(board.ask(c.Now(0, 40.0), is_watched=True))
     assert board.told(c.Told("operator/metrics", "metrics", {"queue": "?"}), c.Now(0, 41.0))
-    assert "another version" in board.facts.problem
+    assert "another version" in problem_of(board)
 
 
 def test_more_open_pages_than_may_be_are_refused_with_a_reason() -> None:
