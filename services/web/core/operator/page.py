@@ -7,9 +7,9 @@ from typing import Literal
 
 from spark_analytics.report.page.markup import Markup, join, tag
 from spark_analytics.report.page.verdict import mark
-from spark_analytics.report.page.wording import clock, lasting, moment, prose
+from spark_analytics.report.page.wording import clock, moment, prose
 
-from .findings import LEVELS, Finding, findings, headline
+from .findings import LEVELS, Finding, findings, headline, roughly
 from .logins import Login
 from .view import View, groups, neighbours, queues, refusals, services, traffic
 
@@ -101,7 +101,7 @@ def _state(view: View) -> Markup:
     return join(
         tag("span", status.title, class_="name"),
         tag("span", status.role),
-        tag("span", f"up {lasting(status.uptime_s)}") if status.uptime_s else None,
+        tag("span", f"up {roughly(status.uptime_s)}") if status.uptime_s else None,
         tag("span", f"as of {clock(at // 60)}:{at % 60:02}"),
     )
 
