@@ -7,7 +7,7 @@ something, the request stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -57,6 +57,11 @@ class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
     ROLES: ClassVar[frozenset[Role]] = frozenset()
     OF_APPS: ClassVar[bool] = False
     ANSWERED_LATER: ClassVar[bool] = False
+
+    @property
+    def about(self) -> Hashable:
+        """Return what this is about: of two requests about the same, the later one holds. The first field names it."""
+        return self.WORD, repr(getattr(self, self.__struct_fields__[0]))
 
     def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
         """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""
