@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable
-from functools import partial
 from typing import Any
 
 import trio
@@ -135,16 +134,14 @@ class Requests:
     async def _ask(self, request: Request) -> None:
         """Send a request behind those before it, and go on; the rules hear what follows from its answer, also from a
         failure."""
-        if request.ANSWERED_LATER:
-            self._host.nursery.start_soon(self._answered, request, partial(self._host.ask, request))
-            return
         self._latest[request.about] = request
         try:
             ended = await self._host.begin_asking(request)
         except (ClientError, SaidError) as error:
             self._was_refused(request, error)
         else:
-            self._awaited.add(ended)
+            if not request.ANSWERED_LATER:
+                self._awaited.add(ended)
             self._host.nursery.start_soon(self._answered, request, ended)
 
     async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:

@@ -52,7 +52,8 @@ class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
     """A service's request to its router, which answers it with a JSON object.
 
     `ROLES`: the roles that may make it, empty for every service; `OF_APPS`: whether apps of this node may, too;
-    `ANSWERED_LATER`: the part that carries it out answers it itself, later, so that it has no number."""
+    `ANSWERED_LATER`: the part that carries it out answers it itself, later, by the number with which it is called;
+    messages do not wait for that."""
 
     ROLES: ClassVar[frozenset[Role]] = frozenset()
     OF_APPS: ClassVar[bool] = False
