@@ -44,10 +44,12 @@ async def heard_by(node: Node) -> bytes:
     raise AssertionError("nothing came")
 
 
-async def answer_at(port: int, data: bytes) -> bytes:
-    """Return what is answered until the connection is closed."""
+async def answer_at(port: int, data: bytes, *, ends: bool = False) -> bytes:
+    """Return what is answered until the connection is closed. `ends`: the client says at once that it says no more."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(data)
+        if ends:
+            await stream.send_eof()
         return b"".join([bytes(one) async for one in stream])
 
 
@@ -122,7 +124,7 @@ async def test_script_publishes_reads_and_hears_how_far_its_message_came(tmp_pat
             text = await trio.to_thread.run_sync(partial(token, "script", *rights))
             bearer = f"Authorization: Bearer {text}", "Connection: close"
             post = request("/groups/friends", *bearer, "Idempotency-Key: 1", method="POST", body=b"disk full")
-            made_once = json.loads(body_of(await answer_at(port, post)))
+            made_once = json.loads(body_of(await answer_at(port, post, ends=True)))
             assert json.loads(body_of(await answer_at(port, post))) == made_once
             async for message in group:
                 assert (message.body, message.id.hex()) == (b"disk full", made_once["id"])
@@ -137,6 +139,7 @@ async def test_script_publishes_reads_and_hears_how_far_its_message_came(tmp_pat
             asked = request(f"/messages/{made_once['id']}?wait=20", *bearer)
             told = json.loads(body_of(await answer_at(port, asked)))
             assert (told["recipients"], told["waiting"], told["reached"]) == (1, 0, 1), told
+            assert status_of(await answer_at(port, request(f"/messages/{'0' * 64}", *bearer))) == 404
             why = json.loads(await here.ask("why", made_once["id"], timeout_s=HANG_S))
             assert [one["fields"] for one in why["noted"]] == [{"service": "web", "token": "script"}]
             await trio.to_thread.run_sync(partial(ended, home))
