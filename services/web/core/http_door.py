@@ -15,7 +15,7 @@ from router.service import contract as c
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
 from .limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
-from .request import Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
+from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
 from .sites import Sites
 
 Respond = Callable[[Request, c.Now], Reply]
@@ -245,6 +245,12 @@ class HttpDoor:
         if out := client.http.answer(answer):
             yield c.Write(self._door, peer, out)
 
+    def begin_flow(self, peer: str, flow: Flow, now: c.Now) -> Iterator[c.Deed]:
+        """Begin an answer without an end to a request that has waited; do nothing if its client has gone."""
+        client = self._clients.get(peer)
+        if client is not None and not client.is_over:
+            yield from self._begin_flow(peer, client, flow, now)
+
     def _begin_flow(self, peer: str, client: _Client, flow: Flow, now: c.Now) -> Iterator[c.Deed]:
         self.answered[200] += 1
         if flow.is_known:
@@ -316,7 +322,7 @@ class HttpDoor:
 
 def _fitted(client: _Client, answer: Answer) -> Answer:
     """Return an answer in the form that the client's request wants."""
-    whole = as_problem(answer) if answer.reason and client.reads_json else answer
+    whole = as_problem(answer) if answer.reason and client.reads_json and answer.kind == TEXT else answer
     if any(name == "Access-Control-Allow-Origin" for name, _ in whole.headers):  # a second one would annul both
         return whole
     return whole.with_headers(*_cross_origin(client.origin))
