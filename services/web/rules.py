@@ -13,7 +13,7 @@ from services.web.core.link import LINK, link_reply
 from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
-from services.web.core.scripts import Scripts
+from services.web.core.scripts import Scripts, is_of_script
 from services.web.core.service_requests import ServiceRequests
 from services.web.core.sites import Sites
 from services.web.metrics_page import MetricsPage
@@ -45,8 +45,10 @@ class Web:
         self._services = ServiceRequests(setup.find_over_http())
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
-            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
-            OPERATOR: HttpDoor(OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator),
+            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public, self._admit),
+            OPERATOR: HttpDoor(
+                OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator, lambda *_: None
+            ),
         }
         self._tick_by_s = -inf  # when the next Tick should have come
 
@@ -103,9 +105,19 @@ class Web:
         found = self._scripts.reply(request, self._doors, now) or self._services.reply(request, self._doors, now)
         return found or self._pages.answer(request) or _nothing_at(request)
 
+    def _admit(self, request: Request, now: c.Now) -> Answer | None:
+        """Judge a request at the door for everybody before its body comes: nobody sends one who has no right to, or to
+        what has no use for one."""
+        if is_of_script(request):
+            return self._scripts.admits(request, now)
+        if self._services.has(request):
+            return self._services.admits(request)
+        reply = link_reply(request) if request.path == LINK else None
+        return reply if isinstance(reply, Answer) else self._pages.answer(request) or _nothing_at(request)
+
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
-        if request.path == "/":
+        if request.path == "/" and request.method in ("GET", "HEAD"):
             return Answer(status=200, body=f"{LIVE}\n{READY}\n{METRICS}\n".encode())
         return self._monitoring.reply(request, now) or _nothing_at(request)
 

@@ -16,6 +16,7 @@ from .core.link import LINK
 
 _LIMITS = HttpLimits()
 _ORIGIN = re.compile(r"https?://[^\s/?#]+\Z")
+_EVERYWHERE = ("tcp://0.0.0.0:", "tcp://[::]:", "tcp://:")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -62,7 +63,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def page_url(self) -> str:
         """Return the address at which browsers open the pages, "" if that is not known."""
-        return self.url or _shown(self.listen) if self.url or self.listen.startswith("tcp://") else ""
+        is_one = self.listen.startswith("tcp://") and not self.listen.startswith(_EVERYWHERE)
+        return self.url or (_shown(self.listen) if is_one else "")
 
     @property
     def link_url(self) -> str:

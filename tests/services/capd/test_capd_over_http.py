@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rigs.pool_over_http import WebPool, as_posted
+from rigs.web_sides import request, status_of
 
 SECRET = b"s" * 32
 
@@ -24,3 +25,11 @@ def test_message_is_posted_found_and_got() -> None:
     got = pool.ask(f"/messages/{shown}")
     assert got.status == 200 and got.value == found.value["messages"][0] and got.value["state"] == "relayed"
     assert pool.ask("/info").value["count"] == 1
+
+
+def test_body_is_not_read_for_which_a_request_has_no_use() -> None:
+    side = WebPool().side
+    for path, method, status in (("/info", "GET", 400), ("/nope", "POST", 404), ("/messages", "PUT", 405)):
+        answer = side.ask(request(f"/capd{path}", "Content-Length: 1000", method=method))
+        assert status_of(answer) == status and b"Connection: close" in answer
+    assert side.ask(request("/capd/messages", "Content-Length: 1000", method="POST")) == b"", "a message may come"
