@@ -11,6 +11,8 @@ from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
 from services.web.core.link import LINK, link_reply
 from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
+from services.web.core.openapi import Description
+from services.web.core.operations import FOR_OPERATORS, FOR_SCRIPTS
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts
@@ -43,6 +45,9 @@ class Web:
         self._scripts = Scripts(setup)
         self._monitoring = Monitoring(page_of, self._status)
         self._services = ServiceRequests(setup.find_over_http())
+        asked = (*(("", one) for one in FOR_SCRIPTS), *self._services.operations())
+        self._description = Description(asked, self._sites.prefix)
+        self._for_operators = Description([("", one) for one in FOR_OPERATORS], "")
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
@@ -101,13 +106,15 @@ class Web:
         if request.method == "OPTIONS" and self._sites.allowed(request):
             return Answer(status=204, headers=ALLOWED)
         found = self._scripts.reply(request, self._doors, now) or self._services.reply(request, self._doors, now)
+        found = found or self._description.reply(request)
         return found or self._pages.answer(request) or _nothing_at(request)
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
         if request.path == "/":
             return Answer(status=200, body=f"{LIVE}\n{READY}\n{METRICS}\n".encode())
-        return self._monitoring.reply(request, now) or _nothing_at(request)
+        found = self._monitoring.reply(request, now) or self._for_operators.reply(request)
+        return found or _nothing_at(request)
 
     def _status(self) -> dict[str, Any]:
         """Return what the operator asks for."""
