@@ -147,7 +147,7 @@ def test_watcher_hears_of_each_match_once_and_of_nothing_else() -> None:
     assert f"\r\nid: {shown(offer)}\ndata: {{" in written and "text/event-stream" in written
     assert status_of(pool.side.written[lines]) == 200
     pool.pass_time(21)
-    assert [one["event"] for one in events(pool, lines)] == ["heartbeat", "message", "heartbeat"]
+    assert [one["event"] for one in events(pool, lines)] == ["begin", "message", "heartbeat"]
 
 
 def test_watcher_that_comes_again_is_told_what_it_has_missed() -> None:
@@ -160,6 +160,11 @@ def test_watcher_that_comes_again_is_told_what_it_has_missed() -> None:
     assert hashes(pool, pool.begin(f"/watch?prefix=544b44&since={shown(sent[4])}")) == []
     tomorrow = pool.begin("/watch?prefix=544b44", f"Last-Event-ID: {'ab' * 32}")
     assert events(pool, tomorrow)[0]["event"] == "gap" and len(hashes(pool, tomorrow)) == 5
+    for begun, due in ((pool.begin("/watch?prefix=544b44"), sent[4:]), (pool.begin("/watch?prefix=58"), [])):
+        [begin] = events(pool, begun)
+        assert begin == {"event": "begin", "since": shown(due[0]) if due else "00" * 32}
+    first = pool.begin(f"/watch?prefix=544b44&since={'00' * 32}")
+    assert hashes(pool, first) == list(map(shown, sent)) and events(pool, first)[0]["event"] == "message"
     new = pool.message(b"TKD new")
     post(pool, new)
     assert hashes(pool, again) == [*map(shown, sent[2:]), shown(new)]
