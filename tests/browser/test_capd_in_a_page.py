@@ -20,6 +20,7 @@ async def test_page_makes_the_messages_and_priorities_of_the_vectors(devtools: s
     async with fresh(devtools) as browser:
         page = await browser.page(f"http://127.0.0.1:{port}/test/capd.html")
         assert await page.js("vectors()") == []
+        assert await page.js("sealed()") == []
         assert await page.js("secretHashOf('73')") == rescind_hash_of(b"s").hex()
         assert not page.complaints
 
@@ -53,3 +54,11 @@ async def test_page_finds_the_nonces_that_python_finds_however_many_workers_look
             assert await page.js(f"solved({json.dumps(list(map(as_json, drafts)))}, {workers})") == due
         assert await page.js("cancelled()") == "enough"
         assert not page.complaints
+
+
+@pytest.mark.long
+async def test_solver_in_a_page_is_nearly_as_fast_as_a_bare_loop(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://127.0.0.1:{port}/test/capd.html")
+        solver, bare = await page.js("rates()")
+        assert solver >= BARE_LEAST * bare

@@ -4,6 +4,9 @@ import { hex, rawId, secretHash, shownId, stage1, unhex } from '../work/message.
 import * as work from '../work/priority.js';
 import { sha256, begin, compress } from '../work/sha256.js';
 import { PART, tried } from '../work/tried.js';
+import { Prekeys, prekeyOf, sealTo } from '../prekeys.js';
+import { keyOfSeed } from '../router/keys.js';
+import * as router from '../router.js';
 
 const differences = [], bits = text => parseInt(text, 16), digits = target => target.toString(16).padStart(64, '0');
 
@@ -51,6 +54,31 @@ async function all() {
   return differences;
 }
 
+const X25519_PKCS8 = unhex('302e020100300506032b656e04220420');
+
+async function x25519OfSeed(seed) {
+  const bytes = Uint8Array.of(...X25519_PKCS8, ...unhex(seed)), shown = await crypto.subtle.importKey('pkcs8', bytes, 'X25519', true, ['deriveBits']);
+  const { x } = await crypto.subtle.exportKey('jwk', shown);
+  return { public: Uint8Array.from(atob(x.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0)), secret: shown };
+}
+
+// What Python seals to a prekey, and its prekey, are made and opened here.
+async function sealed() {
+  const { keys, secrets, application } = await (await fetch('../vectors/messages.json')).json(), { alice, bob } = keys;
+  const [from, to] = await Promise.all([alice, bob].map(one => keyOfSeed(unhex(one.seed)))), x25519 = await x25519OfSeed(secrets.x25519_seed);
+  const mine = await Prekeys.open({ key: to, x25519 }), opened = await mine.open(unhex(application.sealed_to_bob));
+  same('prekey', hex(await prekeyOf(to, x25519)), application.prekey);
+  same('sender', opened.sender, alice.public);
+  same('sealed', hex(await sealTo(unhex(application.prekey), from, 0, opened.content, await x25519OfSeed(secrets.ephemeral_seed))), application.sealed_to_bob);
+  const other = await Prekeys.open(), body = await other.seal(mine.bytes, unhex('00ff'));
+  same('round', hex((await mine.open(body)).content), '00ff');
+  for (const [name, wrong] of [['cut', body.slice(0, -1)], ['changed', body.map((one, at) => at === body.length - 1 ? one ^ 1 : one)], ['nothing', new Uint8Array(0)]]) {
+    same(`${name} is refused`, await mine.open(wrong).then(() => 'opened', error => error.constructor.name), 'SealedError');
+  }
+  same('another prekey', await other.open(body).catch(error => error.message), 'this was sealed to another prekey');
+  return differences;
+}
+
 // The nonces of these drafts; each is what Python finds.
 const solved = (drafts, workers) => Promise.all(drafts.map(draft => capd.solve(draft, { workers })));
 
@@ -80,4 +108,41 @@ async function cancelled() {
   return solving.catch(error => error.message);
 }
 
-Object.assign(window, { capd, vectors: all, solved, rates, cancelled, secretHashOf: secret => hex(secretHash(unhex(secret))) });
+// -- two wallets ------------------------------------------------------------------------------------------------------------
+
+const told = { away: [], up: 0, hits: [] };
+
+// Offer, as examples/wallets.py does: the offer has a prekey, the reply a sealed link, the rest is said in its group.
+async function trade({ site, invitation, offer }) {
+  const pool = new capd.Pool(`${site}/capd/`), mine = await Prekeys.open(), node = await router.connect({ name: 'wallet', invitation });
+  const data = Uint8Array.of(...capd.text('XCH\x01'), mine.bytes.length >> 8, mine.bytes.length & 255, ...mine.bytes, ...capd.text(offer));
+  const posted = await pool.offer(data, { rescindable: true }), control = new AbortController();
+  for await (const hit of pool.watch({ prefix: capd.replyPrefix(posted.hash), since: '00'.repeat(32), signal: control.signal })) {
+    const { sender, content } = await mine.open(hit.reply), group = await node.join(router.words(content));
+    await group.publish(router.text('page: agreed'));
+    let heard;
+    for await (const said of group) {
+      heard = { sender: said.sender, words: router.words(said.body) };
+      if (heard.sender === sender) break;
+    }
+    const rescinded = await pool.rescind(posted.hash, posted.secret), { state } = await pool.get(posted.hash);
+    control.abort();
+    return { heard: heard.words, rescinded, hash: posted.hash, state, left: (await pool.query({ prefix: capd.text('XCH') })).count };
+  }
+}
+
+async function watches({ site, prefix }) {
+  const pool = new capd.Pool(`${site}/capd/`);
+  for await (const hit of pool.watch({ prefix, onUp: () => { told.up += 1; }, onAway: said => told.away.push(said) })) told.hits.push(capd.words(hit.data));
+}
+
+async function refusal(site, act) {
+  try {
+    return await act(new capd.Pool(`${site}/capd/`));
+  } catch (error) {
+    return [error.name, error.reason, error.message];
+  }
+}
+
+Object.assign(window, { told, trade, watches, refusal });
+Object.assign(window, { capd, vectors: all, sealed, solved, rates, cancelled, secretHashOf: secret => hex(secretHash(unhex(secret))) });
