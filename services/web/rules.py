@@ -11,10 +11,12 @@ from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
 from services.web.core.link import LINK, link_reply
 from services.web.core.monitoring import Monitoring
+from services.web.core.openapi import Description
+from services.web.core.operations import FOR_OPERATORS, FOR_SCRIPTS
 from services.web.core.operator.pages import OperatorPages
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
-from services.web.core.scripts import Scripts
+from services.web.core.scripts import Scripts, is_of_script
 from services.web.core.service_requests import ServiceRequests
 from services.web.core.sites import Sites
 from services.web.metrics_page import MetricsPage
@@ -45,10 +47,15 @@ class Web:
         self._monitoring = Monitoring(MetricsPage(), setup.name, self._status)
         self._services = ServiceRequests(setup.find_over_http())
         self._operator = OperatorPages(setup, read_operator_files(), is_tls=settings.is_operator_tls)
+        asked = (*(("", one) for one in FOR_SCRIPTS), *self._services.operations())
+        self._description = Description(asked, self._sites.prefix)
+        self._for_operators = Description([("", one) for one in FOR_OPERATORS], "")
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
-            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
-            OPERATOR: HttpDoor(OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator),
+            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public, self._admit),
+            OPERATOR: HttpDoor(
+                OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator, lambda *_: None
+            ),
         }
         self._tick_s = inf  # when the next Tick should come
 
@@ -115,11 +122,22 @@ class Web:
         if request.method == "OPTIONS" and self._sites.allowed(request):
             return Answer(status=204, headers=ALLOWED)
         found = self._scripts.reply(request, self._doors, now) or self._services.reply(request, self._doors, now)
+        found = found or self._description.reply(request)
         return found or self._pages.answer(request) or _nothing_at(request)
+
+    def _admit(self, request: Request, now: c.Now) -> Answer | None:
+        """Judge a request at the door for everybody before its body comes: nobody sends one who has no right to, or to
+        what has no use for one."""
+        if is_of_script(request):
+            return self._scripts.admits(request, now)
+        if self._services.has(request):
+            return self._services.admits(request)
+        reply = link_reply(request) if request.path == LINK else None
+        return reply if isinstance(reply, Answer) else self._pages.answer(request) or _nothing_at(request)
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
-        found = self._monitoring.reply(request, now)
+        found = self._monitoring.reply(request, now) or self._for_operators.reply(request)
         return found or self._operator.reply(request, self._doors[OPERATOR], now) or _nothing_at(request)
 
     def _status(self) -> dict[str, Any]:

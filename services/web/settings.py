@@ -65,7 +65,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def page_url(self) -> str:
         """Return the address at which browsers open the pages, "" if that is not known."""
-        return self.url or _shown(self.listen) if self.url or self.listen.startswith("tcp://") else ""
+        is_one = self.listen.startswith("tcp://") and (urlsplit(self.listen).hostname or "") not in _ANY
+        return self.url or (_shown(self.listen) if is_one else "")
 
     @property
     def link_url(self) -> str:
