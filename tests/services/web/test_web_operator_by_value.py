@@ -87,6 +87,7 @@ def events(data: bytes) -> list[tuple[str, Any]]:
 
 def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
     side = WebSide()
+    side.tick(QUIET_S)
     assert tell(side, answers()) == ["metrics", "queue"]
     cookie = logged_in(side)
     peers = [look(side, cookie) for _ in range(5)]
@@ -108,7 +109,6 @@ def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
 
 def test_open_page_gets_only_what_has_changed() -> None:
     side = WebSide()
-    tell(side, answers())
     cookie = logged_in(side)
     look(side, cookie)
     tell(side, answers())
@@ -169,7 +169,6 @@ def test_login_that_ends_ends_its_open_pages_alone() -> None:
 
 def test_page_and_fate_escape_what_others_say() -> None:
     side = WebSide()
-    tell(side, answers())
     cookie = logged_in(side)
     page = look(side, cookie)
     tell(side, answers(HOSTILE))
