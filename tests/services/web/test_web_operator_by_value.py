@@ -245,7 +245,7 @@ def test_plan_draws_many_who_are_well_as_one() -> None:
 def test_queue_says_how_full_it_is_when_it_will_be_so_and_why() -> None:
     shown = View(seen(Facts(queues=(queue(600),), peers=(AWAY,)), Forecast(1.0, full_s=7200)), [], Counter(), 0.0)
     text = queues(shown)
-    assert "600 messages, 60 % full, oldest 1 min" in text and "full in about 2 h" in text
+    assert "600 messages, 60\u00a0% full, oldest 1 min" in text and "full in about 2 h" in text
     assert text.count("cellar is away: connection refused.") == 2, "in the picture, and in the table beside it"
 
 

@@ -29,7 +29,7 @@ def page(found: Mapping[str, Markup], title: str, login: Login) -> Markup:
     return document(
         title,
         tag("a", "To what is wrong, or that nothing is", href="#verdict", class_="skip"),
-        tag("header", tag("div", found["state"], id="state"), tag("span", id="live", role="status")),
+        tag("header", tag("div", found["state"], id="state"), tag("span", id="live", role="status"), _AGAIN),
         tag("main", *(tag("div", inside, id=name) for name, inside in found.items() if name != "state"), ASK),
         tag(
             "footer",
@@ -148,6 +148,9 @@ _PARTS: Mapping[str, Callable[[View], Markup]] = {
     "refusals": refusals,
     "services": services,
 }
+
+_AGAIN = tag("noscript", tag("a", "Look again", href="./"))
+"""What a page without scripts has in place of the events."""
 
 ASK = tag(
     "section",

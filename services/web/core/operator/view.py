@@ -187,7 +187,7 @@ def _foretold(forecast: Forecast) -> str:
 
 
 def _percent(share: float) -> str:
-    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+    return "under 1\u00a0%" if 0 < share < 0.01 else f"{100 * share:.0f}\u00a0%"
 
 
 def _bytes(size: int) -> str:
