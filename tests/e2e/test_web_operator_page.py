@@ -22,6 +22,8 @@ from router.cli import main
 from router.cli.exits import Exit
 from router.client.node import connect
 from router.core.wire.crypto import SigningKey
+from router.core.wire.grouplink import new_group
+from router.settings import keyring
 from router.settings.config import edit_peers
 from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
@@ -39,6 +41,7 @@ def made(path: Path, port: int) -> Home:
     )
     reader = Peer(address=READER.public, name="reader", grant=("join", "store"))
     edit_peers(home.config_path, AddPeer(reader))
+    keyring.add_group(home, "friends", new_group(b"g" * 32, bytes(32), "friends"))
     return home
 
 
@@ -101,6 +104,7 @@ async def test_page_shows_a_queue_that_grows_and_drains_and_says_why(tmp_path: P
             async with connect(home=home) as node:
                 ids = [await node.group(GROUP).publish(b"%d" % at, raw=True) for at in range(MESSAGES)]
             page = body_of(await answer_at(port, "/", cookie)).decode()
+            assert "<td>friends</td>" in page
             assert f"{MESSAGES} messages for 1 recipient" in page
             assert "reader is away" in page
             why = unescape(body_of(await answer_at(port, f"/why?id={ids[0].hex()}", cookie)).decode())

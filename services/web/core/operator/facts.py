@@ -88,6 +88,7 @@ class GroupRow(Struct, frozen=True):
     group: str
     subscriber: str
     local: bool = False
+    name: str = ""
 
 
 class Held(Struct, frozen=True):
@@ -126,6 +127,10 @@ class Facts(Struct, frozen=True):
     def name_of(self, key: str) -> str:
         """Return the name of a neighbour or an app, "" if it has none."""
         return next((one.name for one in self.peers if one.address == key), "")
+
+    def group_name(self, key: str) -> str:
+        """Return the name of a group that is joined here, "" if it has none."""
+        return next((one.name for one in self.groups if one.group == key), "")
 
 
 FORMS: Mapping[str, tuple[str, Any]] = {

@@ -294,8 +294,10 @@ def groups(view: View) -> Markup:
     here, there = Counter[str](), Counter[str]()
     for one in facts.groups:
         (here if one.local else there)[one.group] += 1
-    rows = [(tag("code", group[:16], title=group), here[group], there[group]) for group in sorted(here | there)]
-    columns = (("group", ""), ("apps here", "n"), ("routers", "n"))
+    names = {one.group: one.name for one in facts.groups}
+    keys = sorted(names, key=lambda key: (not names[key], names[key], key))
+    rows = [(names[key] or "–", f"{key[:16]}…", here[key], there[key]) for key in keys]
+    columns = (("name", ""), ("group", ""), ("apps here", "n"), ("routers", "n"))
     shown = table("Groups and their members here", columns, rows, whole="router groups --json")
     return _section("groups", "Groups", shown if rows else tag("p", "No group is joined here.", class_="nothing"))
 
