@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
@@ -210,6 +211,7 @@ def seen(facts: Facts, forecast: Forecast = Forecast(), **refused: int) -> Seen:
 
 AWAY = PeerRow(key(1), "cellar", "away", "peer", problem="connection refused")
 UNREADY = Metrics(unready=(("disk-full", "the disk is nearly full; make room"),))
+FAILED = ServiceRow("capd", state="running", problem="it failed", problem_age_s=40)
 VERDICTS: list[tuple[Seen, str, str, str]] = [
     (seen(Facts(peers=(PeerRow(key(1), "a", "connected", "peer"),))), GOOD, "All is well.", "1 neighbour is connected"),
     (seen(Facts(queues=(queue(3),))), GOOD, "All is well.", "what waits is for those who are away"),
@@ -223,6 +225,14 @@ VERDICTS: list[tuple[Seen, str, str, str]] = [
     (seen(Facts(), rate_limited=5), GOOD, "All is well.", ""),
     (seen(Facts(metrics=Metrics(queue=Held(95, 0, 100, 100)))), BAD, "This node holds 95 %", "queue drop"),
     (seen(Facts(status=Status(services=(ServiceRow("capd", state="away"),)))), BAD, "service capd does not run", ""),
+    (
+        seen(Facts(peers=(PeerRow(key(1), "", "connected", "stranger", problem="x"),))),
+        GOOD,
+        "All is well.",
+        "node runs",
+    ),
+    (seen(Facts(status=Status(services=(FAILED,)))), ATTENTION, "The service capd: it failed.", ""),
+    (seen(Facts(status=Status(services=(replace(FAILED, problem_age_s=4000),)))), GOOD, "All is well.", ""),
     (seen(Facts(peers=(PeerRow(key(1), "shut", "blocked", "peer", problem="x"),))), GOOD, "All is well.", ""),
 ]
 
