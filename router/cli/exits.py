@@ -140,6 +140,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.disk.store.terms import StoreError
     from router.service.plugins import NotStarted, UnknownService
     from router.service.state import StateError
+    from router.service.verbs.verb import VerbFault
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
     from router.settings.keyring import KeyringError
@@ -163,6 +164,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
                 LogNotWritten,
                 SealError,
                 NotStarted,
+                VerbFault,
             ),
             Exit.FAILED,
         ),

@@ -11,6 +11,7 @@ from router.core.wire.address import ADDRESSES_MAX, Reach, parse_address, reach_
 from router.core.wire.text import BadText
 from router.service import plugins
 from router.service.plugins import UnknownService
+from router.service.verbs.verb import VerbFault
 from router.settings import keyring
 from router.settings.config import OWNER_URL, Config, Rule
 from router.settings.config_services import instances, key_name
@@ -22,10 +23,12 @@ from router.transport.contract import InvalidUrl
 
 def rules(home: Home) -> tuple[Rule, ...]:
     """Return the rules for `settings.config.load` and `check`: every URL has a transport that can use it, every service
-    can be loaded, no two services have the same role, and no neighbour is the node itself."""
+    can be loaded, no two services have the same role, no two verbs the same word, and no neighbour is the node
+    itself."""
     return (
         lambda config: _unusable_urls(home, config),
         lambda config: _unknown_services(home, config),
+        _wrong_verbs,
         _doubled_commands,
         lambda config: _itself(home, config),
     )
@@ -101,8 +104,44 @@ def warnings(config: Config) -> list[str]:
     return [*service_warnings(config), *neighbour_warnings(config)]
 
 
+def _wrong_verbs(config: Config) -> Iterator[Problem]:
+    """Yield why no router can be made with the verbs and parts that are in the tree, and in the folders of services."""
+    from router.core.control.verb_finder import load_parts, news_of_verbs, requests_of
+    from router.core.control.verb_tables import table_faults, word_faults
+
+    modules = _modules(config)
+    try:
+        parts = load_parts()
+        faults = (
+            *table_faults(parts),
+            *word_faults(requests_of(modules)),
+            *word_faults(news_of_verbs(modules)),
+        )
+    except VerbFault as error:
+        faults = (str(error),)
+    yield from (Problem(("node", "services"), said) for said in faults)
+
+
+def verb_warnings(config: Config) -> Iterator[str]:
+    """Yield the verbs that nobody carries out, so that services are refused them, and the parts that hear nothing."""
+    from router.core.control.verb_finder import load_parts, requests_of
+    from router.core.control.verb_tables import deaf_parts, without_part
+
+    parts = load_parts()
+    yield from without_part(parts, requests_of(_modules(config)))
+    yield from deaf_parts(parts)
+
+
+def _modules(config: Config) -> list[str]:
+    return [one.module.partition(":")[0] for one in instances(config.node.services)]
+
+
 def service_warnings(config: Config) -> list[str]:
-    """Return the warnings of services about their settings."""
+    """Return the warnings of services about their settings, and those about verbs."""
+    return [*verb_warnings(config), *_settings_warnings(config)]
+
+
+def _settings_warnings(config: Config) -> list[str]:
     public, has_neighbours = config.node.services_public, any(not one.blocked for one in config.peers)
     return [
         said

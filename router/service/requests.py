@@ -138,21 +138,29 @@ class Requests:
 
     async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         try:
-            answer = await ended()
+            found = request.answered(await ended())
         except (ClientError, SaidError) as error:
             self._was_refused(request, error)
-        except Exception as error:
+        except Exception as error:  # also of `answered`, which is somebody else's
             self._failed(request, error)
         else:
-            for heard in request.answered(answer):
+            for heard in found:
                 self._hear(heard)
         finally:
             self._awaited.discard(ended)
             self._lot.unpark_all()
 
-    def _was_refused(self, request: Request, error: Exception) -> None:
-        found = request.answered({"error": str(error)})
-        level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
+    def _was_refused(self, request: Request, error: ClientError | SaidError) -> None:
+        """Let the rules hear that a request failed, and ask again; if they hear nothing of it, tell the operator."""
+        try:
+            found = request.answered({"error": str(error)})
+        except Exception as wrong:
+            self._failed(request, wrong)
+            found = ()
+        if isinstance(error, SaidError) and not found:
+            self._failed(request, error)
+            return
+        level = logging.INFO if found else logging.WARNING
         self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
         for heard in found:
             self._hear(heard)

@@ -29,7 +29,7 @@ from router.service.doors import Doors, admit_all
 from router.service.gathering import Gathering
 from router.service.heard_again import HeardAgain
 from router.service.heard_lately import HeardLately, leaves_trace
-from router.service.host import Place, Service
+from router.service.host import Place, SaidError, Service
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
@@ -367,7 +367,8 @@ class RulesHost(Service):
             self._again.later(failures, _message(one), one)
 
     def _log_failure(self, text: str, error: Exception) -> None:
-        self.log.error("%s %s", self, text, exc_info=error)
+        is_answer = isinstance(error, SaidError)  # of the router, which says all that there is to say
+        self.log.error("%s %s", self, text, exc_info=None if is_answer else error)
 
     # -- carrying out --------------------------------------------------------------------------------------
 
