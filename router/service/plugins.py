@@ -6,6 +6,7 @@
                        reasons.py    reasons of its own
                        events.py     `EVENTS`: event -> sentence; `SHOWN`: field of an event -> its value for people
                        commands.py   `COMMANDS`: command -> what it does (found by `router.cli`)
+                       metrics.py    `families(status)`: its metrics, from its answer to the question `status`
 
 A service of one file holds its class and, where it has settings, `Settings` in that file.
 """
@@ -35,6 +36,8 @@ from router.settings.config_services import APART, INSIDE, service_name
 from router.settings.config_text import Problem, Schema, Setting
 from router.shared_packages import complete
 
+Families = Callable[[Any], Iterable[Any]]
+"""Returns the metrics of a service as families of Prometheus's client, from its status."""
 Shown = Callable[[Any], str]
 """Returns the value of an event's field as people read it; JSON has it as it is."""
 
@@ -160,6 +163,13 @@ def load_shown(spec: str) -> Mapping[str, Shown]:
     `UnknownService`."""
     shown = getattr(_load_part(spec, _load_module(spec, spec.partition(":")[0]), "events"), "SHOWN", {})
     return dict(shown) if isinstance(shown, Mapping) else {}
+
+
+def load_families(spec: str) -> Families | None:
+    """Return what gives that service's metrics, without loading its rules; None if it has none. Raises
+    `UnknownService`."""
+    found = getattr(_load_part(spec, _load_module(spec, spec.partition(":")[0]), "metrics"), "families", None)
+    return cast(Families, found) if callable(found) else None
 
 
 def deaf(plugin: Plugin) -> str:

@@ -15,7 +15,7 @@ from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts
 from services.web.core.sites import Sites
-from services.web.metrics import page_of
+from services.web.metrics_page import MetricsPage
 from services.web.settings import Settings
 from services.web.static_files import read_static
 
@@ -40,7 +40,7 @@ class Web:
         self._sites = Sites(settings.url, settings.origins, section)
         self._pages = Pages(read_static())
         self._scripts = Scripts(setup)
-        self._monitoring = Monitoring(page_of, self._status)
+        self._monitoring = Monitoring(MetricsPage(), setup.name, self._status)
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),

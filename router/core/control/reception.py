@@ -34,13 +34,12 @@ from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import decode_redemption, is_redemption
-from router.core.wire.text import clean
 from router.service.verbs.verb import WRONG_ARGUMENT, Request, VerbFault, place_of
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .part import Part, Refused
 from .questions import AwaitedAnswers
-from .verb_tables import no_part, no_part_for, table_faults
+from .verb_tables import table_faults
 
 
 class Verb(NamedTuple):
@@ -128,8 +127,6 @@ class Reception:
             if link.owner and link.standing is Standing.LOCAL and said.ask in self._orders:
                 self._order(link, said, now)
                 return None
-            if link.key in self._directory.services and self._answer_unheard(link, said, now):
-                return None
         return self._hear(link, said, now)
 
     def _hear(self, link: Link, said: Said | Advertised, now: Now) -> Refused:
@@ -187,15 +184,6 @@ class Reception:
         pending = self._kernel.pending
         changes = [len(getattr(pending.changes, name)) for name in pending.changes.__slots__]
         return len(pending.effects), len(link.unsaid), *changes, *self._kernel.revision()
-
-    def _answer_unheard(self, link: Link, inquiry: Inquiry, now: Now) -> bool:
-        """Answer a service's request that no part carries out; return whether it is one: nothing else has a number."""
-        number, _ = without_number(inquiry.argument)
-        if number is None:
-            return False
-        said = no_part_for(inquiry.ask) or no_part(f'the verb "{clean(inquiry.ask)}"')
-        self._answer(link, number, json.dumps({"error": said}), now)
-        return True
 
     def _answer(self, link: Link, number: int | None, text: str, now: Now) -> None:
         self._speaker.say(link, Answer((text if number is None else with_number(number, text)).encode()), now)

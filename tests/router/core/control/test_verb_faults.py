@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from test_verb_finder import BELL, House
 from router.core.control.verb_finder import load_parts, load_verbs, news_of_verbs, requests_of
 from router.core.control.verb_tables import deaf_parts, table_faults, without_part, word_faults
 from router.core.wire.admin import Inquiry
+from router.node.admin import Inquiries
 from router.service.verbs.verb import VerbFault
 
 VERBS = '''
@@ -108,11 +110,12 @@ def test_a_file_of_a_verb_that_cannot_be_loaded_is_named(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("tolls")
-@pytest.mark.parametrize("word", ["lost", "nobody-s"])
-def test_a_request_that_no_part_carries_out_is_answered_with_its_number(word: str) -> None:
-    said = House().text(BELL, Inquiry(word, "#17 {}")).decode()
-    assert said.startswith('#17 {"error": ')
-    assert word in said and "has no part: none in router/core/control/ names it in its HEARS" in said
+def test_a_request_that_no_part_carries_out_is_answered_by_the_node_with_its_class_and_file() -> None:
+    for word, name in (("lost", "Lost"), ("lost-later", "LostLater")):
+        assert json.loads(Inquiries([]).answer(None, Inquiry(word, "{}"))) == {  # type: ignore[arg-type]
+            "error": f'{name} of toll_verbs.py, the verb "{word}", has no part: none in router/core/control/ names it '
+            "in its HEARS; write the part there, or name it"
+        }
 
 
 @pytest.mark.usefixtures("tolls")
