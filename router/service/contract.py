@@ -262,7 +262,7 @@ class Pull(Deed, frozen=True):
 
 class Refuse(Deed, frozen=True):
     """Refuse the message of the present event, for a reason or the word of one. With a *later* reason it comes again
-    after a while."""
+    after a while. `text`, of at most 200 bytes, is shown on this node alone, by `router why` and `router status`."""
 
     reason: Reason | str
     text: str = ""
