@@ -82,7 +82,7 @@ def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
             yield Problem(place, str(error))
             continue
         roles[one.name] = found.role
-        if why := plugins.deaf(found):
+        if why := plugins.form_fault(found):
             yield Problem(place, f"the service {one.module} of node.services {why}")
         if names.count(one.name) == 1:  # of a name that stands twice nobody knows whose settings they are
             addresses = _address(home, key_name(one.name)), _address(home, keyring.NODE)

@@ -323,7 +323,8 @@ class Wake(Deed, frozen=True):
 
 
 class Warn(Deed, frozen=True):
-    """Tell the operator what is wrong and what to do, on the process's standard error and in `router status`."""
+    """Tell the operator what is wrong and what to do, on the process's standard error and in `router status`: one line
+    of at most 2,000 characters."""
 
     text: str
 

@@ -25,7 +25,7 @@ from router.service.confined_failures import ConfinedFailures
 from router.service.confinement import Confinement
 from router.service.cycle_changes import CycleChanges, DeedSorter, Source, listed
 from router.service.deed_checks import DeedChecks
-from router.service.doors import Doors, admit_all
+from router.service.doors import Doors, admit_all, door_urls
 from router.service.gathering import Gathering
 from router.service.heard_again import HeardAgain
 from router.service.heard_lately import HeardLately, leaves_trace
@@ -137,7 +137,7 @@ class RulesHost(Service):
         delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
         self._batch_delay_s = self._failures.guarded("batch_delay_s", delay_s, 0.0)
         admits = self._failures.guarded("admits", getattr(self._rules, "admits", admit_all), False)
-        doors: Mapping[str, str] = getattr(self._rules, "doors", dict)()
+        doors = door_urls(getattr(self._rules, "doors", dict)())
         self._checks = DeedChecks(doors, self._failures.doubt)
         self._sorter = DeedSorter(self._checks, self.node, self.place.key, self.place.events, self.warn)
         self._carrying = CarryingOut(

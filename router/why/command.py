@@ -137,7 +137,7 @@ def _of_handover(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(value: Any, show: Callable[[Any], str] | None) -> Any:
     try:
-        return value if show is None else show(value)
+        return value if show is None else str(show(value))
     except Exception:  # the function is the service's, and the value may be of an earlier version of it
         return value
 

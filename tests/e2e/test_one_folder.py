@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import trio
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router.actors.process import program
 from router.cli.exits import Exit

@@ -14,7 +14,6 @@ from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.link_items import Outcome, RecipientOutcome
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text
-from router.core.wire.text import key_text
 from router.settings import config, keyring
 from router.settings.home import Home
 from router.settings.names import Names

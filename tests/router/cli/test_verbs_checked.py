@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from rigs.commands import Run
 
 VERB = """
 from typing import ClassVar
